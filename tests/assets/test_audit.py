@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets import CommitUnknownError, Schema, open_catalog
 from paimon_assets.assets import (
     Batch,
     BatchCheck,
@@ -23,9 +24,6 @@ from paimon_assets.assets import (
 )
 from paimon_assets.assets.tables import table_write
 from paimon_assets.engine.control.maintenance.orphan_files import staged_names
-from paimon_assets.engine.errors import CommitUnknownError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.asset_tables import PLANES, failure_text, lent_instance, planes, rows_of, run
 
 SEATS = pap.DataFrameSchema(

@@ -6,6 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import (
     CheckOptions,
     PaimonCatalogResource,
@@ -15,8 +16,6 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, failure_text, planes, run, values_of
 
 PAIRS = Schema.of({"a": "INT", "b": "STRING", "unread": "DOUBLE"})

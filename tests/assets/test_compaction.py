@@ -6,12 +6,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.assets import CompactionConfig, build_compaction_job, paimon_asset
 from paimon_assets.assets.jobs.compaction import OTHERS_POOL
 from paimon_assets.engine import embedded
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import (
     PLANES,
     WEATHER,

@@ -7,9 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import assets
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import EmbeddedExecutor, Schema, assets
 from tests.testkit.asset_tables import PLANES, WEATHER, lent_instance, planes
 
 JOB = assets.build_compaction_job(["ops.planes"])

@@ -6,10 +6,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, Table
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset, paimon_input, paimon_output
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import failure_text, rows_of
 from tests.testkit.io_manager_runs import io_run
 

@@ -6,6 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, FormatError, Table, open_catalog
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.assets.external_tables import (
     AssetNaming,
@@ -19,11 +20,7 @@ from paimon_assets.assets.external_tables import (
 )
 from paimon_assets.assets.sensors import Cursor
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, lent_instance, planes
 
 

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import SegmentSource, assets
+from paimon_assets import Schema, SegmentSource, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import data_version_of, instance_beside, metadata_of, run
 
 SCHEMA = Schema.of({"id": "BIGINT"})

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from paimon_assets import CommitUnknownError, Schema
 from paimon_assets.assets import (
     CheckOptions,
     PaimonCatalogResource,
@@ -19,8 +20,6 @@ from paimon_assets.assets import (
 )
 from paimon_assets.assets.tables import table_write
 from paimon_assets.engine.control.maintenance.orphan_files import staged_names
-from paimon_assets.engine.errors import CommitUnknownError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, rows_of
 from tests.testkit.io_manager_runs import FROM_ARROW, io_run
 

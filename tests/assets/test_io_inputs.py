@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, TableCatalog
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonIOManager,
@@ -19,10 +20,6 @@ from paimon_assets.assets import (
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit import asset_tables
 from tests.testkit.io_manager_runs import ANNOTATION, io_run, to_arrow
 

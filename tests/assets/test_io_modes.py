@@ -6,12 +6,10 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema, TableCatalog
 from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, paimon_output
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.asset_tables import (
     FailsOnce,
     data_version_of,

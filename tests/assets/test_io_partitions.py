@@ -9,10 +9,9 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.assets import PaimonCatalogResource, paimon_output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, lent_instance
 from tests.testkit.io_manager_runs import io_run, range_tags, told_by_partition
 

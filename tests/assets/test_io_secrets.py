@@ -7,8 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import assets
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import Schema, assets
 from tests.testkit.asset_tables import instance_beside
 
 SECRETS = {"KEY_ID": "AKIAHUNTER", "SECRET": "hunter2", "TOKEN": "session-hunter"}

@@ -4,11 +4,10 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import PaimonCatalogResource, build_file_ingestion_asset, paimon_asset
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, lent_instance, metadata_of, planes, run
 
 RENAMED = Schema.of(

@@ -6,11 +6,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, Table
 from paimon_assets.assets import MaintenanceConfig, PaimonCatalogResource, build_maintenance_job
 from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.testkit.asset_tables import PLANES, lent_instance, planes, rows_of
 

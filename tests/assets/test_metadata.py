@@ -2,16 +2,13 @@
 
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Identifier, Schema, Table
 from paimon_assets.assets import PaimonCatalogResource, metadata
 from paimon_assets.assets.metadata import column_schema, data_version_of, snapshot_metadata
 from paimon_assets.assets.tables.declared_table import ensure_table
-from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import PLANES, planes
 
 

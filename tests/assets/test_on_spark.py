@@ -12,11 +12,9 @@ import pyarrow.parquet as papq
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_assets import assets
+from paimon_assets import EmbeddedExecutor, Schema, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
 from paimon_assets.engine.control.maintenance.orphan_files import staged_names
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import (
     PLANES,
     data_version_of,

@@ -6,9 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import SegmentSource, assets
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import InvalidInputError, Schema, SegmentSource, assets
 from tests.testkit.asset_tables import failure_text
 from tests.testkit.io_manager_runs import io_run
 

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import (
     CheckOptions,
     PaimonCatalogResource,
     build_pandera_checks,
     paimon_asset,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import run
 
 ORDERS = Schema.of(

@@ -6,6 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, Table
 from paimon_assets.assets import (
     PaimonCatalogResource,
     build_partition_keys_sensor,
@@ -14,10 +15,6 @@ from paimon_assets.assets import (
 )
 from paimon_assets.assets.external_tables import partition_key_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import failure_text, lent_instance, rows_of, run
 
 SALES = Schema.of({"shop": "STRING", "n": "INT"}, partition_keys=["shop"])

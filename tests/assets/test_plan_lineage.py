@@ -7,9 +7,8 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset, paimon_output
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of
 from tests.testkit.io_manager_runs import io_run
 

@@ -3,10 +3,9 @@
 import dagster as dg
 import pyarrow as pa
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.assets import paimon_asset
 from paimon_assets.engine import embedded
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import lent_instance, run
 
 LOG = Schema.of({"id": "BIGINT"})

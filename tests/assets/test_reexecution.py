@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
+from paimon_assets import Schema, SegmentSource
 from paimon_assets.assets import (
     Batch,
     BatchCheck,
@@ -24,8 +25,6 @@ from paimon_assets.assets import (
     paimon_output,
 )
 from paimon_assets.assets.files.segment_import import SegmentImportConfig, build_segment_import_job
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit import asset_tables
 
 SCHEMA = Schema.of({"n": "BIGINT"})

@@ -6,9 +6,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError
 from paimon_assets.assets import PaimonCatalogResource, PaimonSparkResource
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.asset_tables import failure_text, lent_instance
 
 

@@ -7,11 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager
-from paimon_assets.assets.components.catalog_components import PaimonTablesComponent
-from paimon_assets.engine.errors import AccessDeniedError, InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import AccessDeniedError, InvalidInputError, Schema, open_catalog
+from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, PaimonTablesComponent
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 

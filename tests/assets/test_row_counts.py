@@ -6,14 +6,13 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import (
     PaimonCatalogResource,
     build_row_count_anomaly_check,
     build_row_count_check,
     paimon_asset,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import lent_instance, run
 
 SIZES: list[int] = []

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.assets import (
     BatchCheck,
     PaimonCatalogResource,
@@ -21,8 +22,6 @@ from paimon_assets.assets import (
     paimon_input,
     paimon_output,
 )
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
 from tests.testkit.io_manager_runs import io_run
 

@@ -6,10 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import assets
-from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets import EmbeddedExecutor, Schema, assets
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
 from tests.testkit.asset_tables import (
     PLANES,

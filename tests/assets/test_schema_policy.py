@@ -6,6 +6,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema, add_column
 from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
@@ -13,9 +14,6 @@ from paimon_assets.assets import (
     paimon_asset,
     paimon_output,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import add_column
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import integer
 from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
 from tests.testkit.io_manager_runs import io_run

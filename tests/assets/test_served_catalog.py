@@ -5,9 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets import assets
+from paimon_assets import Schema, assets
 from paimon_assets.engine.spec.evolution.schema_change import add_column, change_to_json
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import CATALOGS
 from tests.testkit.asset_tables import instance_beside, run
 from tests.testkit.served_catalog import Answer, ServedCatalog

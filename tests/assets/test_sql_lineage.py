@@ -4,9 +4,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import PaimonCatalogResource, columns_of_sql, paimon_asset
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import metadata_of, run
 
 TABLES = {

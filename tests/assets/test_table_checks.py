@@ -7,10 +7,9 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import assets
+from paimon_assets import Schema, assets
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import PLANES, failure_text, lent_instance, planes, run
 
 LOG: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1", "sequence.field": "ts"}}

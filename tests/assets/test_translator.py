@@ -3,6 +3,7 @@
 import dagster as dg
 import pytest
 
+from paimon_assets import Identifier, InvalidInputError, Schema
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.translator import (
     DEFAULT_TRANSLATOR,
@@ -15,9 +16,6 @@ from paimon_assets.assets.translator import (
     pool_of,
     uri_of,
 )
-from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 
 
 @pytest.mark.parametrize("table", ["ods.orders", "ods.orders.v2", "o-d-s.Bestellungen"])

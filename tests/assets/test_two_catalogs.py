@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import SegmentSource
+from paimon_assets import Identifier, Schema, SegmentSource
 from paimon_assets.assets import (
     CheckOptions,
     CompactionConfig,
@@ -35,8 +35,6 @@ from paimon_assets.assets import (
     describe_tables,
     paimon_asset,
 )
-from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, rows_of
 
 SCHEMA = Schema.of({"id": "BIGINT"})

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.assets.row_checks import find_duplicates
 from paimon_assets.engine.data import analyze
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
-from paimon_assets.engine.table.table import Table
 
 KEYED = Schema.of({"a": "INT", "b": "STRING"})
 keys = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from(["", "x", "y"]))

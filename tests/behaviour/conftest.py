@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_assets import Table, WriteBuilder
+from paimon_assets import EmbeddedExecutor, Table, WriteBuilder
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.types.data_types import DataField
 from tests.testkit.tables import arrow
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets import NotFoundError, Schema
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 
 EVENTS = (
     [(1, "a", 10, "+I"), (2, "b", 20, "+I")],

@@ -7,10 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, NotFoundError, Schema
 from paimon_assets.engine.contract.executor import TaskBatch
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIOSpec
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types import data_types as types
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.tables import new_table

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paimon_assets import EmbeddedExecutor, open_table
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from tests.testkit.compacting import create, rows_of, some_rows, write
 

@@ -6,10 +6,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.tables import new_table
 
 DAY, MIDNIGHT = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)

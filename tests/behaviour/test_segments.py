@@ -5,9 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets import InvalidInputError, Schema, SegmentSource
 from tests.testkit.foreign import write
 
 SALES = Schema.of({"v": "INT", "s": "STRING", "day": "INT"}, partition_keys=["day"])

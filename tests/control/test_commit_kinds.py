@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import CommitConflictError, InvalidInputError, Schema, StorageError
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -26,7 +27,6 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter, bound_spec
 from paimon_assets.engine.control.commit.request import RetryPolicy
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -46,7 +46,6 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 )
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.builders import data_file, entry
 from tests.testkit.errors import refused

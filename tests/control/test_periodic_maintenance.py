@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from paimon_assets import InvalidInputError, NotFoundError, Schema, StorageError
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
@@ -30,11 +31,9 @@ from paimon_assets.engine.control.maintenance.tag_files import (
 )
 from paimon_assets.engine.control.partition_age import PartitionTime
 from paimon_assets.engine.control.rollback import rollback_to_snapshot
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, CommitKind
 from paimon_assets.engine.spec.options.all_options import Options
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import (

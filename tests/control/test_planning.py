@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets import CommitConflictError, EmbeddedExecutor, Schema
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import BucketState
 from paimon_assets.engine.control import write_planning as planning
@@ -14,14 +15,11 @@ from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.write_planning import partition_buckets, writer_state
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.effort import often
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.faulty_fileio import FaultyFileIO

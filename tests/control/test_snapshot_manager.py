@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from paimon_assets import FormatError, InvalidInputError, NotFoundError, StorageError, add_column
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.references import existing_snapshots
 from paimon_assets.engine.control.managers.commit_history import CommitHistory, NewUser, RecentUser
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     BUILT_ON_PROPERTY,

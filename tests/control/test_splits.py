@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import DataSplit, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -25,7 +25,6 @@ from paimon_assets.engine.control.scan.split_generator import (
 )
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.scan.time_travel import schema_at, travel_to
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import DeletionVectorMeta, ManifestEntry

@@ -6,11 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, open_catalog
 from paimon_assets.engine.data.format import parquet
 from paimon_assets.engine.data.merge import sort_merge
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.retyped_keys import retype
 
 TYPES = {"place": pa.string(), "step": pa.int32(), "run": pa.int32(), "kind": pa.string()}

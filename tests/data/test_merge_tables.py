@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import RowKind
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 from tests.testkit.model import parse_row_kind

@@ -18,11 +18,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.data.sequence import UnitCounter, WrapCounter, field_to_long, pad
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding, parse_paddings
@@ -30,7 +29,6 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.compacting import compact
 from tests.testkit.effort import often
 from tests.testkit.model import parse_row_kind

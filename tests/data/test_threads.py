@@ -7,10 +7,8 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, open_catalog
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 
 
 @pytest.mark.parametrize("threads", [CALLER_ONLY, Threads(2)])

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.write.input_check import InputCheck, is_lossless_family
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.tables import table_schema
 
 EPOCH, MILLI = dt.datetime(1970, 1, 1), dt.timedelta(milliseconds=1)

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.demo.expectations import difference, expected_flights, without_padding
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import EmbeddedExecutor, open_catalog
 from tests.testkit.processes import LONGEST_SECONDS
 from tests.testkit.warm_python import WarmPython, warm_python
 

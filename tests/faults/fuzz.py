@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from paimon_assets import EmbeddedExecutor, PaimonError, Schema, open_catalog
 from paimon_assets.engine.codec.avro.avro import RecordSchema, _Blocks, encode_header, frame_block
 from paimon_assets.engine.control.manifests import SHARED_CACHE
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 
 EXECUTOR = EmbeddedExecutor(1)
 _INTERESTING = (

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import Schema, open_catalog
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.writers import commit_in_step_with_others, fork_server
 

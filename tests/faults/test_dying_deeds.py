@@ -9,10 +9,9 @@ import shutil
 
 import pytest
 
+from paimon_assets import Table, open_table
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.table import Table
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, perform_until_killed, prepare, read

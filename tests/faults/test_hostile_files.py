@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets import FormatError, InvalidInputError, PaimonError, Table
 from paimon_assets.engine.codec.avro.avro import RecordSchema, frame_block, read_container
 from paimon_assets.engine.codec.avro.manifest_avro import (
     read_index_manifest,
@@ -18,10 +19,8 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
-from paimon_assets.engine.table.table import Table
 from tests.faults.fuzz import EXECUTOR, Overlay, forget_manifests, make_tables
 
 SYNC = bytes(16)

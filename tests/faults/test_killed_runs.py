@@ -8,10 +8,9 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import Schema, open_catalog
 from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, paimon_asset, paimon_output
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 
 SCHEMA = Schema.of({"n": "BIGINT"})
 TABLES = ("by_function", "by_io_manager")

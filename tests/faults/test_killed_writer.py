@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.table import Table
+from paimon_assets import EmbeddedExecutor, Schema, Snapshot, Table, open_catalog, open_table
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.writers import DEATHS, Deed, exit_code, perform, write_until_killed
 from tests.testkit.model import ModelTable, Row

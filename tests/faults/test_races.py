@@ -10,8 +10,8 @@ from threading import Event, Thread
 
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Identifier, Schema, Table, add_column
 from paimon_assets.engine import errors
-from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
@@ -21,13 +21,9 @@ from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
 from tests.testkit.effort import is_hunt
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from paimon_assets import InvalidInputError, NotFoundError, Schema, open_catalog
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_changelogs,
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import other_branches
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.faults.pairs import NEWEST, check_whole, opened, rows_in, rows_of
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO

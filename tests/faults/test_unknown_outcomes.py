@@ -2,11 +2,9 @@
 
 import pytest
 
+from paimon_assets import CommitUnknownError, StorageError, Table, open_table
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import CommitUnknownError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.table import Table
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read
 from tests.testkit.faulty_fileio import FaultyFileIO
 

@@ -5,8 +5,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import InvalidInputError, NotFoundError, Schema, UnsupportedFeatureError
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit.rows import plain_rows
 from tests.testkit.spark_settings import session_with

@@ -6,9 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import EmbeddedExecutor, InvalidInputError, open_catalog
 from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving

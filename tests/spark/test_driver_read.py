@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets import EmbeddedExecutor, InvalidInputError, NotFoundError
 from tests.testkit.spark_settings import session_with
 from tests.testkit.tables import new_table, write
 

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets.engine.errors import FormatError
+from paimon_assets import FormatError, Schema
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.spark_settings import session_with
 
 plain_scan_module = pytest.importorskip("paimon_assets.spark.shortcuts.plain_scan")

@@ -9,9 +9,7 @@ import pyarrow.orc as paorc
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets import FormatError, InvalidInputError, NotFoundError, Schema, SegmentSource
 from tests.testkit.tables import new_table
 
 sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.cli.main import main
 from paimon_assets.engine import errors
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
@@ -22,7 +22,6 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     conjuncts,
 )
-from paimon_assets.engine.spec.schema.schema import Schema
 
 pytestmark = pytest.mark.spark
 door = pytest.importorskip("paimon_assets.spark.sql.spark_sql")

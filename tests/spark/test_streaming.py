@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import InvalidInputError, Schema
 from tests.testkit.tables import new_table
 
 streaming = pytest.importorskip("paimon_assets.spark.dataframes.tables")

@@ -5,9 +5,7 @@ import tempfile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import EmbeddedExecutor, Schema, open_catalog
 from tests.testkit.effort import often
 from tests.testkit.model import ModelTable
 from tests.testkit.rows import plain_rows, rows_to_arrow

@@ -22,17 +22,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.predicate import predicate as pred
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import CHARACTER_ROOTS, INTEGER_ROOTS
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.evolution_model import EvolvingModel, NoSuchValueError
 from tests.testkit.predicate_truth import truth

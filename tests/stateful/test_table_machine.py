@@ -17,9 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets import EmbeddedExecutor, Schema, open_catalog, open_table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 from tests.testkit.effort import often
 from tests.testkit.model import ModelTable, Row

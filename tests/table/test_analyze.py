@@ -7,13 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, NotFoundError, Schema
 from paimon_assets.engine.contract.report_tasks import MOST_HASHES, RowSummary, join_summaries
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import integer
 
 EXECUTOR = EmbeddedExecutor(2)

@@ -3,9 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.engine import errors
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.rows import plain_rows, rows_to_arrow
 
 ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_assets import InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull, equal
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.retyped_keys import retype
 

@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import string
 from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
 from tests.testkit.compacting import (

@@ -7,11 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import StorageError
+from paimon_assets import EmbeddedExecutor, StorageError, Table, open_table
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.table import Table
 from tests.testkit.compacting import EXECUTOR, compact, create, index_files_of, rows_of, some_rows
 from tests.testkit.faulty_fileio import FaultyFileIO
 

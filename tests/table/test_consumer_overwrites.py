@@ -3,9 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets import InvalidInputError, NotFoundError, Schema
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
 

@@ -7,12 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets import FormatError, InvalidInputError, NotFoundError, Schema, open_table
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
-from paimon_assets.engine.table.api import open_table
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 

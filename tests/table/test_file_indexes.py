@@ -5,12 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_assets import FormatError, InvalidInputError, NotFoundError, Schema, Table, open_table
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.table import Table
 
 INDEXED = {
     "file-index.bloom-filter.columns": "id, name",

@@ -11,13 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets import InvalidInputError, Schema, open_catalog, update_column_type
 from paimon_assets.engine.data.read import row_stage
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import update_column_type
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.predicate.prune import exactly, may_match
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_where
 from tests.testkit import row_changing, tables
 from tests.testkit.predicate_truth import truth

@@ -13,9 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.table.frames.frames import to_pandas, to_rows
 from tests.testkit.frame_matrix import COLUMN_TYPES, POLARS_DTYPES, Source, is_same, sources

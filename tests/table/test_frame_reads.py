@@ -11,11 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.frames.arrow_dataset import ScanDataset
 
 COLUMNS = {

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets import EmbeddedExecutor, open_table
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.table.api import open_table
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 INDEX: dict[str, dict[str, Any]] = (

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, NotFoundError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.manifests import SHARED_CACHE
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 
 
 def write(table, *ids):

@@ -7,12 +7,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.retyped_keys import retype, write_on
 

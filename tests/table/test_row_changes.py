@@ -6,18 +6,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, Table
 from paimon_assets.engine import errors
 from paimon_assets.engine.data.worker import run_task
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn, add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.table import Table
 from tests.testkit.compacting import index_files_of
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.row_changing import (

@@ -5,8 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import EmbeddedExecutor, Schema
 from tests.testkit.compacting import compact
 
 KEYED = Schema.of(

@@ -6,8 +6,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import InvalidInputError, Schema
 
 NOW = int(time.time())
 OLD, YOUNG = NOW - 7200, NOW - 60

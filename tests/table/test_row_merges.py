@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets import Schema, open_catalog
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, ArrowSource, WhenMatched
 from tests.testkit.effort import often

@@ -6,14 +6,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets import EmbeddedExecutor, Schema, open_catalog
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 EMBEDDED = EmbeddedExecutor()

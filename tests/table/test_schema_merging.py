@@ -5,11 +5,9 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from paimon_assets import CommitConflictError, EmbeddedExecutor, InvalidInputError, Schema
 from paimon_assets.engine.control.compact import CompactStrategy
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, integer
 from paimon_assets.engine.table.schema_merging import merging_changes
 

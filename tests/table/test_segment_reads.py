@@ -11,13 +11,12 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets import Schema, SegmentSource
 from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.builders import data_file
 from tests.testkit.foreign import rows, write
 

@@ -5,10 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from tests.testkit.compacting import compact
 
 SECOND = 1_685_548_953

@@ -3,12 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from paimon_assets import FormatError, InvalidInputError, Schema, SegmentSource, open_table
 from paimon_assets.engine.contract.wire import dump_split, load_splits
-from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_table
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 
 
 def rows(*ids, text="a"):

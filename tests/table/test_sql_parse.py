@@ -2,10 +2,8 @@
 
 import pytest
 
-from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets import Identifier, InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.segment_sql import (
     AddSegment,

@@ -6,9 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import InvalidInputError, NotFoundError, Schema, open_catalog
 
 pytest.importorskip("duckdb")
 

@@ -9,12 +9,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from paimon_assets import Identifier, InvalidInputError, NotFoundError, Schema, open_catalog
 from paimon_assets.cli.main import main
-from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.system.metadata import duration_text
 from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 

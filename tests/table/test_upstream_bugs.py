@@ -9,10 +9,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.spec.evolution.schema_change import add_column
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import Schema, add_column, open_catalog
 from paimon_assets.engine.spec.types.data_types import string
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.s3_server import BUCKET, s3_server
 
 

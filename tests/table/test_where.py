@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets import EmbeddedExecutor, InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paimon_assets import PaimonError, Schema, open_catalog
-from paimon_assets.spark.executor import SparkExecutor
+from paimon_assets import PaimonError, Schema, SparkExecutor, open_catalog
 from paimon_assets.spark.preflight import _Known, check_workers
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tests.testkit.job_names import names_of_jobs

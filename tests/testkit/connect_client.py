@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_assets import PaimonError, Schema, Table, assets, open_catalog
+from paimon_assets import PaimonError, Schema, SparkExecutor, Table, assets, open_catalog
 from paimon_assets.spark import session as sessions
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark
-from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session

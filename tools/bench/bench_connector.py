@@ -28,10 +28,9 @@ from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from paimon_assets import Schema, Table, TableCatalog, open_catalog
+from paimon_assets import Schema, SparkExecutor, Table, TableCatalog, open_catalog
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark, write_dataframe
-from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tools.bench.bench_spark import INPUTS, consume, first_python_stage
 from tools.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_input

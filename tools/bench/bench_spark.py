@@ -29,10 +29,9 @@ from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from paimon_assets import Schema, TableCatalog, open_catalog
+from paimon_assets import Schema, SparkExecutor, TableCatalog, open_catalog
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, write_dataframe
-from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from paimon_assets.spark.shortcuts.native_read import NATIVE_READ
 from tools.bench.workload import TABLES, UPSERTS, load_input

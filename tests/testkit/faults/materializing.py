@@ -8,8 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets import assets
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import Schema, assets
 from tests.testkit.faults.killing_file_io import Countdown
 from tests.testkit.faults.writers import BARRIER_SECONDS, SURVIVED
 
