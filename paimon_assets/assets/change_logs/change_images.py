@@ -68,7 +68,7 @@ class ReadChanges:
             for batch in self.batches
         ]
         names = {name for table in tables for name in table.column_names}
-        lacking = {name: self.expected[name] for name in self.missing if name not in names}
+        lacking = {name: kind for name, kind in self.expected.items() if name not in names}
         tables.append(pa.schema(lacking).empty_table())
         try:
             return pa.concat_tables(tables, promote_options="permissive")

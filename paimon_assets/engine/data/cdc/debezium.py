@@ -86,10 +86,20 @@ def debezium_reader() -> Read:
                 seen.add("envelope")
             is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
             is_event = is_envelope | is_ddl
-            is_row = messages.payload.starts_with("{") | ("envelope" not in seen)
+            is_row = messages.payload.has_value | ("envelope" not in seen)
             for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flattened)):
                 if flags.any():
                     yield from part(messages.take(np.flatnonzero(flags)), source)
+
+    return read
+
+
+def keyed_rows_reader() -> Read:
+    """Return what reads messages with rows; one without a row deletes that of its key."""
+
+    def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
+        for messages in _layouts(records):
+            yield from _flattened(messages, source)
 
     return read
 
@@ -194,7 +204,9 @@ def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     ops = _letters(added.get("op", none))
     deleted = truth_of(kernels.equal(added.get("deleted", none).texts(), "true"))
     has_row = messages.payload.starts_with("{")
-    tombstone = ~has_row & messages.key.starts_with("{")
+    wrong = messages.payload.has_value & ~has_row
+    source.reject(messages.records, wrong, ["its value is no object."])
+    tombstone = ~has_row & ~wrong & messages.key.starts_with("{")
     kinds = np.where(ops == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT)
     kinds[(ops == ord("d")) | deleted | tombstone] = RowKind.DELETE
     is_added = np.array([name.startswith(_ADDED) for name in members.names] or [False])

@@ -8,7 +8,8 @@ import numpy as np
 
 from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.data.cdc.debezium import debezium_reader
+from paimon_assets.engine.data.cdc.debezium import debezium_reader, keyed_rows_reader
+from paimon_assets.engine.data.cdc.json_columns import Longs
 from paimon_assets.engine.data.cdc.json_records import Records, Source, records_of
 from paimon_assets.engine.data.cdc.mysql_logs import canal_batches, maxwell_batches
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -23,6 +24,8 @@ class CdcFormat:
     """Makes what reads the blocks of a file."""
     has_schemas: bool = False
     """Whether records may carry a schema beside their payload."""
+    has_keys: bool = False
+    """Whether it reads the keys of messages, too."""
 
 
 def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
@@ -44,12 +47,14 @@ def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
 CDC_FORMATS: Mapping[str, CdcFormat] = {
     known.name: known
     for known in (
-        CdcFormat(name="debezium-json", reader=debezium_reader, has_schemas=True),
+        CdcFormat(name="debezium-json", reader=debezium_reader, has_schemas=True, has_keys=True),
         CdcFormat(name="canal-json", reader=lambda: canal_batches),
         CdcFormat(name="maxwell-json", reader=lambda: maxwell_batches),
         CdcFormat(name="json", reader=lambda: _plain_batches),
     )
 }
+KEYED_ROWS = CdcFormat(name="json", reader=keyed_rows_reader, has_keys=True)
+"""Rows of messages: a later one of a key replaces it, one without a value deletes it."""
 _NOT_BUILT = ("debezium-avro", "debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
 
 
@@ -72,7 +77,12 @@ def cdc_format(name: str) -> CdcFormat:
 
 
 def changes_of(
-    stream: Any, file: str, kind: CdcFormat, options: CdcOptions | None = None
+    stream: Any,
+    file: str,
+    kind: CdcFormat,
+    options: CdcOptions | None = None,
+    *,
+    offsets: Longs | None = None,
 ) -> Iterator[ChangeBatch]:
     """Yield the changes in a file: lines of JSON, objects over several lines, or one array.
 
@@ -81,6 +91,7 @@ def changes_of(
         file: Its name, as `origin` and errors have it.
         kind: The format of its records.
         options: How they are read.
+        offsets: Of a file of messages, line → offset.
 
     Raises:
         FormatError: Kind `cdc-record`: a record cannot be read, and nobody takes rejected ones.
@@ -89,6 +100,6 @@ def changes_of(
     Cost:
         One pass, in blocks; memory is some ten times `options.block_bytes`.
     """
-    source, read = Source(file, options or CdcOptions()), kind.reader()
+    source, read = Source(file, options or CdcOptions(), offsets), kind.reader()
     for records in records_of(stream, source, has_schemas=kind.has_schemas):
         yield from read(records, source)

@@ -50,6 +50,8 @@ class Source:
 
     file: str
     options: CdcOptions
+    offsets: Longs | None = None
+    """Of messages, line → offset, which is then told instead."""
 
     def reject(self, records: Records, rows: Longs, reasons: Sequence[str]) -> None:
         """Hand on some records that cannot be read, by numbers or flags.
@@ -70,15 +72,20 @@ class Source:
         """Hand on records that are none; see `reject`."""
         if self.options.on_rejected is None:
             raise self.error(lines[0], reasons[0], texts[0])
-        columns: Any = [[self.file] * len(lines), lines, reasons, texts]
+        places = lines if self.offsets is None else [int(self.offsets[at - 1]) for at in lines]
+        columns: Any = [[self.file] * len(lines), places, reasons, texts]
         self.options.on_rejected(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
 
     def error(self, line: int, reason: str, record: str) -> FormatError:
         """Return the error of one record."""
         more = "…" if len(record) > SHOWN_CHARACTERS else ""
         begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
+        place = f"line {line}"
+        if self.offsets is not None:
+            line = int(self.offsets[line - 1])
+            place = f"offset {line}"
         return FormatError(
-            f"'{self.file}', line {line}: {reason}{begin}",
+            f"'{self.file}', {place}: {reason}{begin}",
             kind="cdc-record",
             details={"file": self.file, "line": line},
         )
@@ -108,6 +115,9 @@ def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Re
         if len(index.records):
             newlines = np.flatnonzero(index.data == _NEWLINE)
             lines: Any = np.searchsorted(newlines, index.records.starts) + line
+            if source.offsets is not None and (np.diff(lines) == 0).any():
+                second = int(lines[1:][np.diff(lines) == 0][0])
+                raise source.error(second, "its value is several objects.", "")
             yield Records(index.records, lines, schemas)
 
 
