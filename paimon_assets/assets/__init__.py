@@ -73,6 +73,12 @@ if TYPE_CHECKING:
         build_segment_import_job as build_segment_import_job,
     )
     from paimon_assets.assets.files.source_files import FileSource as FileSource
+    from paimon_assets.assets.files.topic_sensor import build_lag_sensor as build_lag_sensor
+    from paimon_assets.assets.files.topic_source import (
+        KafkaSource as KafkaSource,
+        TopicConfig as TopicConfig,
+        TopicLogConfig as TopicLogConfig,
+    )
     from paimon_assets.assets.jobs.compaction import (
         CompactionConfig as CompactionConfig,
         build_compaction_job as build_compaction_job,

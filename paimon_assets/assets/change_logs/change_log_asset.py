@@ -10,6 +10,7 @@ from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConf
 from paimon_assets.assets.change_logs.change_log_run import ChangeLogRun
 from paimon_assets.assets.files.ingestion import FILES_HAVE_NOT, ingest
 from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.files.topic_source import KafkaSource, TopicLogConfig
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.tables.declared_table import EnsuredTable, SchemaPolicy
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
@@ -45,13 +46,13 @@ def build_change_log_asset(
     table: str | Identifier,
     schema: Schema,
     *,
-    source: FileSource,
+    source: FileSource | KafkaSource,
     log: ChangeLog | None = None,
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
-    """Make a table the asset of a change log, whose files land in a folder.
+    """Make a table the asset of a change log, in files that land in a folder, or in topics.
 
     Each run applies the files that the table does not hold yet, in the order of the log, as one
     snapshot; `ChangeLogConfig` bounds it. The table gets the columns `_op` and `_position`.
@@ -61,7 +62,9 @@ def build_change_log_asset(
         schema: The declared table, with the primary key of the source table. Columns that are not
             declared are added by `schema_policy` `add`, and types made wider by `widen`; `sync`
             follows drops, renames (`ChangeLog.renamed`) and other types, too.
-        source: The folder; its format is one of `debezium-json`, `canal-json`, `maxwell-json`, ….
+        source: The folder or the topics; the format is one of `debezium-json`, `canal-json`,
+            `maxwell-json`, …. Topics may also have rows in `json`: a later one of a key replaces
+            it, and a record without a value deletes it.
         log: Choices; those of `ChangeLog()` by default.
         executor: `spark` or `embedded`, which reads stored rows and writes; the resource's choice
             by default. Files are read by the process of the run.
@@ -73,7 +76,8 @@ def build_change_log_asset(
             one (kind `cdc-option`).
     """
     log = log or ChangeLog()
-    if not source.is_change_log:
+    is_topic = isinstance(source, KafkaSource)
+    if not is_topic and not source.is_change_log:
         raise invalid_choice(
             f"Files of format '{source.format}' are no change log; build_file_ingestion_asset "
             "takes them."
@@ -85,7 +89,7 @@ def build_change_log_asset(
         target,
         options,
         partial(ingest, source=source, make_run=partial(ChangeLogRun, log=log)),
-        ChangeLogConfig,
-        description=f"Changes of {source.format} files that land in a folder, exactly once each.",
+        TopicLogConfig if is_topic else ChangeLogConfig,
+        description=f"Changes of {source.title}, exactly once each.",
         refused=FILES_HAVE_NOT,
     )

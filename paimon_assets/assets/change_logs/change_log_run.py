@@ -40,6 +40,7 @@ from paimon_assets.assets.change_logs.log_schema import followed_schema
 from paimon_assets.assets.change_logs.record_columns import as_stored
 from paimon_assets.assets.change_logs.stored_rows import StoredRows, no_rows
 from paimon_assets.assets.files.ingestion import IngestionRun
+from paimon_assets.assets.files.topic_source import TopicLogConfig
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.cdc.change_batch import (
@@ -73,7 +74,7 @@ class ChangeLogRun(IngestionRun):
     """One run of the asset of a change log."""
 
     log: ChangeLog
-    config: ChangeLogConfig = field(init=False)
+    config: ChangeLogConfig | TopicLogConfig = field(init=False)
     changes: ReadChanges | None = field(init=False, default=None)
     settled: Settled | None = field(init=False, default=None)
     positions: Positions | None = field(init=False, default=None)
@@ -83,7 +84,7 @@ class ChangeLogRun(IngestionRun):
         """Begin without dead letters."""
         self.dead_letters = DeadLetters(table=self.log.dead_letters)
 
-    def choose(self, config: ChangeLogConfig) -> None:
+    def choose(self, config: ChangeLogConfig | TopicLogConfig) -> None:
         """Choose the new files that the run ingests; of a reload all count as new."""
         self.config = config
         self.intake.choose(config, again=config.reload)

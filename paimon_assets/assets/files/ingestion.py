@@ -25,11 +25,14 @@ from paimon_assets.assets.files.landing import (
 from paimon_assets.assets.files.ledger import (
     Ledger,
     ledger_snapshot,
+    load_ledger,
     names_text,
     property_of,
     write_ledger,
 )
 from paimon_assets.assets.files.source_files import FileSource, OnChanged
+from paimon_assets.assets.files.topic_intake import TopicIntake
+from paimon_assets.assets.files.topic_source import KafkaSource, TopicConfig, TopicLogConfig
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
@@ -118,21 +121,22 @@ def build_file_ingestion_asset(
     table: str | Identifier,
     schema: Schema,
     *,
-    source: FileSource,
+    source: FileSource | KafkaSource,
     transform: Callable[[Frame], Frame] | None = None,
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
-    """Make a table the asset of the files that land in a folder.
+    """Make a table the asset of the files that land in a folder, or of the records of topics.
 
     Each run ingests the files it does not hold yet, in path order, and commits them with their
     ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed.
+    Of topics it reads the offsets after the table's, bounded by `TopicConfig`.
 
     Args:
         table: `database.table`.
         schema: The declared table.
-        source: The folder and what is in its files.
+        source: The folder and what is in its files; or topics, whose values are rows in JSON.
         transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
             RecordBatchReader) to the frame of the table's rows; anything `engine.table.frames`
             takes. A Spark frame has one column more, which remembers the order of rows: keep it
@@ -148,11 +152,13 @@ def build_file_ingestion_asset(
     """
     if source.is_change_log:
         raise InvalidInputError(
-            f"Files of format '{source.format}' are a change log: build_change_log_asset makes the "
-            f"asset of table {table}.",
+            f"Records of format '{source.format}' are a change log: build_change_log_asset makes "
+            f"the asset of table {table}.",
             kind="file-format",
         )
-    if source.on_changed == OnChanged.AGAIN and not schema.primary_keys:
+    is_topic = isinstance(source, KafkaSource)
+    is_again = isinstance(source, FileSource) and source.on_changed == OnChanged.AGAIN
+    if is_again and not schema.primary_keys:
         raise InvalidInputError(
             f"Changed files cannot be taken in again by table {table}: without a primary key it "
             "would have their rows twice. Declare primary_keys, or on_changed='ignore'.",
@@ -162,8 +168,8 @@ def build_file_ingestion_asset(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,
         partial(ingest, source=source, make_run=partial(IngestionRun, transform=transform)),
-        IngestConfig,
-        description=f"Files of {source.format} format that land in a folder, exactly once each.",
+        TopicConfig if is_topic else IngestConfig,
+        description=f"Rows of {source.title}, exactly once each.",
         refused=FILES_HAVE_NOT,
     )
 
@@ -174,7 +180,7 @@ def ingest(
     config: Any,
     target: TableTarget,
     *,
-    source: FileSource,
+    source: FileSource | KafkaSource,
     make_run: Callable[..., "IngestionRun"],
 ) -> dg.MaterializeResult[Any]:
     """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`."""
@@ -208,13 +214,23 @@ def ingest(
 
 
 def _intake_of(
-    source: FileSource,
+    source: FileSource | KafkaSource,
     paimon: PaimonCatalogResource,
     table: Table,
     key: dg.AssetKey,
     config: Any,
     step: Step,
 ) -> Intake:
+    if isinstance(source, KafkaSource):
+        name = source_name_of(key)
+        return TopicIntake(
+            paimon=paimon,
+            table=table,
+            source=source,
+            ledger=load_ledger(table, name, ledger_snapshot(table, name)),
+            log=step.log,
+            is_change_log=isinstance(config, TopicLogConfig),
+        )
     landing = compare_landing(paimon, table, key, source, folder=config.source)
     return FileIntake(paimon=paimon, table=table, source=source, landing=landing, log=step.log)
 

@@ -204,6 +204,8 @@ class Ledger:
     forgotten_to: str = ""
     """The last of their names: files up to it count as ingested."""
     quarantined: tuple[Quarantined, ...] = ()
+    offsets: Mapping[str, Any] = field(default_factory=dict)
+    """Topic → its id, and the next offset of each partition (`topic_intake`); members of JSON."""
     log: Mapping[str, Any] = field(default_factory=dict)
     """How far a change log is applied (`change_logs`); members of JSON."""
 
@@ -425,6 +427,8 @@ def ledger_to_json(ledger: Ledger) -> bytes:
             [each.file.name, each.file.size, each.file.modified_ms, each.reason]
             for each in ledger.quarantined
         ]
+    if ledger.offsets:
+        members["offsets"] = ledger.offsets
     if ledger.log:
         members["log"] = ledger.log
     return json.dumps(members).encode()
@@ -467,6 +471,7 @@ def _ledger_of(members: Mapping[str, Any]) -> Ledger:
             Quarantined(file=_file(*fields), reason=str(reason))
             for *fields, reason in members.get("leftOut", ())
         ),
+        offsets=dict(members.get("offsets", {})),
         log=dict(members.get("log", {})),
     )
 

@@ -122,6 +122,11 @@ class FileSource:
         return self.format in get_args(ChangeFormat)
 
     @property
+    def title(self) -> str:
+        """What feeds a table, for its asset."""
+        return f"{self.format} files that land in a folder"
+
+    @property
     def is_text(self) -> bool:
         """Whether values are texts that must be parsed, so that types are ours to say."""
         return self.kind.is_text

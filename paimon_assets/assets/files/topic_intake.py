@@ -1,0 +1,380 @@
+"""The offsets of topics that one run takes: from the table's position to the end, exactly once.
+
+ledger: topic → id, next offset of each partition ─▶ ranges ─▶ records ─▶ rows ─▶ one snapshot
+▲                                                          + ledger
+└──────────────────────────────────────────────────────────────┘
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.assets.files.ledger import Ledger
+from paimon_assets.assets.files.topic_source import (
+    KafkaSource,
+    LostPosition,
+    Order,
+    TopicConfig,
+    check_config,
+)
+from paimon_assets.assets.metadata import Metadata, grid
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.data.cdc.change_batch import (
+    LOG,
+    ORIGIN_SCHEMA,
+    POSITION_COLUMNS,
+    CdcOptions,
+    ChangeBatch,
+)
+from paimon_assets.engine.data.cdc.formats import KEYED_ROWS, cdc_format, changes_of
+from paimon_assets.engine.data.kafka.fetching import HEADERS, OFFSET, TIMESTAMP, Fetched, fetch
+from paimon_assets.engine.data.kafka.messages import METADATA, lines, rows, told
+from paimon_assets.engine.data.kafka.topics import OffsetRange, TopicState
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.frames.frames import Frame
+from paimon_assets.engine.table.table import Table
+
+_SHOWN = 200
+_OP_TIME = "op_time"
+_ID, _NEXT = "id", "next"
+
+Positions = dict[str, dict[int, int]]
+"""Topic → partition → next offset."""
+
+
+@dataclass(kw_only=True)
+class TopicIntake:
+    """What one run takes of topics; see `ingestion.Intake`."""
+
+    paimon: PaimonCatalogResource
+    table: Table | None
+    """None for one that is not there yet."""
+    source: KafkaSource
+    ledger: Ledger
+    log: Any
+    """Takes lines for the log of the run."""
+    is_change_log: bool
+    topics: Sequence[TopicState] = ()
+    positions: Positions = field(default_factory=dict)
+    """Where the run begins."""
+    ranges: Sequence[OffsetRange] = ()
+    """What the run reads; as it was read, once it was."""
+    max_bytes: int = 0
+    newest: Mapping[str, dt.datetime] = field(default_factory=dict)
+    """Partition → the newest time of a record that was read."""
+    empty_records: int = 0
+    """Records without a value, which are no rows."""
+    arrival: str = "order of offsets"
+    remembered: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The topics."""
+        return self.source.place
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no record to read, and no position to store."""
+        return not self.ranges and self._offsets(self.positions) == self.ledger.offsets
+
+    def choose(self, config: TopicConfig, *, again: bool = False) -> None:
+        """Choose the offsets that the run reads; `again`: from the beginning."""
+        check_config(config)
+        if again:
+            self.ledger = replace(self.ledger, offsets={})
+        client = self.source.client()
+        names = [] if self.source.topic is None else [self.source.topic]
+        self.topics = client.topics(names, self.source.pattern)
+        for topic in self.topics:
+            self.positions[topic.name] = self._positions(topic, config, again=again)
+        self.ranges = shares(
+            [
+                OffsetRange(topic=topic.name, partition=part, start=start, end=end)
+                for topic in self.topics
+                for part, (_, end) in topic.bounds.items()
+                if end > (start := self.positions[topic.name][part])
+            ],
+            config.max_records,
+        )
+        self.max_bytes = config.max_bytes
+
+    def _positions(self, topic: TopicState, config: TopicConfig, *, again: bool) -> dict[int, int]:
+        """Return where to begin, by partition."""
+        told = self.ledger.offsets.get(topic.name)
+        if told is None:
+            if again and self.source.start == "latest":
+                return {part: first for part, (first, _) in topic.bounds.items()}
+            return self._first_positions(topic)
+        known = {int(part): int(at) for part, at in told[_NEXT].items()}
+        is_other = bool(told[_ID] and topic.id and told[_ID] != topic.id)
+        lost = {} if is_other else _lost(topic, known)
+        if is_other:
+            lost = dict.fromkeys(topic.bounds, "the topic was deleted and made again")
+        elif added := sorted(topic.bounds.keys() - known.keys()):
+            self._accept(topic, added, config)
+        if lost and config.lost_position == LostPosition.ERROR:
+            part, why = next(iter(lost.items()))
+            raise InvalidInputError(
+                f"Table '{self._name}' cannot go on with partition {topic.name}[{part}] at offset "
+                f"{known.get(part, 0)}: {why}. Nothing was committed. Run with "
+                "lost_position='earliest' (or 'latest') to go on there and do without what lies "
+                "between; a change log may be loaded again (reload=true).",
+                kind="kafka-position",
+                details={"table": self._name, "source": topic.name},
+            )
+        for part, why in lost.items():
+            self.log.warning(
+                "%s[%s] goes on at %s: %s.", topic.name, part, config.lost_position, why
+            )
+        side = 1 if config.lost_position == LostPosition.LATEST else 0
+        return {
+            part: bounds[side] if part in lost else known.get(part, bounds[0])
+            for part, bounds in topic.bounds.items()
+        }
+
+    @property
+    def _name(self) -> str:
+        return "" if self.table is None else self.table.name
+
+    def _first_positions(self, topic: TopicState) -> dict[int, int]:
+        start = self.source.start
+        if isinstance(start, dt.datetime):
+            return self.source.client().offsets_at(topic, int(start.timestamp() * 1000))
+        given = start if isinstance(start, Mapping) else {}
+        unknown = sorted(given.keys() - topic.bounds.keys())
+        outside = [
+            part
+            for part, at in given.items()
+            if part in topic.bounds and not topic.bounds[part][0] <= at <= topic.bounds[part][1]
+        ]
+        for part in (*unknown, *outside):
+            raise InvalidInputError(
+                f"KafkaSource(start=…) names offset {given[part]} of partition {topic.name}[{part}]"
+                f", which has {topic.bounds.get(part, 'no record')}. Correct it.",
+                kind="kafka-position",
+                details={"source": topic.name},
+            )
+        side = 1 if start == "latest" else 0
+        return {part: given.get(part, bounds[side]) for part, bounds in topic.bounds.items()}
+
+    def _accept(self, topic: TopicState, added: Sequence[int], config: TopicConfig) -> None:
+        """Refuse partitions that were added where the order of a key's changes hangs on them."""
+        schema = None if self.table is None else self.table.schema
+        if schema is None or not schema.has_primary_key:
+            return
+        has_order = opt.SEQUENCE_FIELD.key in schema.options
+        if self.is_change_log:
+            has_order = self.source.order == Order.RECORD
+        if has_order or config.new_partitions:
+            self.log.info("Topic '%s' has new partitions: %s.", topic.name, added)
+            return
+        parts = ", ".join(map(str, added))
+        way_out = "KafkaSource(order='record')" if self.is_change_log else "'sequence.field'"
+        raise InvalidInputError(
+            f"Topic '{topic.name}' of table '{self._name}' has new partitions ({parts}), so "
+            "changes of one key may be in two of them, and offsets do not say which is newer. "
+            f"Nothing was committed. Let the records' own order decide ({way_out}); or, once all "
+            "that was sent before is in the table, run with new_partitions=true.",
+            kind="kafka-partitions",
+            details={"table": self._name, "source": topic.name},
+        )
+
+    def news(self) -> str:
+        """Return how many offsets the run reads."""
+        count, parts = sum(map(len, self.ranges)), counted(len(self.ranges), "partition")
+        return f"{counted(count, 'offset')} of {parts} of {self.place}."
+
+    def nothing_note(self, *, dry_run: bool) -> str:
+        """Return why nothing was written."""
+        if dry_run:
+            return f"Dry run: {self.news()[:-1]} would be read; nothing was written."
+        return f"No new records in {self.place}; nothing was committed."
+
+    def metadata(self) -> Metadata:
+        """Return what the run reads, and how far behind the table stays."""
+        after = self._positions_after()
+        shown = []
+        left = 0
+        times = []
+        began = {name: dict(parts) for name, parts in self.positions.items()}
+        for topic in self.topics:
+            for part, (_, end) in topic.bounds.items():
+                at = after[topic.name][part]
+                left += end - at
+                if end > at and (time := self.newest.get(f"{topic.name}[{part}]")) is not None:
+                    times.append(time)
+                start = began[topic.name][part]
+                shown.append(
+                    {
+                        "topic": topic.name,
+                        "partition": part,
+                        "from": start,
+                        "to": at,
+                        "left": end - at,
+                    }
+                )
+        metadata: Metadata = {
+            "paimon/source": self.place,
+            "paimon/offsets_read": sum(map(len, self.ranges)),
+            "paimon/lag_records": left,
+            "paimon/partitions_read": len(self.ranges),
+        }
+        if not left or times:
+            age = dt.datetime.now(dt.UTC) - min(times) if left else dt.timedelta()
+            metadata["paimon/lag_seconds"] = round(age.total_seconds(), 3)
+        if shown:
+            metadata["paimon/offsets"] = grid(shown[:_SHOWN])
+        if self.newest:
+            metadata["paimon/newest_record"] = max(self.newest.values()).isoformat()
+        if self.empty_records:
+            metadata["paimon/records_without_value"] = self.empty_records
+        return metadata
+
+    def frame(self, expected: Schema | None, executor: str | None) -> Frame:
+        """Return a row of each record that has a value."""
+        declared = self.source.schema or expected
+        if declared is None:
+            raise InvalidInputError(
+                f"Records of {self.place} do not say their types; declare KafkaSource(schema=…).",
+                kind="kafka-source",
+            )
+        schema = to_arrow_schema(declared.fields)
+        for name in self.source.metadata.keys() - {*schema.names}:
+            raise InvalidInputError(
+                f"KafkaSource(metadata=…) names column '{name}', which is not declared.",
+                kind="kafka-source",
+            )
+        fetched = self._fetch(has_headers=HEADERS in self.source.metadata.values())
+        self.empty_records = sum(each.records["value"].null_count for each in fetched)
+        metadata = dict(self.source.metadata)
+        parts = (rows(each, schema, metadata) for each in fetched if len(each.records))
+        return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(parts))
+
+    def changes(self, options: CdcOptions) -> list[ChangeBatch]:
+        """Return the records as changes, in the order of their partitions and offsets."""
+        kind = KEYED_ROWS if self.source.format == "json" else cdc_format(self.source.format)
+        batches: list[ChangeBatch] = []
+        for each in self._fetch(has_headers=True):
+            offsets = each.records[OFFSET].to_numpy()
+            stream: Any = lines(each, has_keys=kind.has_keys)
+            found = changes_of(stream, each.range.name, kind, options, offsets=offsets)
+            batches += [self._located(batch, each) for batch in found]
+        return batches
+
+    def _located(self, batch: ChangeBatch, fetched: Fetched) -> ChangeBatch:
+        """Return a batch whose records are told by offsets, not by lines."""
+        origin = batch.origin
+        places = pc.subtract(origin["line"], 1)
+        records = fetched.records.take(places)
+        columns = {name: origin[name] for name in origin.column_names}
+        columns["line"] = records[OFFSET]
+        columns[_OP_TIME] = pc.coalesce(origin[_OP_TIME], records[TIMESTAMP])
+        if self.source.order == Order.OFFSET:
+            for name in (LOG, *POSITION_COLUMNS):
+                columns[name] = pa.nulls(len(origin), ORIGIN_SCHEMA.field(name).type)
+        texts = {name: told(records, fetched.range, name) for name in METADATA}
+        return replace(
+            batch,
+            origin=pa.table(columns, schema=ORIGIN_SCHEMA),
+            metadata=pa.table(
+                {
+                    **{name: batch.metadata[name] for name in batch.metadata.column_names},
+                    **{name: _text(column) for name, column in texts.items()},
+                }
+            ),
+            events=tuple(
+                replace(event, origin=self._located_event(event.origin, offsets=fetched))
+                for event in batch.events
+            ),
+        )
+
+    def _located_event(self, origin: Mapping[str, Any], offsets: Fetched) -> Mapping[str, Any]:
+        line = offsets.records[OFFSET][int(origin["line"]) - 1].as_py()
+        hidden = dict.fromkeys((LOG, *POSITION_COLUMNS))
+        return {**origin, "line": line, **(hidden if self.source.order == Order.OFFSET else {})}
+
+    def _fetch(self, *, has_headers: bool) -> list[Fetched]:
+        if not self.ranges:
+            return []
+        fetched = fetch(
+            self.source.client(),
+            self.ranges,
+            max_bytes=self.max_bytes,
+            has_headers=has_headers,
+            report=lambda count: self.log.info("%s so far.", counted(count, "record")),
+        )
+        self.ranges = [each.range for each in fetched if len(each.range)]
+        self.newest = {each.range.name: each.newest for each in fetched if each.newest is not None}
+        return fetched
+
+    def can_leave_out(self, error: PaimonError) -> bool:
+        """Whether the run goes on without what cannot be read: no."""
+        return False
+
+    def _positions_after(self) -> Positions:
+        after = {name: dict(parts) for name, parts in self.positions.items()}
+        for each in self.ranges:
+            after[each.topic][each.partition] = each.end
+        return after
+
+    def _offsets(self, positions: Positions) -> Mapping[str, Any]:
+        """Return positions as the ledger keeps them; topics that are gone keep theirs."""
+        ids = {topic.name: topic.id for topic in self.topics}
+        told = {
+            name: {_ID: ids[name], _NEXT: {str(part): at for part, at in sorted(parts.items())}}
+            for name, parts in positions.items()
+        }
+        return {**self.ledger.offsets, **told}
+
+    def next_ledger(self) -> Ledger:
+        """Return the ledger with the positions after the run."""
+        offsets = self._offsets(self._positions_after())
+        return replace(self.ledger.with_files(()), offsets=offsets)
+
+    def check_unchanged(self) -> None:
+        """Records do not change."""
+
+
+def _text(column: Any) -> Any:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return column.cast(pa.string())
+
+
+def _lost(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]:
+    lost = {}
+    for part, at in known.items():
+        first, end = topic.bounds.get(part, (0, 0))
+        if at < first:
+            lost[part] = f"its first record is {first}: the retention has deleted what lies before"
+        elif at > end:
+            lost[part] = f"it ends at {end}: it was made again, or lost records"
+    return {part: why for part, why in lost.items() if part in topic.bounds}
+
+
+def shares(ranges: Sequence[OffsetRange], most: int) -> list[OffsetRange]:
+    """Return ranges of so many offsets at most, the short ones whole.
+
+    >>> a, b = (OffsetRange(topic="t", partition=0, start=0, end=end) for end in (9, 2))
+    >>> [len(each) for each in shares([a, replace(b, partition=1)], 6)]
+    [4, 2]
+    """
+    if not most:
+        return list(ranges)
+    left, ends = most, {}
+    waiting = sorted(ranges, key=len)
+    for number, each in enumerate(waiting):
+        count = min(len(each), max(1, left // (len(waiting) - number)) if left else 0)
+        ends[each.topic, each.partition] = each.start + count
+        left -= count
+    cut = (replace(each, end=ends[each.topic, each.partition]) for each in ranges)
+    return [each for each in cut if len(each)]

@@ -1,0 +1,86 @@
+"""A sensor that requests a run when a table lags behind its topics."""
+
+import logging
+import time
+from typing import Any
+
+import dagster as dg
+
+from paimon_assets.assets.files.landing import source_name_of
+from paimon_assets.assets.files.ledger import Ledger, ledger_snapshot, load_ledger
+from paimon_assets.assets.files.topic_intake import TopicIntake
+from paimon_assets.assets.files.topic_source import KafkaSource, TopicConfig
+from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
+from paimon_assets.assets.sensors import FAILED, REQUEST_TAG, Ticked, define_sensor, requests_of
+from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.words import counted
+
+_PAUSE_SECONDS, _LONGEST_PAUSE = 60.0, 3600.0
+"""After a failed run the next waits so long, after each further one twice that."""
+_LOG = logging.getLogger(__name__)
+
+
+def build_lag_sensor(
+    asset: dg.AssetsDefinition,
+    *,
+    source: KafkaSource,
+    records: int = 1,
+    name: str | None = None,
+    target: Any = None,
+    minimum_interval_seconds: int = 30,
+) -> dg.SensorDefinition:
+    """Request a run of an asset when its table lags so many records behind its topics.
+
+    While a run is under way no other is requested; after one that failed, only after a pause. The
+    sensor is shipped stopped. For commits a few seconds apart let it tick as often.
+
+    Args:
+        asset: From `build_file_ingestion_asset` or `build_change_log_asset`, of topics.
+        source: The asset's.
+        records: Offsets behind at which a run is due.
+        name: The name of the sensor; `<table>_lag` by default.
+        target: A job or selection that contains the asset; the asset by default.
+        minimum_interval_seconds: Between ticks.
+
+    Raises:
+        InvalidInputError: The asset is not of exactly one table.
+    """
+    identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
+    op_name, ledger_name = asset.node_def.name, source_name_of(asset.key)
+
+    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+        table = table_or_none(paimon, identifier)
+        ledger = Ledger(source=ledger_name)
+        if table is not None:
+            ledger = load_ledger(table, ledger_name, ledger_snapshot(table, ledger_name))
+        intake = TopicIntake(
+            paimon=paimon, table=table, source=source, ledger=ledger, log=_LOG, is_change_log=True
+        )
+        try:
+            intake.choose(TopicConfig(max_records=0, new_partitions=True))
+        except InvalidInputError as error:
+            return dg.SkipReason(f"A run would fail: {error.message}")
+        lag = sum(map(len, intake.ranges))
+        if lag < records and (lag or intake.is_empty):
+            return dg.SkipReason(f"{identifier} is {counted(lag, 'offset')} behind {source.place}.")
+        version = "none" if table is None else table.state.created_ms
+        before = requests_of(context.instance, f"{identifier}:{version}:{ledger.generation}")
+        if before.status in FAILED:
+            pause = min(_PAUSE_SECONDS * 2 ** (before.times - 1), _LONGEST_PAUSE)
+            left = (before.ended or 0.0) + pause - time.time()
+            if left > 0:
+                return dg.SkipReason(f"The last run failed; the next is due in {left:.0f} s.")
+        elif before.status is not None:
+            return dg.SkipReason("A run is requested already, and has not committed yet.")
+        request = dg.RunRequest(run_key=before.run_key, tags={REQUEST_TAG: before.key})
+        return dg.SensorResult(run_requests=[request], cursor=before.run_key)
+
+    return define_sensor(
+        name or f"{op_name}_lag",
+        f"Requests a run when {identifier} lags behind {source.place}.",
+        tick,
+        resource_key=resource_key,
+        seconds=minimum_interval_seconds,
+        target=target if target is not None else asset,
+    )

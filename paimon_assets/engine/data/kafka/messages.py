@@ -1,0 +1,128 @@
+"""Records of topics → lines of JSON for readers of change logs, or rows of a declared schema.
+
+Every record is one line, so that a line's number finds the record.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.data.format.text_streams import as_file
+from paimon_assets.engine.data.kafka.fetching import KEY, OFFSET, TIMESTAMP, VALUE, Fetched
+from paimon_assets.engine.errors import FormatError
+
+kernels: Any = pyarrow.compute
+METADATA = ("topic", "partition", OFFSET, TIMESTAMP, KEY, "headers")
+"""What a record says beside its value."""
+_KIND = FileKind(format="json")
+
+
+def lines(fetched: Fetched, *, has_keys: bool) -> Any:
+    """Return the records as a file of JSON lines.
+
+    Args:
+        fetched: The records.
+        has_keys: Whether a line is `{"topic": …, "key": …, "value": …}` as of Debezium's messages;
+            else it is the value, `null` for none.
+    """
+    return as_file(_blocks(fetched, has_keys=has_keys))
+
+
+def _blocks(fetched: Fetched, *, has_keys: bool) -> Iterator[bytes]:
+    topic = fetched.range.topic  # has no quotes: Kafka allows letters, digits, '.', '_', '-'
+    for batch in fetched.records.to_batches():
+        values = _one_line(batch[VALUE]).fill_null(b"null")
+        parts = [values, b"\n"]
+        if has_keys:
+            keys = _one_line(batch[KEY])
+            keys = kernels.if_else(kernels.starts_with(keys, "{"), keys, None).fill_null(b"null")
+            parts = [f'{{"topic":"{topic}","key":'.encode(), keys, b',"value":', values, b"}\n"]
+        yield _bytes_of(kernels.binary_join_element_wise(*parts, b""))
+
+
+def _one_line(values: Any) -> Any:
+    """Return JSON on one line each: in a text, a line break is escaped."""
+    return kernels.replace_substring(values, "\n", " ")
+
+
+def _bytes_of(texts: Any) -> bytes:
+    """Return texts one after the other, as Arrow holds them."""
+    _, places, data = texts.buffers()
+    ends = np.frombuffer(places, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return data.slice(ends[0], ends[-1] - ends[0]).to_pybytes() if len(texts) else b""
+
+
+def rows(fetched: Fetched, schema: pa.Schema, metadata: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    """Yield a row of each record that has a value, in the types of a schema.
+
+    Args:
+        fetched: The records, whose values are objects of JSON.
+        schema: The columns.
+        metadata: Column of the schema → what of the record it holds; see `METADATA`.
+
+    Raises:
+        FormatError: A value is no object, or has other members.
+    """
+    records = fetched.records.filter(kernels.is_valid(fetched.records[VALUE]))
+    own = pa.schema([column for column in schema if column.name not in metadata])
+    span = fetched.range
+    name = f"{span.name}, offsets {span.start} to {span.end - 1}"
+    source: Any = _Memory(b"".join(_blocks(Fetched(range=span, records=records), has_keys=False)))
+    count = 0
+    with open_external_file(source, name, _KIND, own) as opened:
+        for batch in opened.batches:
+            own_records = records.slice(count, batch.num_rows)
+            count += batch.num_rows
+            if count > len(records):
+                break
+            yield _with_metadata(batch, own_records, span, schema, metadata)
+    if count != len(records):
+        raise FormatError(
+            f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
+            "one object.",
+            kind="kafka-record",
+            details={"source": span.topic},
+        )
+
+
+def _with_metadata(
+    batch: pa.RecordBatch, records: pa.Table, span: Any, schema: pa.Schema, metadata: dict[str, str]
+) -> pa.RecordBatch:
+    arrays = []
+    for column in schema:
+        if column.name in metadata:
+            arrays.append(told(records, span, metadata[column.name]).cast(column.type))
+        else:
+            arrays.append(batch[column.name])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def told(records: pa.Table, span: Any, what: str) -> Any:
+    """Return what records say beside their values; see `METADATA`."""
+    if what in {"topic", "partition"}:
+        return pa.repeat(pa.scalar(getattr(span, what)), len(records))
+    column: Any = records[what].combine_chunks()
+    if what != KEY:
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise FormatError(
+            f"'{span.name}': a key is no text in UTF-8: {error}. Leave 'key' out of the metadata.",
+            kind="kafka-record",
+            details={"source": span.topic},
+        ) from error
+
+
+class _Memory:
+    """Storage with one file."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def open_input(self, path: str, size: int | None = None) -> Any:
+        return pa.BufferReader(self._data)

@@ -1,0 +1,197 @@
+"""Topics, where their partitions begin and end, and what is asked of them.
+
+Settings are librdkafka's. Errors name the broker, the topic and the way out, and no setting's
+value: it may be a secret.
+"""
+
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
+from paimon_assets.engine.spec.words import shorten
+
+Settings = Mapping[str, str]
+_BOOTSTRAP = "bootstrap.servers"
+_ISOLATION = "isolation.level"
+_DEFAULTS = {
+    "log_level": "2",  # failures are errors of ours; it would print each try to connect
+    "group.id": "paimon-assets",  # the client wants one; nothing is committed to it
+}
+_DENIED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
+           "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """Some offsets of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    """After the last."""
+
+    @property
+    def name(self) -> str:
+        """The partition, as messages show it."""
+        return f"{self.topic}[{self.partition}]"
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic, as it is now."""
+
+    name: str
+    id: str
+    """Another one if the topic was made again; empty if the broker does not say."""
+    bounds: Mapping[int, tuple[int, int]]
+    """Partition → its first offset, and the one after the last that may be read."""
+
+
+def library(module: str = "confluent_kafka") -> Any:
+    """Return confluent-kafka.
+
+    Raises:
+        InvalidInputError: Kind `missing-package`: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InvalidInputError(
+            "Topics of Kafka are read by 'confluent-kafka', which is not installed: "
+            "pip install 'paimon-assets[kafka]'.",
+            kind="missing-package",
+            details={"package": "confluent-kafka"},
+        ) from error
+
+
+class Client:
+    """Settings of a cluster, and what its connections last complained of."""
+
+    def __init__(self, settings: Settings, *, seconds: float = 60.0) -> None:
+        self.settings, self.seconds = settings, seconds
+        self._settings = {**_DEFAULTS, **settings}
+        self._complaint = ""
+
+    def open(self, make: Callable[[dict[str, Any]], Any], more: Mapping[str, Any]) -> Any:
+        """Return a consumer or an admin client.
+
+        Raises:
+            InvalidInputError: Kind `kafka-setting`: a setting is not known, or its value is none.
+        """
+        settings = {**self._settings, **more, "error_cb": self._hear}
+        try:
+            return make(settings)
+        except (library().KafkaException, TypeError, ValueError) as error:
+            names = [name for name in settings if f'"{name}"' in str(error)]
+            about = f"the setting '{names[0]}'" if names else f"one of {shorten([*self._settings])}"
+            raise InvalidInputError(
+                f"Kafka's client does not take its settings: {about} is not known, or its value is "
+                "none it knows. Correct KafkaSource(options=…); values are not shown.",
+                kind="kafka-setting",
+            ) from None  # its message has the value
+
+    def _hear(self, error: Any) -> None:
+        self._complaint = f"; {error.str()}"
+
+    @contextmanager
+    def asking(self, what: str) -> Iterator[None]:
+        """Make errors of the client those of this package."""
+        try:
+            yield
+        except library().KafkaException as error:
+            raise self.failure(error.args[0], what) from error
+
+    def failure(self, error: Any, what: str) -> InvalidInputError | StorageError:
+        """Return the error of an answer."""
+        details = {"source": what}
+        broker = self._settings.get(_BOOTSTRAP, "")
+        if error.name() == "UNKNOWN_TOPIC_OR_PART":
+            return NotFoundError(
+                f"Kafka at {broker} has no {what}. Correct the name, or let a producer make it.",
+                kind="kafka-topic",
+                details=details,
+            )
+        way_out = "try again"
+        if error.name() in _DENIED:
+            way_out = "correct the credentials, or let the user read and describe it"
+        return StorageError(
+            f"Kafka at {broker} does not answer for {what}: {error.str()}{self._complaint}. "
+            f"Nothing was committed; {way_out}.",
+            kind="kafka",
+            details=details,
+        )
+
+    def silence(self, names: Sequence[str]) -> StorageError:
+        """Return the error of a cluster that sends nothing more."""
+        broker = self._settings.get(_BOOTSTRAP, "")
+        return StorageError(
+            f"Kafka at {broker} sends nothing more of {shorten(names)}{self._complaint}. Nothing "
+            "was committed; try again.",
+            kind="kafka",
+            details={"source": names[0]},
+        )
+
+    @property
+    def isolation(self) -> Any:
+        """Whether records of transactions that are open or were aborted are left out."""
+        levels = library().IsolationLevel
+        is_dirty = self._settings.get(_ISOLATION) == "read_uncommitted"
+        return levels.READ_UNCOMMITTED if is_dirty else levels.READ_COMMITTED
+
+    def topics(self, names: Sequence[str], pattern: str | None = None) -> list[TopicState]:
+        """Return topics by their names, or those that match a glob.
+
+        Raises:
+            NotFoundError: Kind `kafka-topic`: there is no topic of a name.
+            StorageError: Kind `kafka`: the cluster does not answer.
+        """
+        kafka, admin_module = library(), library("confluent_kafka.admin")
+        admin = self.open(admin_module.AdminClient, {})
+        if pattern is not None:
+            with self.asking(f"topics like '{pattern}'"):
+                listed = admin.list_topics(timeout=self.seconds).topics
+            names = sorted(name for name in listed if fnmatch.fnmatchcase(name, pattern))
+        if not names:
+            return []
+        described = admin.describe_topics(
+            kafka.TopicCollection([*names]), request_timeout=self.seconds
+        )
+        states = []
+        for name in names:
+            with self.asking(f"topic '{name}'"):
+                told = described[name].result()
+                partitions = sorted(part.id for part in told.partitions)
+                spec = admin_module.OffsetSpec
+                firsts = self._offsets(admin, name, partitions, spec.earliest())
+                ends = self._offsets(admin, name, partitions, spec.latest())
+            bounds = {part: (firsts[part], ends[part]) for part in partitions}
+            states.append(TopicState(name=name, id=str(told.topic_id or ""), bounds=bounds))
+        return states
+
+    def offsets_at(self, topic: TopicState, millis: int) -> dict[int, int]:
+        """Return of each partition the first offset that is not before a time."""
+        admin_module = library("confluent_kafka.admin")
+        admin = self.open(admin_module.AdminClient, {})
+        with self.asking(f"topic '{topic.name}'"):
+            spec = admin_module.OffsetSpec.for_timestamp(millis)
+            found = self._offsets(admin, topic.name, [*topic.bounds], spec)
+        return {part: topic.bounds[part][1] if at < 0 else at for part, at in found.items()}
+
+    def _offsets(
+        self, admin: Any, topic: str, partitions: Sequence[int], spec: Any
+    ) -> dict[int, int]:
+        wanted = {library().TopicPartition(topic, part): spec for part in partitions}
+        if not wanted:
+            return {}
+        answers = admin.list_offsets(
+            wanted, isolation_level=self.isolation, request_timeout=self.seconds
+        )
+        return {part.partition: answer.result().offset for part, answer in answers.items()}

@@ -1,0 +1,213 @@
+"""A real broker of Kafka: one process of Java, from the jars of Maven Central, on loopback."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_assets.spark.java import find_java
+from tests.interop.environment import HOME
+from tests.testkit.processes import end
+
+VERSION = "4.1.1"
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies><dependency>
+<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+</dependency></dependencies></project>"""
+_SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+num.network.threads=1
+num.io.threads=2
+background.threads=1
+log.cleaner.dedupe.buffer.size=8388608
+log.cleaner.backoff.ms=200
+"""
+_JVM = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=64m")
+_SECONDS = 60
+
+
+@cache
+def jars() -> Path:
+    """Return the folder of the broker's jars; skip the test where they are not to be had."""
+    folder = HOME / f"kafka-{VERSION}"
+    HOME.mkdir(exist_ok=True)
+    with (HOME / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            if shutil.which("mvn") is None:
+                pytest.skip("no Maven to fetch Kafka's broker with")
+            with tempfile.TemporaryDirectory(dir=HOME) as made:
+                Path(made, "pom.xml").write_text(_POM, encoding="utf-8")
+                command = [
+                    "mvn",
+                    "-q",
+                    "-B",
+                    "-f",
+                    f"{made}/pom.xml",
+                    "dependency:copy-dependencies",
+                ]
+                options = [f"-DoutputDirectory={made}/jars", "-DincludeScope=runtime"]
+                fetched = subprocess.run([*command, *options], check=False, capture_output=True)
+                if fetched.returncode:
+                    pytest.skip("Maven does not fetch Kafka's broker")
+                Path(made, "jars").rename(folder)
+    return folder
+
+
+def _library(module: str) -> Any:
+    return import_module(module)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Broker:
+    """A broker that may be killed and started again; what it stores stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        port, controller = _free_port(), _free_port()
+        self.address = f"127.0.0.1:{port}"
+        self._settings = folder / "server.properties"
+        text = _SETTINGS.format(port=port, controller=controller, folder=folder)
+        self._settings.write_text(text, encoding="utf-8")
+        cluster = ["-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(self._settings)]
+        subprocess.run(
+            [*self._java("kafka.tools.StorageTool"), "format", *cluster],
+            check=True,
+            capture_output=True,
+        )
+
+    def _java(self, main: str) -> list[str]:
+        return [f"{find_java()}/bin/java", *_JVM, "-cp", f"{jars()}/*", main]
+
+    def start(self) -> None:
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._java("kafka.Kafka"), str(self._settings)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.admin.list_topics(timeout=_SECONDS)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            end(self._process, 5)
+
+    @cached_property
+    def admin(self) -> Any:
+        """A client; a call ends when it is gone."""
+        return _library("confluent_kafka.admin").AdminClient(
+            {"bootstrap.servers": self.address, "log_level": 0}
+        )
+
+    def create(self, partitions: int = 1, *, topic: str = "", **settings: str) -> str:
+        """Create a topic; return its name."""
+        topic = topic or f"orders-{uuid.uuid4().hex[:8]}"
+        made = _library("confluent_kafka.admin").NewTopic(topic, partitions, config=settings)
+        for _ in range(100):  # one of that name may be going
+            try:
+                self.admin.create_topics([made])[topic].result()
+            except Exception as error:
+                if "exists" not in str(error) and "deletion" not in str(error):
+                    raise
+            else:
+                break
+        self.await_partitions(topic, partitions)
+        return topic
+
+    def delete(self, topic: str) -> None:
+        self.admin.delete_topics([topic])[topic].result()
+
+    def grow(self, topic: str, partitions: int) -> None:
+        grown = _library("confluent_kafka.admin").NewPartitions(topic, partitions)
+        self.admin.create_partitions([grown])[topic].result()
+        self.await_partitions(topic, partitions)
+
+    def await_partitions(self, topic: str, count: int) -> None:
+        admin, deadline = self.admin, time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            known = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
+            if len(known) == count and all(part.leader >= 0 for part in known.values()):
+                return
+        raise AssertionError(f"{topic} has no {count} partitions")
+
+    def expire(self, topic: str, partition: int, offset: int) -> None:
+        """Delete what lies before an offset, as retention does."""
+        part = _library("confluent_kafka").TopicPartition(topic, partition, offset)
+        for answer in self.admin.delete_records([part]).values():
+            answer.result()
+
+    def producer(self, **settings: Any) -> Any:
+        return _library("confluent_kafka").Producer(
+            {"bootstrap.servers": self.address, "log_level": 0, "linger.ms": 0, **settings}
+        )
+
+    def send(self, topic: str, *records: "Sent", partition: int | None = None) -> None:
+        """Send records: (key, value), each as JSON; None is no value."""
+        producer = self.producer()
+        send_all(producer, topic, records, partition=partition)
+        assert producer.flush(_SECONDS) == 0
+
+
+Sent = tuple[Mapping[str, Any] | None, Any]
+
+
+def send_all(
+    producer: Any, topic: str, records: Sequence[Sent], *, partition: int | None = None
+) -> None:
+    where = {} if partition is None else {"partition": partition}
+    for key, value in records:
+        texts = [None if each is None else json.dumps(each) for each in (key, value)]
+        producer.produce(topic, key=texts[0], value=texts[1], **where)
+
+
+@contextlib.contextmanager
+def running_broker() -> Iterator[Broker]:
+    """Run a broker on loopback; it needs 300 MB and ten seconds."""
+    pytest.importorskip("confluent_kafka")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("no Java to run Kafka's broker on")
+    jars()
+    with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
+        broker = Broker(Path(folder))
+        try:
+            broker.start()
+            yield broker
+        finally:
+            broker.stop()
