@@ -367,6 +367,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             text_options=text_options,
         )
 
+    def topics_dataframe(self, client: Any, ranges: Any, schema: pa.Schema, metadata: Any) -> Any:
+        """Return ranges of offsets as a Spark DataFrame; see `topics.topics_to_dataframe`."""
+        topics = spark_module("paimon_assets.spark.dataframes.topics")
+        return topics.topics_to_dataframe(self.spark.session(), client, ranges, schema, metadata)
+
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))
         yield from (("metastore", self.metastore), ("uri", without_secrets(self.uri)))

@@ -12,11 +12,13 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pyspark.sql import SparkSession
 
 from paimon_assets.assets import (
     ChangeLog,
     KafkaSource,
     PaimonCatalogResource,
+    PaimonSparkResource,
     TopicConfig,
     TopicLogConfig,
     build_change_log_asset,
@@ -213,6 +215,30 @@ def test_a_run_takes_so_many_records_or_bytes(broker: Broker, tmp_path: Path) ->
             assert (told["paimon/lag_seconds"] > 0) == (lags[-1] > 0)
             assert len(ids(paimon)) == 53 - lags[-1]
         assert ids(paimon) == everything
+
+
+@pytest.mark.spark
+def test_spark_reads_each_range_in_a_task(
+    broker: Broker, warehouse: str, spark: SparkSession
+) -> None:
+    assert spark.range(1).count() == 1
+    on_spark = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+    paimon = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=on_spark)
+    topic = broker.create(2)
+    schema = Schema.of(
+        {"id": "BIGINT", "state": "STRING", "at": "BIGINT"},
+        primary_keys=["id"],
+        options={"bucket": "1"},
+    )
+    asset = rows_in(broker, topic, schema, metadata={"at": "offset"})
+    broker.send(topic, *numbered(*range(30)), *numbered(1, state="newer"), partition=0)
+    broker.send(topic, *numbered(*range(50, 60)), ({"id": 1}, None), partition=1)
+    told = ok(asset, paimon, max_records=20)
+    assert told["paimon/lag_records"] == 42 - 20
+    while ok(asset, paimon, max_records=20)["paimon/lag_records"]:
+        pass
+    assert ids(paimon) == [*range(30), *range(50, 60)]
+    assert states(paimon)[1] == "newer"
 
 
 @pytest.mark.parametrize("start", ["latest", "time", "offset"])

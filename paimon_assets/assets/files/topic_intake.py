@@ -44,6 +44,8 @@ from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
 
 _SHOWN = 200
+_ROW_BYTES = 200
+"""Taken for the size of a record, to choose the executor."""
 _OP_TIME = "op_time"
 _ID, _NEXT = "id", "next"
 
@@ -253,6 +255,10 @@ class TopicIntake:
                 f"KafkaSource(metadata=…) names column '{name}', which is not declared.",
                 kind="kafka-source",
             )
+        size = _ROW_BYTES * sum(map(len, self.ranges))
+        if self.ranges and self.paimon.executor_for(size, executor) != "embedded":
+            client, told_of = self.source.client(), self.source.metadata
+            return self.paimon.topics_dataframe(client, self.ranges, schema, told_of)
         fetched = self._fetch(has_headers=HEADERS in self.source.metadata.values())
         self.empty_records = sum(each.records["value"].null_count for each in fetched)
         metadata = dict(self.source.metadata)

@@ -79,7 +79,7 @@ def files_to_dataframe(
             # Columns without a value in the first file are texts: others may have values.
             texts = (f.with_type(pa.string()) if pat.is_null(f.type) else f for f in opened.schema)
             schema = pa.schema(list(texts))
-    spark_schema = _spark_schema(schema)
+    spark_schema = spark_schema_of(schema)
     reading = _Reading(
         kind=kind, schema=schema, spark_schema=spark_arrow_schema(spark_schema), options=storage
     )
@@ -98,7 +98,7 @@ def files_to_dataframe(
     return remembering(rows.frame(spark_schema), rows)
 
 
-def _spark_schema(schema: pa.Schema) -> StructType:
+def spark_schema_of(schema: pa.Schema) -> StructType:
     fields = []
     for number, field in enumerate(schema):
         if field.name == POSITION_COLUMN:

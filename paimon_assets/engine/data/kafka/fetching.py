@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -128,13 +129,14 @@ class _Reading:
     def take(self, client: Client, messages: Sequence[Any]) -> list[OffsetRange]:
         """Take messages; return the ranges that end with them."""
         was_open = self._reached < self._ends
-        good = []
-        for message in messages:  # the client hands over objects
-            error = message.error()
-            if error is None:
-                good.append(message)
-            else:
-                self._hear(client, message, error)
+        kind = library().Message  # the client hands over objects: each call is one of C
+        errors = [*map(kind.error, messages)]
+        good = messages
+        if any(errors):
+            good = [each for each, error in zip(messages, errors, strict=True) if error is None]
+            for message, error in zip(messages, errors, strict=True):
+                if error is not None:
+                    self._hear(client, message, error)
         if good:
             self._add(good)
         return self._where(was_open & (self._reached >= self._ends))
@@ -155,29 +157,34 @@ class _Reading:
         elif error.fatal() or not error.retriable():
             raise client.failure(error, f"topic '{message.topic()}'")
 
-    def _add(self, messages: list[Any]) -> None:
-        places = [self._places[each.topic(), each.partition()] for each in messages]
-        headers = [each.headers() for each in messages] if self._has_headers else None
+    def _add(self, messages: Sequence[Any]) -> None:
+        kind, count = library().Message, len(messages)
+        parts = zip(map(kind.topic, messages), map(kind.partition, messages), strict=True)
+        places = np.fromiter(map(self._places.__getitem__, parts), np.int32, count)
+        reached = np.fromiter(map(kind.offset, messages), np.int64, count) + 1
+        texts: Any = pa.nulls(count, pa.string())
+        if self._has_headers:
+            texts = pa.array([*map(_header_text, map(kind.headers, messages))], pa.string())
         columns: list[Any] = [
             places,
-            [each.offset() for each in messages],
-            [each.timestamp()[1] for each in messages],
-            [each.key() for each in messages],
-            [each.value() for each in messages],
-            [None] * len(messages) if headers is None else [*map(_header_text, headers)],
+            reached - 1,
+            pa.array([*map(itemgetter(1), map(kind.timestamp, messages))], _COLUMNS[TIMESTAMP]),
+            pa.array([*map(kind.key, messages)], pa.binary()),
+            pa.array([*map(kind.value, messages)], pa.binary()),
+            texts,
         ]
         batch = pa.table(columns, schema=pa.schema(_COLUMNS))
-        wanted = batch[OFFSET].to_numpy() < self._ends[places]
-        reached = np.array(columns[1], dtype=np.int64) + 1
+        wanted = reached <= self._ends[places]
         if self._budget is not None:
             sizes = pc.add(*(pc.binary_length(batch[n]).fill_null(0) for n in (KEY, VALUE)))
             before = np.cumsum(sizes.to_numpy() * wanted) - sizes.to_numpy() * wanted
             fits = before < self._budget
             self._budget -= int((sizes.to_numpy() * (wanted & fits)).sum())
             wanted &= fits
-            reached, places = reached[fits], np.array(places)[fits]
+            reached, places = reached[fits], places[fits]
         np.maximum.at(self._reached, places, reached)
-        batch = batch.filter(pa.array(wanted))
+        if not wanted.all():
+            batch = batch.filter(pa.array(wanted))
         self.count += len(batch)
         self._batches.append(batch)
 

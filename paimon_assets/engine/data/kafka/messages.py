@@ -3,22 +3,27 @@
 Every record is one line, so that a line's number finds the record.
 """
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.json as pa_json
 
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
-from paimon_assets.engine.data.format.text_streams import as_file
+from paimon_assets.engine.data.format.text import parse_columns, read_type
+from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, as_file
 from paimon_assets.engine.data.kafka.fetching import KEY, OFFSET, TIMESTAMP, VALUE, Fetched
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 
 kernels: Any = pyarrow.compute
 METADATA = ("topic", "partition", OFFSET, TIMESTAMP, KEY, "headers")
 """What a record says beside its value."""
 _KIND = FileKind(format="json")
+_TEXT = TextOptions()
 
 
 def lines(fetched: Fetched, *, has_keys: bool) -> Any:
@@ -71,15 +76,14 @@ def rows(fetched: Fetched, schema: pa.Schema, metadata: dict[str, str]) -> Itera
     own = pa.schema([column for column in schema if column.name not in metadata])
     span = fetched.range
     name = f"{span.name}, offsets {span.start} to {span.end - 1}"
-    source: Any = _Memory(b"".join(_blocks(Fetched(range=span, records=records), has_keys=False)))
+    data = b"".join(_blocks(Fetched(range=span, records=records), has_keys=False))
     count = 0
-    with open_external_file(source, name, _KIND, own) as opened:
-        for batch in opened.batches:
-            own_records = records.slice(count, batch.num_rows)
-            count += batch.num_rows
-            if count > len(records):
-                break
-            yield _with_metadata(batch, own_records, span, schema, metadata)
+    for batch in _parsed(data, name, own):
+        own_records = records.slice(count, batch.num_rows)
+        count += batch.num_rows
+        if count > len(records):
+            break
+        yield _with_metadata(batch, own_records, span, schema, metadata)
     if count != len(records):
         raise FormatError(
             f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
@@ -87,6 +91,28 @@ def rows(fetched: Fetched, schema: pa.Schema, metadata: dict[str, str]) -> Itera
             kind="kafka-record",
             details={"source": span.topic},
         )
+
+
+def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of lines as the reader of files does, whose look at the types is left out."""
+    plain = pa.schema(
+        [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
+    )
+    try:
+        table = pa_json.read_json(
+            io.BytesIO(data),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=plain, unexpected_field_behavior="error"
+            ),
+        )
+        batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
+    except pa.ArrowInvalid:  # the reader of files takes it, or says what is wrong
+        source: Any = _Memory(data)
+        with open_external_file(source, name, _KIND, schema) as opened:
+            yield from opened.batches
+    else:
+        yield from batches
 
 
 def _with_metadata(
