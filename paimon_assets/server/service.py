@@ -19,6 +19,7 @@ from paimon_assets.engine.control.catalog.catalog import (
     missing_table,
 )
 from paimon_assets.engine.control.catalog.catalog_state import (
+    IDENTITY_ID,
     STATE_DIRECTORY,
     TABLE_FILE,
     TABLES,
@@ -47,7 +48,6 @@ from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.request import Request, bad_request, not_implemented
 
-_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PATH = "path"
 """The option that says where a table lies."""
 _STORAGES = frozenset(
@@ -351,7 +351,7 @@ class Service:
         missing = NotFoundError(
             "There is no table of this id.", kind="table-not-found", details={"table": table_id}
         )
-        if not _ID.fullmatch(table_id):
+        if not IDENTITY_ID.fullmatch(table_id):
             raise missing
         try:
             last = Identifier.parse(self.file_io.read_bytes(self._hint(table_id)).decode())

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -306,3 +307,28 @@ def test_a_list_by_type_writes_nothing_and_survives_a_drop(guarded, folder):
     assert found["tables"] == ["quiet"]
     files = [path.name for path in (folder / "w" / "a.db" / "quiet").rglob("*") if path.is_file()]
     assert files == ["schema-0"]
+
+
+@pytest.mark.parametrize(
+    "forged", ["../../b.db/kept/schema/schema-0", "../nonces/x", "", "/etc/x", "0" * 36, "x\n"]
+)
+def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
+    """Who may write the folder, and nothing of the warehouse, has the server write its own file."""
+    admin, maker = guarded.of("admin"), guarded.of("maker")
+    created(admin, "kept", "b")
+    kept = folder / "w" / "b.db" / "kept" / "schema" / "schema-0"
+    before = kept.read_bytes()
+    path = f"{folder}/shared/own"
+    assert _create(admin, path, "forged").status == 200
+    identity = Path(path, "rest", "table.json")
+    identity.write_text(json.dumps({**json.loads(identity.read_text()), "id": forged}))
+    known = {file for file in folder.rglob("*") if "rest" not in file.parts}
+    body = {
+        "source": {"database": "a", "object": "forged"},
+        "destination": {"database": "a", "object": "other"},
+    }
+    assert maker.post("tables/rename", body).status == 500
+    for method in ("GET", "DELETE"):
+        assert admin.ask(method, "databases/a/tables/forged").status == 500
+    assert kept.read_bytes() == before
+    assert {file for file in folder.rglob("*") if "rest" not in file.parts} == known

@@ -21,6 +21,7 @@ Source: `org.apache.paimon.view.ViewChange`.
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -224,11 +225,15 @@ class Identity:
     """Empty if a client of the file system made it."""
 
 
+IDENTITY_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id: it becomes a part of paths, and others may write the folder in which it is stored."""
+
+
 def read_identity(file_io: FileIO, path: str) -> Identity | None:
     try:
         members = json.loads(file_io.read_bytes(path))
         return Identity(
-            id=str(members["id"]),
+            id=_checked_id(str(members["id"])),
             created_at=int(members["createdAt"]),
             created_by=str(members["createdBy"]),
         )
@@ -240,6 +245,12 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
             kind="metadata-json",
             details={"path": path},
         ) from error
+
+
+def _checked_id(id_: str) -> str:
+    if not IDENTITY_ID.fullmatch(id_):
+        raise ValueError(f"{id_[:50]!r} is no id")
+    return id_
 
 
 def new_identity(
