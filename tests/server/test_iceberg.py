@@ -93,6 +93,19 @@ def test_tables_are_those_with_iceberg_metadata(admin):
     assert admin.get(f"{DB}/tables").json["identifiers"][0]["namespace"] == ["db"]
 
 
+@pytest.mark.parametrize("damage", ["option", "schema"])
+def test_one_damaged_table_hides_no_other(admin, warehouse, name, damage):
+    open_catalog(warehouse).create_table(f"db.{name}", Schema.of(COLUMNS, options=ICEBERG))
+    path = Path(warehouse, "db.db", name, "schema", "schema-0")
+    text = path.read_text()
+    path.write_text(text.replace("table-location", "no-place") if damage == "option" else "{")
+    names = [each["name"] for each in admin.get(f"{DB}/tables").json["identifiers"]]
+    assert names == ["pub_a", "pub_new", "secret_a"]
+    assert admin.get(f"{DB}/tables/{name}").status in (400, 500)
+    path.write_text(text)
+    open_catalog(warehouse).drop_table(f"db.{name}")
+
+
 def test_a_table_comes_with_its_metadata_as_it_lies_there(admin, warehouse):
     loaded = admin.get(f"{DB}/tables/pub_a").json
     location = f"{warehouse}/db.db/pub_a/metadata/v1.metadata.json"

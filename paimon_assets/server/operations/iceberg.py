@@ -16,7 +16,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.document import CREATED
 from paimon_assets.engine.control.iceberg.state import IcebergMetadata, iceberg_state
 from paimon_assets.engine.control.iceberg.table_schema import metadata_directory
-from paimon_assets.engine.errors import FormatError, NotFoundError
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.iceberg_rules import has_iceberg
 from paimon_assets.engine.spec.options import all_options as opt
@@ -39,6 +39,8 @@ ENDPOINTS = (
 )
 """What clients are told to ask for."""
 _TABLES_AT_ONCE = 16
+_pool = ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="iceberg")
+"""Looks at tables, for all requests together."""
 _EVERYTHING = 10**9
 _BEHIND = "paimon-assets.commits-behind"
 """Property of metadata that does not show the newest commit yet: how many it lacks."""
@@ -89,8 +91,7 @@ def list_tables(service: Service, request: Request) -> Answer:
     database, page = listed_database(request), _page(request)
     names = service.possible_names(database, after=page.after)
     seen = (name for name in names if request.principal.may(Action.LIST, database, name))
-    with ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="iceberg") as pool:
-        found, token = page.of(_with_iceberg(service, database, seen, pool))
+    found, token = page.of(_with_iceberg(service, database, seen))
     identifiers = [{"namespace": [database], "name": name} for name in found]
     return {"identifiers": identifiers, "next-page-token": token}
 
@@ -165,18 +166,16 @@ def _refuse_levels(name: str) -> None:
         )
 
 
-def _with_iceberg(
-    service: Service, database: str, names: Iterator[str], pool: ThreadPoolExecutor
-) -> Iterator[str]:
+def _with_iceberg(service: Service, database: str, names: Iterator[str]) -> Iterator[str]:
     def adds_metadata(name: str) -> bool:
         try:
             table = service.load(Identifier(database, name), identifies=False)
-        except (NotFoundError, FormatError):
+            return has_iceberg(table.stored.typed_options)
+        except (InvalidInputError, FormatError):  # no table, or one that nobody can read
             return False
-        return has_iceberg(table.stored.typed_options)
 
     while step := list(islice(names, _TABLES_AT_ONCE)):
-        yield from compress(step, pool.map(adds_metadata, step))
+        yield from compress(step, _pool.map(adds_metadata, step))
 
 
 def _table(service: Service, request: Request, action: Action) -> ServedTable:
