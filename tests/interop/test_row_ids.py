@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import Schema
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
 from tests.testkit.tables import compact, read, write
@@ -51,3 +52,35 @@ def test_pypaimon_reads_changed_rows(options, pypaimon: Oracle, ours: OurSide):
     compact(table)
     assert [row[2] for row in sorted(read(table, NAMES))] == [0, 1, 3, 4, 5]
     assert of_peer(pypaimon, name, names) == sorted(read(table, names))
+
+
+def test_both_write_columns_of_the_same_rows(pypaimon: Oracle, ours: OurSide):
+    name = "python_ids.columns"
+    table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))
+    names = ["k", "v", "n", "_ROW_ID"]
+    write(table, *[(k, "a", k) for k in range(5)])
+    write(table, *[(k, "b", k) for k in range(5, 8)])
+
+    def same():
+        found = sorted(read(table, names))
+        assert of_peer(pypaimon, name, names) == found
+        return found
+
+    change = table.new_row_change_builder()
+    change.update({"v": "x"}, "k = 2")
+    assert same()[2] == (2, "x", 2, 2)
+    ids, values = pa.array([1, 6], pa.int64()), pa.array([11, 66], pa.int32())
+    rows = pa.table({"_ROW_ID": ids, "n": values})
+    pypaimon.write(name, rows, "update_columns")
+    assert [row[2] for row in same()] == [0, 11, 2, 3, 4, 5, 66, 7]
+    change.merge(pa.table({"k": pa.array([1, 9], pa.int32()), "n": [100, 99], "v": ["m", "new"]}),
+                 on=["k"])  # fmt: skip
+    assert same()[-1] == (9, "new", 99, 8)
+    table.alter([add_column("score", "DOUBLE")])
+    table = ours.open(name)
+    names.append("score")
+    rows = pa.table({"_ROW_ID": pa.array([0, 7, 8], pa.int64()), "score": [0.5, 1.5, 2.5]})
+    pypaimon.write(name, rows, "update_columns")
+    assert [row[4] for row in same()] == [0.5, *[None] * 6, 1.5, 2.5]
+    table.new_row_change_builder().update({"score": 3.5}, "score IS NULL")
+    assert {row[4] for row in same()} == {0.5, 1.5, 2.5, 3.5}

@@ -31,6 +31,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_split
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.features import refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.follow import repair
 from paimon_assets.engine.data.casting.casting import cast_array
@@ -419,7 +420,11 @@ REFUSALS: dict[str, Provocation] = {
         .with_order(["k"], "order")
         .run()
     ),
-    "changes of rows and compactions of a table with `data-evolution": compact(**EVOLVING),
+    "delete of rows, or compaction, of a table with `data-evolution": compact(**EVOLVING),
+    "update of a table with `data-evolution": lambda at: refuse_ranges(
+        "db.t", [data_file(file_name="f", first_row_id=0)], {"f"}
+    ),
+    "update of rows that a table": lambda at: refuse_ranges("db.t", [data_file()]),
     "write to a table with `metadata.iceberg": lambda at: at.table(
         options={"metadata.iceberg.storage": "rest-catalog"}
     ),

@@ -224,7 +224,13 @@ def _unchanged(game: Game) -> Callable[[list[PlainRow]], list[PlainRow]] | None:
 
 def compact(game: Game, chance: Random) -> None:
     """Merge files."""
-    if game.drawn.kind == "evolution":
+    if game.drawn.kind == "evolution":  # only Java does it
+        compacts = Deed(
+            "compacts",
+            java=lambda name: game.java.call("compact", table=name, full=True),
+            expects=_unchanged(game),
+        )
+        game.act(compacts, "java")
         return
     full = game.twin is not None or chance.random() < 0.5
     _both(game, chance, Compact(is_full=full), "compacts", _unchanged(game))
@@ -288,6 +294,8 @@ def _change_rows(game: Game, chance: Random, column: DataField | None) -> None:
     drawn = game.draw_filter(chance)
     if drawn is None or game.drawn.only_java_writes or game.drawn.is_padded:
         return
+    if column is None and game.drawn.kind == "evolution":
+        return
     schema = game.table().schema
     matched = game.read_java(game.names[0], filter=drawn.java)
     value = None if column is None else chance.choice(game.drawn.pool(column))
@@ -328,6 +336,8 @@ def merge(game: Game, chance: Random) -> None:
     rows = list(by_key.values())
     how: Any = chance.choice(list(WhenMatched))
     free = _updatable(game)
+    if how is WhenMatched.DELETE and game.drawn.kind == "evolution":
+        how = WhenMatched.UPDATE
     if how is WhenMatched.UPDATE and (not set(schema.partition_keys) <= set(on) or not free):
         how = WhenMatched.KEEP
     orders = {"rowkind.field", "sequence.field"} & game.drawn.options.keys()

@@ -467,9 +467,7 @@ def _append(draft: _Draft) -> Drawn:
     draft.later.append(("compaction.min.file-num", "3"))
     if kind != "evolution":  # whose files may lack an indexed column
         _indexes(draft, {n: t for n, t in columns.items() if n not in partitions})
-    only_java = kind in ("tracking", "evolution")
-    if kind != "segments":
-        only_java |= _legacy_times(draft, columns)
+    only_java = kind != "segments" and _legacy_times(draft, columns)
     draft.twin &= kind in ("plain", "vectors", "buckets")
     schema = Schema.of(columns, partition_keys=list(partitions), options=options)
     is_segments = kind == "segments"

@@ -2,7 +2,7 @@
 
 Tasks `compact` share a `ReadContext` of every column. Tasks `place-waiting` share a
 `PostponeContext`; each is a `DataSplit` of the postponed files of one partition, in the order their
-rows were written. Tasks `row-change` share a `RowChange`.
+rows were written. Tasks `row-change` share a `RowChange`, tasks `write-columns` a `WriteContext`.
 """
 
 from dataclasses import dataclass, field
@@ -109,6 +109,24 @@ class RowChangeResult:
     result: WriteResult = field(default_factory=WriteResult)
     source_rows: bytes = b""
     """Numbers of the source rows that match, as int64 in the order of this machine's bytes."""
+
+
+COLUMN_TASK = "write-columns"
+"""Name of the task in a `TaskBatch`; its result is a `WriteResult` of one message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnTask:
+    """New values of some columns of all rows of some files; the tasks share a `WriteContext`."""
+
+    split: DataSplit
+    """The files of whole ranges of row ids."""
+    values: bytes
+    """The columns, as an Arrow stream: a row for each row of the ranges, in their order."""
+
+    @property
+    def input_bytes(self) -> int:
+        return len(self.values)
 
 
 def dump_source(rows: pa.Table) -> bytes:

@@ -3,11 +3,12 @@
 Ignoring one of these features would not fail but return wrong rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
@@ -137,6 +138,17 @@ def check_rewritable(table: str, schema: TableSchema, verb: str) -> None:
     if schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
         reason = "its files may hold some of the columns each ('data-evolution.enabled')."
         _refuse(table, verb, "data-evolution", reason)
+
+
+def refuse_ranges(table: str, files: Iterable[DataFileMeta], vectors: Collection[str] = ()) -> None:
+    """Refuse to write columns of rows without ids, or of which some are deleted by vectors."""
+    for file in files:
+        if file.first_row_id is None:
+            reason = f"rows of file '{file.file_name}' have no ids; they were written without."
+            _refuse(table, "write columns of", "rows-without-ids", reason)
+        if file.file_name in vectors:
+            reason = f"deletion vectors mark rows of file '{file.file_name}'."
+            _refuse(table, "write columns of", "evolution-vectors", reason)
 
 
 def check_sortable(table: str, schema: TableSchema) -> None:

@@ -21,7 +21,7 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import RowChangeTask
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
-from paimon_assets.engine.control.features import check_rewritable
+from paimon_assets.engine.control.features import check_rewritable, check_writable, refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -33,7 +33,7 @@ from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
@@ -45,6 +45,8 @@ from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 def check_deletable(store: FileStore) -> None:
     """Refuse tables in which a record of kind -D does not remove its row."""
+    if store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
+        check_rewritable(store.label, store.schema, "delete rows of")
     if not store.schema.has_primary_key:
         return
     rules = merge_rules_of(store.schema)
@@ -203,9 +205,11 @@ class RowChangePlan:
 def plan_row_change(
     store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None, *, deletes: bool
 ) -> RowChangePlan:
-    check_rewritable(store.label, store.schema, "change rows of")
+    check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)
+    if store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
+        return _plan_columns(store, snapshot, predicate)
     check_segments(store, snapshot, "delete" if deletes else "update")
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
     check_unchanged(store, entries)
@@ -240,6 +244,42 @@ def plan_row_change(
         tasks=tuple(tasks),
         dropped=tuple(dropped),
     )
+
+
+def _plan_columns(
+    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None
+) -> RowChangePlan:
+    """Plan a change of some columns: files of one range of row ids go to one task."""
+    entries = FileStoreScan(store).needed_files(snapshot, predicate)
+    return RowChangePlan(
+        snapshot=snapshot,
+        context=store.rewrite_context((entry.file.schema_id for entry in entries), predicate),
+        tasks=tuple(
+            RowChangeTask(splits=(split,)) for split in range_splits(store, snapshot, entries)
+        ),
+    )
+
+
+def range_splits(
+    store: FileStore, snapshot: Snapshot, entries: Iterable[ManifestEntry]
+) -> Iterator[DataSplit]:
+    """Yield whole ranges of row ids, as many to a split as a read has."""
+    options = store.schema.typed_options
+    open_bytes, target_bytes = (
+        options.get(opt.SPLIT_OPEN_FILE_COST),
+        options.get(opt.SPLIT_TARGET_SIZE),
+    )
+    for bucket in live_buckets(store, snapshot, entries):
+        refuse_ranges(store.label, bucket.files, bucket.vectors)
+        groups = sorted(
+            group_by_row_range(bucket.files), key=lambda group: group[0].first_row_id or 0
+        )
+
+        def weight(group: Sequence[DataFileMeta]) -> int:
+            return sum(max(file.file_size, open_bytes) for file in group)
+
+        for packed in pack(groups, weight, target_bytes):
+            yield bucket.split([file for group in packed for file in group])
 
 
 def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None:

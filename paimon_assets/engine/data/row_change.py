@@ -15,57 +15,43 @@ Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
-from paimon_assets.engine.data.casting.casting import CastSettings
+from paimon_assets.engine.data.column_update import change_columns
 from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
-from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.row_update import (
+    Flags,
+    Longs,
+    Matcher,
+    RowUpdate,
+    join_batches,
+    replace_rows,
+)
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.input_check import InputCheck, with_kinds
+from paimon_assets.engine.data.write.input_check import with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
-from paimon_assets.engine.spec.predicate import predicate as pred
-from paimon_assets.engine.spec.schema.schema import ROW_ID, SEQUENCE_NUMBER, with_tracking
+from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
+from paimon_assets.engine.spec.schema.schema import ROW_ID, SEQUENCE_NUMBER
 from paimon_assets.engine.spec.types.data_types import RowKind
-
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
-_ROWS_AT_ONCE = 131_072
-"""Rows to look up at once, at least; more if there are more source rows."""
-_CHECKED: Mapping[pred.Operator, Callable[[Any, Any], Any]] = {
-    pred.Operator.ADD: pc.add_checked,
-    pred.Operator.SUBTRACT: pc.subtract_checked,
-    pred.Operator.MULTIPLY: pc.multiply_checked,
-    pred.Operator.DIVIDE: pc.divide_checked,
-}
 
 
 def change_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
@@ -86,91 +72,9 @@ def run_change(
     """
     if change.read.schema.has_primary_key:
         return _change_keyed(change, task, file_io, threads)
+    if change.read.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+        return change_columns(change, task, file_io, threads)
     return _AppendChange(change, task, file_io, threads).run()
-
-
-class _Matcher:
-    """Finds the rows that change: by a predicate, or because they match a source row."""
-
-    def __init__(self, change: RowChange) -> None:
-        self._change = change
-        self.columns = pred.fields_of(change.read.predicate) | set(change.on)
-        """The columns by which rows match."""
-        self.source: pa.RecordBatch | None = None
-        """The source rows; None if a predicate alone decides."""
-        if change.source is not None:
-            self.source = one_batch(pa.ipc.open_stream(change.source).read_all())
-
-    def join_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Join batches, so that the source is hashed for many rows at a time."""
-        if self.source is None:
-            yield from batches
-        else:
-            yield from _join_batches(batches, max(_ROWS_AT_ONCE, self.source.num_rows))
-
-    def matches(self, rows: pa.RecordBatch) -> tuple[Flags, Longs | None]:
-        """Return which rows change and, for these, the number of their source row."""
-        predicate, source = self._change.read.predicate, self.source
-        mask: Flags = np.ones(rows.num_rows, dtype=np.bool_)
-        if predicate is not None:
-            schema = self._change.read.schema
-            casts = CastSettings.of(schema.typed_options)
-            fields = with_tracking(schema).by_name
-            mask = to_numpy(passing_rows(predicate, rows.column, fields, casts))
-        if source is None:
-            return mask, None
-        if not rows.num_rows or not source.num_rows:
-            return np.zeros_like(mask), np.empty(0, dtype=np.int64)
-        columns: list[Any] = [
-            pa.concat_arrays([source.column(name), rows.column(name)]) for name in self._change.on
-        ]
-        numbers, first_rows = distinct_rows(columns)
-        source_rows: Longs = first_rows[numbers[source.num_rows :]]
-        mask = mask & (source_rows < source.num_rows)
-        for name in self._change.on:
-            mask &= to_numpy(pc.is_valid(rows.column(name)))
-        return mask, source_rows[mask]
-
-    def source_of(self, numbers: Longs | None) -> pa.RecordBatch | None:
-        """Return some source rows; None if nothing is merged, as in an update or a delete."""
-        if self.source is None or numbers is None:
-            return None
-        return self.source.take(from_numpy(numbers))
-
-    def deletes(self, source: pa.RecordBatch | None, count: int) -> Flags:
-        """Return which of `count` rows their source rows delete."""
-        if self._change.deletes is None or source is None:
-            return np.zeros(count, dtype=np.bool_)
-        deletes: Any = source.column(self._change.deletes)
-        return to_numpy(deletes.fill_null(False))  # noqa: FBT003 - a value
-
-
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """Join source rows."""
-    batches = rows.combine_chunks().to_batches()
-    if len(batches) > 1:
-        raise UnsupportedFeatureError(
-            f"{rows.num_rows} source rows that one task needs hold more than 2 GB in a column; "
-            "merge them in parts, or into a table with more buckets.",
-            kind="merge-source-size",
-        )
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
-
-
-def _join_batches(
-    batches: Iterable[pa.RecordBatch], min_rows: int = _ROWS_AT_ONCE
-) -> Iterator[pa.RecordBatch]:
-    """Join batches to larger ones of `min_rows` rows, except the last; long texts may split one."""
-    parts: list[pa.RecordBatch] = []
-    row_count = 0
-    for batch in batches:
-        parts.append(batch)
-        row_count += batch.num_rows
-        if row_count >= min_rows:
-            yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
-            parts, row_count = [], 0
-    if parts:
-        yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
 
 
 def match_keys(
@@ -184,7 +88,7 @@ def match_keys(
     context = replace(change.read, columns=on.names)
     is_unique = change.read.schema.has_primary_key
     for split in task.splits:
-        for rows in _join_batches(read_split(context, split, file_io, threads)):
+        for rows in join_batches(read_split(context, split, file_io, threads)):
             keys = on.keys(rows)
             if not is_unique and rows.num_rows:
                 first_rows = from_numpy(distinct_rows(keys)[1])
@@ -192,122 +96,8 @@ def match_keys(
             yield keys
 
 
-class _Update:
-    """The assignments of an update or merge."""
-
-    def __init__(self, change: RowChange, assignments: Sequence[pred.Assignment]) -> None:
-        self._table, self._schema = change.read.table, change.write.schema
-        self._assignments = assignments
-        new = frozenset(each.column for each in assignments)
-        self._check = InputCheck(table=self._table, schema=self._schema, new=new)
-
-    def apply(self, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> pa.RecordBatch:
-        """Return rows, which have all columns of the table, with their new values."""
-        new = {each.column: self._values(each, rows, source) for each in self._assignments}
-        names = self._schema.field_names
-        columns = [new.get(name, rows.column(name)) for name in names]
-        result = self._check.conform(pa.RecordBatch.from_arrays(columns, names=list(names)))
-        traits = EngineTraits.of(self._schema)
-        for name in new if traits.null_keeps_value else ():
-            if result.column(name).null_count:
-                raise UnsupportedFeatureError(
-                    f"Cannot update rows of table '{self._table}': column '{name}' would"
-                    f" become null, and '{MERGE_ENGINE.key}' = {traits.engine} keeps the old value"
-                    " then. Delete the rows and write them again.",
-                    kind="row-update",
-                    details={"table": self._table, "column": name},
-                )
-        return result
-
-    def _values(
-        self, assignment: pred.Assignment, rows: pa.RecordBatch, source: pa.RecordBatch | None
-    ) -> Any:
-        target, expression = self._schema.column(assignment.column), assignment.expression
-        if isinstance(expression, pred.LiteralValue):
-            arrow_type = to_arrow_type(target.type)
-            value: Any = expression.value
-            scalar: Any = pa.scalar(None, arrow_type)
-            if value is not None:
-                scalar = to_scalar(value, target.type)
-                with suppress(pa.ArrowInvalid):  # the check refuses it
-                    scalar = scalar.cast(arrow_type)
-            return pa.repeat(scalar, rows.num_rows)
-        try:
-            value = _evaluate(expression, rows, source)
-            is_column = isinstance(value, pa.Array | pa.ChunkedArray)
-            return value if is_column else pa.repeat(value, rows.num_rows)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"Table '{self._table}': the new values of column '{target.name}' cannot be"
-                f" computed: {error}.",
-                kind="expression",
-                details={"table": self._table, "column": target.name},
-            ) from error
-
-
-def _evaluate(
-    expression: pred.Expression, rows: pa.RecordBatch, source: pa.RecordBatch | None
-) -> Any:
-    """Return the values of an expression, as an Arrow array or, for a constant, a scalar."""
-    match expression:
-        case pred.ColumnValue(name=name):
-            return rows.column(name)
-        case pred.SourceValue(name=name):
-            if source is None:
-                raise ValueError(f"there is no source with a column '{name}'")
-            return source.column(name)
-        case pred.LiteralValue(value=value):
-            constant: Any = value
-            return pa.scalar(constant)
-        case pred.Operation(operator=operator, operands=operands):
-            values = [_evaluate(each, rows, source) for each in operands]
-            return _apply(operator, values, operands)
-        case _:
-            assert_never(expression)
-
-
-def _apply(operator: pred.Operator, values: list[Any], operands: Sequence[pred.Expression]) -> Any:
-    if operator is pred.Operator.ROUND:
-        digits = values[1].as_py() if len(values) > 1 else 0
-        return pc.round(values[0], ndigits=digits, round_mode="half_towards_infinity")
-    pairs = list(zip(values, operands, strict=True))
-    types = [value.type for value, operand in pairs if not isinstance(operand, pred.LiteralValue)]
-    if types:
-        target = next(filter(pat.is_floating, types), types[0])
-        values = [_typed_operand(value, operand, target) for value, operand in pairs]
-    match operator:
-        case pred.Operator.CONCAT:
-            return pc.binary_join_element_wise(*values, "")
-        case pred.Operator.COALESCE:
-            return pc.coalesce(*values)
-        case pred.Operator.DIVIDE if all(pat.is_integer(value.type) for value in values):
-            values = [value.cast(pa.float64()) for value in values]
-        case _:
-            pass
-    result = values[0]
-    for value in values[1:]:
-        result = _CHECKED[operator](result, value)
-    return result
-
-
-def _typed_operand(value: Any, operand: pred.Expression, target: Any) -> Any:
-    """Cast a literal to the type of the other operands, as far as nothing relevant is lost."""
-    if not isinstance(operand, pred.LiteralValue):
-        return value
-    literal: Any = operand.value
-    if literal is None:
-        return pa.scalar(None, target)
-    if pat.is_floating(target) and not isinstance(literal, bool | str):
-        return pa.scalar(float(literal), target)
-    if isinstance(literal, str):
-        return value.cast(target)
-    if pat.is_decimal(target) and isinstance(literal, int):
-        return pa.scalar(Decimal(literal))
-    return value
-
-
-def _update_of(change: RowChange) -> _Update | None:
-    return None if change.assignments is None else _Update(change, change.assignments)
+def _update_of(change: RowChange) -> RowUpdate | None:
+    return None if change.assignments is None else RowUpdate(change, change.assignments)
 
 
 def _no_rows(change: RowChange) -> pa.RecordBatch:
@@ -319,7 +109,7 @@ def _change_keyed(
     change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
 ) -> RowChangeResult:
     """Write a record for each row that matches."""
-    matcher = _Matcher(change)
+    matcher = Matcher(change)
     matched: list[Longs] = []
 
     def stored_rows() -> Iterator[pa.RecordBatch]:
@@ -375,7 +165,7 @@ class _AppendChange:
     ) -> None:
         self._change, self._file_io, self._threads = change, file_io, threads
         self._split = task.splits[0]
-        self._matcher = _Matcher(change)
+        self._matcher = Matcher(change)
         self._vectors = BucketVectors(task, change.read.schema, file_io)
         self._names = list(change.read.schema.field_names)
         self._tracked = tracked_columns(change.read.schema)
@@ -431,15 +221,7 @@ class _AppendChange:
 
     def _matching(self, file: DataFileMeta) -> tuple[Longs, Longs | None]:
         """Return the positions of a file's live rows that change, and their source rows."""
-        positions: list[Longs] = [np.empty(0, dtype=np.int64)]
-        numbers: list[Longs] = []
-        batches = self._read(self._matcher.columns, pruned=True).rows([file])
-        for rows in self._matcher.join_batches(batches):
-            mask, source_rows = self._matcher.matches(rows)
-            positions.append(to_numpy(rows.column(POSITION))[mask])
-            if source_rows is not None:
-                numbers.append(source_rows)
-        return np.concatenate(positions), np.concatenate(numbers) if numbers else None
+        return self._matcher.positions(self._read(self._matcher.columns, pruned=True).rows([file]))
 
     def _change_file(self, file: DataFileMeta, positions: Longs, numbers: Longs | None) -> None:
         """Mark the rows that match, or remove or rewrite their file."""
@@ -477,10 +259,10 @@ class _AppendChange:
                 new = self._updated(update, rows.filter(from_numpy(mask)), source)
                 stays = np.ones(plain.num_rows, dtype=np.bool_)
                 stays[mask] = ~self._matcher.deletes(source, new.num_rows)
-                yield _replace_rows(plain, new, mask).filter(from_numpy(stays))
+                yield replace_rows(plain, new, mask).filter(from_numpy(stays))
 
     def _updated(
-        self, update: _Update, rows: pa.RecordBatch, source: pa.RecordBatch | None
+        self, update: RowUpdate, rows: pa.RecordBatch, source: pa.RecordBatch | None
     ) -> pa.RecordBatch:
         """Return rows with their new values; they keep their row ids, and get new numbers."""
         new = update.apply(rows.select(self._names), source)
@@ -557,14 +339,3 @@ class _AppendChange:
         target = (self._split.partition, self._split.bucket)
         written = write_rows(context, rows, self._file_io, target=target, threads=self._threads)
         return tuple(f for message in written.messages for f in message.data_increment.new_files)
-
-
-def _replace_rows(rows: pa.RecordBatch, changed: pa.RecordBatch, mask: Flags) -> pa.RecordBatch:
-    indices = np.arange(rows.num_rows, dtype=np.int64)
-    indices[mask] = rows.num_rows + np.arange(changed.num_rows, dtype=np.int64)
-    columns: list[Any] = []
-    for old, values in zip(rows.columns, changed.columns, strict=True):
-        # Arrow refuses null rows with NOT NULL fields even in a cast to the same type.
-        new: Any = values if values.type.equals(old.type) else values.cast(old.type)
-        columns.append(pa.concat_arrays([old, new]).take(from_numpy(indices)))
-    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)

@@ -10,8 +10,14 @@ import pyarrow as pa
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.report_tasks import ANALYZE_TASK, FOOTER_TASK, OVERFLOW_TASK
-from paimon_assets.engine.contract.write_tasks import COMPACT_TASK, POSTPONE_TASK, ROW_CHANGE_TASK
+from paimon_assets.engine.contract.write_tasks import (
+    COLUMN_TASK,
+    COMPACT_TASK,
+    POSTPONE_TASK,
+    ROW_CHANGE_TASK,
+)
 from paimon_assets.engine.data.analyze import analyze_split, count_losses
+from paimon_assets.engine.data.column_update import write_columns
 from paimon_assets.engine.data.compact.compact import compact, place_postponed
 from paimon_assets.engine.data.footer import read_footers
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
@@ -37,6 +43,7 @@ Task = Callable[[bytes, bytes, FileIO, Threads], bytes]
 
 TASKS: Mapping[str, Task] = {
     ANALYZE_TASK: analyze_split,
+    COLUMN_TASK: write_columns,
     COMPACT_TASK: compact,
     FOOTER_TASK: read_footers,
     OVERFLOW_TASK: count_losses,

@@ -21,7 +21,8 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeTask, dump_source
-from paimon_assets.engine.data.row_change import match_keys, one_batch, run_change
+from paimon_assets.engine.data.row_change import match_keys, run_change
+from paimon_assets.engine.data.row_update import one_batch
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.spark.failure import encoded_errors

@@ -12,6 +12,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
+import org.apache.paimon.append.dataevolution.DataEvolutionCompactCoordinator;
+import org.apache.paimon.append.dataevolution.DataEvolutionCompactTask;
 import org.apache.paimon.crosspartition.GlobalIndexAssigner;
 import org.apache.paimon.crosspartition.IndexBootstrap;
 import org.apache.paimon.data.BinaryRow;
@@ -288,6 +290,19 @@ class Writes {
 
     private List<CommitMessage> compactFiles() throws Exception {
         List<CommitMessage> messages = new ArrayList<>();
+        if (table.coreOptions().dataEvolutionEnabled()) {
+            DataEvolutionCompactCoordinator ranges =
+                    new DataEvolutionCompactCoordinator(table, false, false);
+            try {
+                while (true) {
+                    for (DataEvolutionCompactTask task : ranges.plan()) {
+                        messages.add(task.doCompact(table, user));
+                    }
+                }
+            } catch (EndOfScanException end) {
+                return messages;
+            }
+        }
         AppendCompactCoordinator coordinator = new AppendCompactCoordinator(table, false);
         BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite(user);
         try {

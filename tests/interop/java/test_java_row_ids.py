@@ -64,3 +64,27 @@ def test_both_compact_and_changed_rows_keep_their_ids(options, java: Oracle, our
     assert same() == changed
     javas.do(name, Write(tuple(rows[:1])))
     assert same()[1][2] == 8
+
+
+def test_both_write_columns_of_the_same_rows(java: Oracle, ours: OurSide):
+    name = "ids.java_columns"
+    table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))
+    javas = JavaSide(java, ours)
+
+    def same():
+        found = sorted(read(table, ["k", "v", "n", "_ROW_ID"]))
+        assert sorted(tuple(row[:4]) for row in of_java(java, name)) == found
+        return found
+
+    rows = [{"k": n, "v": "a", "n": n} for n in range(8)]
+    ours.do(name, Write(tuple(rows[:5])))
+    javas.do(name, Write(tuple(rows[5:])))
+    table.new_row_change_builder().update({"v": "x"}, "k IN (2, 6)")
+    assert [row[1] for row in same()] == ["a", "a", "x", "a", "a", "a", "x", "a"]
+    table.new_row_change_builder().update({"n": 100}, "_ROW_ID > 3")
+    assert [row[2] for row in same()] == [0, 1, 2, 3, 100, 100, 100, 100]
+    before = same()
+    javas.do(name, Compact())
+    assert same() == before
+    table.new_row_change_builder().update({"v": "y", "n": 0}, "k = 0")
+    assert same()[0] == (0, "y", 0, 0)

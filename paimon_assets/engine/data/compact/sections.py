@@ -161,6 +161,7 @@ class BucketVectors:
         return (index,), self._index_files
 
 
+_TRACKING = tuple(field.name for field in TRACKING_FIELDS)
 FILE_NUMBER = "_FILE_NUMBER"
 """Column of the number of a row's file among those of the lookup."""
 
@@ -221,18 +222,27 @@ class RecordRead:
 
     def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
         if self.tracked:
-            return read_tracked(self._read, [file], [field.name for field in TRACKING_FIELDS])
+            return read_tracked(self._read, [file], _TRACKING)
         return self._read.batches(file, with_positions=self.numbers is not None)
+
+    def range_rows(self, files: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one range of row ids, with tracking columns and `POSITION`."""
+        for batch in read_tracked(self._read, files, _TRACKING):
+            yield self._with_constants(batch)
+
+    def _with_constants(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name, constant in self._constants.items():
+            if name in self.names:
+                batch = batch.append_column(name, pa.repeat(constant, batch.num_rows))
+        return batch
 
     def rows(self, run: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
         """Yield the records of a run, file by file."""
         for file in self._read.following(run):
             for batch in self._batches(file):
                 count = batch.num_rows
+                batch = self._with_constants(batch)  # noqa: PLW2901
                 columns = {name: batch.column(name) for name in batch.schema.names}
-                for name, constant in self._constants.items():
-                    if name in self.names:
-                        columns[name] = pa.repeat(constant, count)
                 if self.ranks is not None:
                     columns[FILE_RANK] = pa.repeat(self.ranks[file.file_name], count)
                 if self.has_levels:

@@ -470,6 +470,11 @@ def bind_assignments(
     return tuple(bound)
 
 
+def columns_of(assignments: Iterable[Assignment]) -> frozenset[str]:
+    """Return the columns of the rows that new values are made from."""
+    return frozenset().union(*(_used(each.expression, ColumnValue) for each in assignments))
+
+
 def _used(expression: Expression, kind: type[ColumnValue | SourceValue]) -> frozenset[str]:
     """Return the names of the columns of a kind that an expression looks at."""
     if isinstance(expression, Operation):

@@ -27,6 +27,7 @@ from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
+from paimon_assets.engine.control.commit.column_conflicts import columns_unchanged_since
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
@@ -45,7 +46,10 @@ from paimon_assets.engine.control.row_change import (
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import DELETION_VECTORS_ENABLED
+from paimon_assets.engine.spec.options.all_options import (
+    DATA_EVOLUTION_ENABLED,
+    DELETION_VECTORS_ENABLED,
+)
 from paimon_assets.engine.spec.predicate.predicate import (
     Assignment,
     Expression,
@@ -53,6 +57,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     SourceValue,
     bind,
     bind_assignments,
+    columns_of,
     decided_by,
     fields_of,
 )
@@ -152,7 +157,7 @@ class ArrowSource:
         executor: MergeExecutor,
     ) -> "ArrowSource":
         """Check source rows; raises as `MergeOn.of` and `MergeSource.predicate`."""
-        checked = MergeOn.of(table, schema, on, rows.column_names)
+        checked = MergeOn.of(table, with_tracking(schema), on, rows.column_names)
         cast = checked.converted(rows)
         names = list(checked.names)
         keys = cast.select(names).drop_null()
@@ -252,6 +257,18 @@ def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
                 kind=READ_CHANGED,
                 details={"table": store.label},
             )
+
+    return check
+
+
+def both(first: Condition | None, second: Condition | None) -> Condition | None:
+    """Return a condition that asks two."""
+    if first is None or second is None:
+        return first or second
+
+    def check(latest: Snapshot | None) -> None:
+        first(latest)
+        second(latest)
 
     return check
 
@@ -597,22 +614,40 @@ class _Run:
         if not self.messages:
             return None
         builder = self.builder
-        keyed = builder.store.schema.has_primary_key
+        store = builder.store
+        keyed = store.schema.has_primary_key
+        condition, kind = builder.condition, CommitKind.APPEND
+        if store.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+            condition = both(condition, self._columns_unchanged(planned_on))
+        elif not keyed:
+            kind = CommitKind.OVERWRITE
         # Records of keys hold for the rows that were read, inserts for those that were not there.
         guard = PlannedOn(
             snapshot_id=0 if planned_on is None else planned_on.id, predicate=self.predicate
         )
         guarded = keyed or self.rows_inserted > 0
-        commit = FileStoreCommit(
-            builder.store, planned_on=guard if guarded else None, condition=builder.condition
-        )
+        commit = FileStoreCommit(store, planned_on=guard if guarded else None, condition=condition)
         return commit.commit(
             self.messages,
             commit_user=builder.commit_user or "",
             commit_identifier=builder.commit_identifier,
-            kind=CommitKind.APPEND if keyed else CommitKind.OVERWRITE,
+            kind=kind,
             properties=builder.properties,
         )
+
+    def _columns_unchanged(self, planned_on: Snapshot | None) -> Condition | None:
+        """Return the condition of a change of some columns; what they were made from counts."""
+        increments = [message.data_increment for message in self.messages]
+        files = [file for increment in increments for file in increment.new_files]
+        written = [file for file in files if file.first_row_id is not None]
+        if planned_on is None or not written:
+            return None
+        assignments = self.assignments or ()
+        columns = {each.column for each in assignments} | columns_of(assignments)
+        columns |= fields_of(self.predicate)
+        columns |= set() if self.merge is None else set(self.merge.source.on.names)
+        own = columns & set(self.builder.store.schema.field_names)
+        return columns_unchanged_since(self.builder.store, planned_on, written, own)
 
     def _discard(self) -> None:
         discard(self.builder.store, self.messages, "a change")

@@ -1,0 +1,109 @@
+"""Whether new files of some columns still fit the rows that they were made for.
+
+    another commit meanwhile
+        writes one of the columns, or one they were made from, for some of the rows    conflict
+        writes other columns, or appends                                               both stay
+        deletes the rows                                                               conflict
+        is a compaction that joins the range of the rows with others                   conflict
+        is a compaction of the range alone                                             both stay
+
+A conflict is solved by planning again.
+Source: `org.apache.paimon.operation.commit.DataEvolutionConflictDetection`,
+`RowIdColumnConflictChecker`. They let a writer of a column win that read another one before.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+
+COLUMNS_CHANGED = "columns-changed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Ranges of row ids that do not overlap."""
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @classmethod
+    def of(cls, files: Iterable[DataFileMeta]) -> "_Ranges":
+        ranges = {(f.first_row_id or 0, (f.first_row_id or 0) + f.row_count) for f in files}
+        ordered = sorted(ranges)
+        return cls(tuple(start for start, _ in ordered), tuple(end for _, end in ordered))
+
+    def overlap(self, start: int, end: int) -> bool:
+        number = bisect_right(self.starts, start) - 1
+        before = number >= 0 and self.ends[number] > start
+        following = number + 1
+        return before or (following < len(self.starts) and self.starts[following] < end)
+
+    def holds(self, start: int, end: int) -> bool:
+        """Whether this is one of the ranges."""
+        number = bisect_right(self.starts, start) - 1
+        return number >= 0 and (self.starts[number], self.ends[number]) == (start, end)
+
+
+def columns_unchanged_since(
+    store: FileStore, planned_on: Snapshot, files: Iterable[DataFileMeta], columns: Iterable[str]
+) -> Callable[[Snapshot | None], None]:
+    """Return a commit condition that refuses if others changed columns of the rows of files.
+
+    Args:
+        store: The table.
+        planned_on: The snapshot that was read.
+        files: New files of some columns, or files of all rows that were read.
+        columns: The columns that are written, and those that were read for them.
+    """
+    ranges = _Ranges.of(files)
+    ids = {store.schema.column(name).id for name in columns}
+
+    def check(latest: Snapshot | None) -> None:
+        newest = 0 if latest is None else latest.id
+        if newest < planned_on.id:
+            raise _conflict(store, newest, "the table was rolled back")
+        for number in range(planned_on.id + 1, newest + 1):
+            other = store.snapshots.snapshot_or_none(number)
+            if other is None:
+                raise _conflict(store, number, f"snapshot {number} expired already")
+            manifests = store.manifests
+            for entry in manifests.read_all(manifests.read_list(other.delta_manifest_list)):
+                what = _obstacle(store, entry, other.commit_kind, ranges, ids)
+                if what is not None:
+                    raise _conflict(store, number, f"snapshot {number} {what}")
+
+    return check
+
+
+def _obstacle(
+    store: FileStore, entry: ManifestEntry, kind: CommitKind, ranges: _Ranges, ids: set[int]
+) -> str | None:
+    file = entry.file
+    if file.first_row_id is None:
+        return None
+    start, end = file.first_row_id, file.first_row_id + file.row_count
+    if not ranges.overlap(start, end):
+        return None
+    if kind is CommitKind.COMPACT:
+        joins = entry.kind is FileKind.ADD and not ranges.holds(start, end)
+        return f"compacted rows {start} to {end - 1} into '{file.file_name}'" if joins else None
+    if entry.kind is FileKind.DELETE:
+        return f"deleted rows {start} to {end - 1}"
+    schema = store.schemas.schema(file.schema_id)
+    names = schema.field_names if file.write_cols is None else file.write_cols
+    shared = [name for name in names if name in schema.by_name and schema.by_name[name].id in ids]
+    return f"changed column '{shared[0]}' of rows {start} to {end - 1}" if shared else None
+
+
+def _conflict(store: FileStore, snapshot_id: int, what: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"Table '{store.label}': {what} after the columns were read. Plan again.",
+        kind=COLUMNS_CHANGED,
+        details={"table": store.label, "snapshot_id": snapshot_id},
+    )
