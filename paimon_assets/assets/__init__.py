@@ -115,6 +115,10 @@ if TYPE_CHECKING:
         Verdict as Verdict,
         audited_asset as audited_asset,
     )
+    from paimon_assets.assets.tables.column_asset import (
+        ColumnConfig as ColumnConfig,
+        column_asset as column_asset,
+    )
     from paimon_assets.assets.tables.io_manager import (
         PaimonIOManager as PaimonIOManager,
         as_table_assets as as_table_assets,

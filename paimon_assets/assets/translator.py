@@ -18,6 +18,8 @@ RESOURCE_KEY = "paimon/resource_key"
 """Metadata of an asset whose catalog has another key."""
 ADDS_SEGMENTS = "paimon/adds_segments"
 """Metadata of an asset that adds folders to a table, beside whoever writes it."""
+WRITES_COLUMNS = "paimon/writes_columns"
+"""Metadata of an asset that writes some columns of a table, beside whoever writes its rows."""
 STORAGE_KIND = "paimon"
 """Value of the tag and metadata `dagster/storage_kind`, and a `kind` of every table asset."""
 
@@ -138,7 +140,8 @@ def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
 def refuse_shared_tables(assets: Iterable[object]) -> None:
     """Check, from definitions alone, that no two of these assets write one table.
 
-    Assets that add segments to a table do not count: each adds its own folder.
+    Assets that add segments to a table do not count: each adds its own folder. Nor do those that
+    write some of its columns.
 
     Call it with all assets of your `dg.Definitions`: they then fail to load. A run checks it, too.
 
@@ -152,7 +155,8 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
         for spec in asset.specs:
             table = spec.metadata.get(TABLE_NAME)
             is_ours = spec.metadata.get(STORAGE_KIND_KEY) == STORAGE_KIND
-            if table is None or not is_ours or ADDS_SEGMENTS in spec.metadata:
+            beside = ADDS_SEGMENTS in spec.metadata or WRITES_COLUMNS in spec.metadata
+            if table is None or not is_ours or beside:
                 continue
             resource = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
             owner = owners.setdefault((resource, str(table)), spec.key)

@@ -424,6 +424,9 @@ REFUSALS: dict[str, Provocation] = {
     "update of a table with `data-evolution": lambda at: refuse_ranges(
         "db.t", [data_file(file_name="f", first_row_id=0)], {"f"}
     ),
+    "columns alone of a table": lambda at: (
+        at.written().new_column_write_builder(["v"]).write(lambda rows: rows)
+    ),
     "update of rows that a table": lambda at: refuse_ranges("db.t", [data_file()]),
     "write to a table with `metadata.iceberg": lambda at: at.table(
         options={"metadata.iceberg.storage": "rest-catalog"}

@@ -50,13 +50,13 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 
-_CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
+CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
 _CONFIG = "config"
 """The parameter Dagster passes the config of a run to."""
 _MOST_KINDS = 3
 """Kinds that Dagster allows an asset."""
-_NAMING = ("__module__", "__name__", "__qualname__", "__doc__")
+NAMING = ("__module__", "__name__", "__qualname__", "__doc__")
 _NOT_DAGSTERS = ("before_commit", "pass_through", "translator", "resource_key", "schema_policy")
 """Options that `dg.asset` does not have."""
 
@@ -242,9 +242,9 @@ def paimon_asset(
 
     def decorate(function: Callable[..., Any]) -> PaimonAsset:
         [*parameters] = inspect.signature(function).parameters.values()
-        own = next((item.name for item in parameters if _is_catalog(item.annotation)), None)
+        own = next((item.name for item in parameters if is_catalog(item.annotation)), None)
         of_function = replace(target, resource_key=own or target.resource_key)
-        takes_context = bool(parameters) and parameters[0].name in _CONTEXT_NAMES
+        takes_context = bool(parameters) and parameters[0].name in CONTEXT_NAMES
 
         def run(
             context: dg.AssetExecutionContext,
@@ -256,13 +256,13 @@ def paimon_asset(
             first = (context,) if takes_context else ()
             return _materialize(context, paimon, of_run, lambda: function(*first, **inputs))
 
-        compute = _compute(
+        compute = compute_of(
             run,
             parameters[1:] if takes_context else parameters,
             catalog=of_function.resource_key,
             form=table_write.config_of_mode(target.mode),
         )
-        functools.update_wrapper(compute, function, _NAMING)
+        functools.update_wrapper(compute, function, NAMING)
         asset: Any = define_asset(compute, of_function, options)
         asset.__class__ = PaimonAsset  # Dagster's decorator makes no other class
         asset.function = function
@@ -356,7 +356,7 @@ Run = Callable[
 """Takes the catalog, the run's config, and the function's other inputs."""
 
 
-def _compute(
+def compute_of(
     run: Run, parameters: Sequence[inspect.Parameter], *, catalog: str, form: type[dg.Config]
 ) -> Callable[..., dg.MaterializeResult[Any]]:
     """Return a compute function with these parameters, and those for Dagster that they lack."""
@@ -384,7 +384,8 @@ def _compute(
     return compute
 
 
-def _is_catalog(annotation: Any) -> bool:
+def is_catalog(annotation: Any) -> bool:
+    """Whether a parameter is the catalog's resource."""
     if isinstance(annotation, str):
         return annotation.rsplit(".", 1)[-1] == PaimonCatalogResource.__name__
     return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)
@@ -460,7 +461,7 @@ def define_intake(
                 f"The asset of table {target.identifier} cannot have {name}: {why}.",
                 kind="asset-options",
             )
-    compute = _compute(
+    compute = compute_of(
         lambda context, paimon, form, _: run(context, paimon, form, target),
         (),
         catalog=target.resource_key,

@@ -151,6 +151,21 @@ def refuse_ranges(table: str, files: Iterable[DataFileMeta], vectors: Collection
             _refuse(table, "write columns of", "evolution-vectors", reason)
 
 
+def check_column_files(table: str, schema: TableSchema) -> None:
+    """Refuse tables that have no files of some columns alone."""
+    check_writable(table, schema)
+    if schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
+        return
+    reason = (
+        "it has a primary key; write records of the key and these columns, with 'merge-engine' ="
+        " partial-update."
+        if schema.has_primary_key
+        else f"its files hold all columns. Create it with '{opt.ROW_TRACKING_ENABLED.key}' and"
+        f" '{opt.DATA_EVOLUTION_ENABLED.key}' = true."
+    )
+    _refuse(table, "write single columns of", "column-files", reason)
+
+
 def check_sortable(table: str, schema: TableSchema) -> None:
     """Refuse to sort rows that have ids: the sort does not carry them along."""
     if schema.typed_options.get(opt.ROW_TRACKING_ENABLED):

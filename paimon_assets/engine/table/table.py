@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.system.system_table import SystemTable
     from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder, CompactionOutcome
     from paimon_assets.engine.table.upkeep.maintenance import AnalyzeOutcome, Maintenance
+    from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
     from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
     from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
@@ -265,6 +266,19 @@ class Table:
         from paimon_assets.engine.table.write.row_change import RowChangeBuilder
 
         return RowChangeBuilder(store=self._store)
+
+    def new_column_write_builder(
+        self, columns: Sequence[str], *, reads: Sequence[str] = ()
+    ) -> ColumnWriteBuilder:
+        """Begin to describe a write of some columns of a data-evolution table.
+
+        Args:
+            columns: What is written.
+            reads: What it is made from.
+        """
+        from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
+
+        return ColumnWriteBuilder(store=self._store, columns=tuple(columns), reads=tuple(reads))
 
     def maintenance(self) -> Maintenance:
         """Return the upkeep of the table: expiring and cleaning."""

@@ -1,0 +1,278 @@
+"""Columns of a table that exists, as a Dagster asset: the function gets rows and returns columns.
+
+    ranges of rows that are behind ─▶ rows ─▶ function ─▶ columns ─▶ files of them ─▶ one snapshot
+
+The other columns are neither read, but for those the function asks for, nor written. A range of
+rows is behind if it lacks a value, or if what the values are made from is newer
+(`engine.control.column_groups`). Several such assets of one table run side by side.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field
+
+from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.partitions import PartitionColumns, column_names, run_partitions
+from paimon_assets.assets.provenance import Step, step_of_asset
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables.declared_table import EnsuredTable
+from paimon_assets.assets.tables.lineage import COLUMN_LINEAGE
+from paimon_assets.assets.tables.table_asset import (
+    CONTEXT_NAMES,
+    AssetOptions,
+    TableTarget,
+    compute_of,
+    define_asset,
+    is_catalog,
+)
+from paimon_assets.assets.tables.table_write import result_of_earlier_try, result_of_write
+from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.features import check_column_files
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from_batches
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
+
+_REFUSED: Mapping[str, str] = {
+    "before_commit": "the rows are there already; declare asset checks of the table",
+    "check_specs": "declare asset checks of the table",
+    "pass_through": "all its columns are new",
+    "schema_policy": "it adds the columns that the table lacks, and changes none",
+}
+_IN_MEMORY = (FrameKind.ARROW, FrameKind.PANDAS, FrameKind.POLARS)
+
+
+class ColumnConfig(dg.Config):
+    """The config of a run that writes columns."""
+
+    all_rows: bool = Field(
+        default=False,
+        description="Write the columns of all rows, not only where they are missing or older than "
+        "what they are made from; after a change of the code, say.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """What an asset writes, and its function."""
+
+    target: TableTarget
+    reads: tuple[str, ...]
+    function: Callable[..., Any]
+    frame: FrameKind
+    takes_context: bool
+    rows_at_once: int | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.target.schema.fields)
+
+    def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
+        """Return the table with the columns; those that it lacks are added."""
+        table = paimon.catalog().get_table(self.target.identifier)
+        check_column_files(table.name, table.schema)
+        before = table.schema.id
+        missing = []
+        for column in self.target.schema.fields:
+            stored = table.schema.by_name.get(column.name)
+            if stored is None:
+                missing.append(add_column(column.name, column.type))
+            elif stored.type != column.type:
+                raise InvalidInputError(
+                    f"Column '{column.name}' of table '{table.name}' is {stored.type}, but the"
+                    f" asset declares {column.type}. Declare the stored type, or alter the table.",
+                    kind="schema-mismatch",
+                    details={"table": table.name, "column": column.name},
+                )
+        if missing:
+            table = table.alter(missing)
+        return EnsuredTable(table=table, schema_before=before)
+
+    def builder(self, table: Table) -> ColumnWriteBuilder:
+        """Describe the write."""
+        made = table.new_column_write_builder(self.names, reads=self.reads)
+        return made if self.rows_at_once is None else made.with_rows_at_once(self.rows_at_once)
+
+    def compute(self, first: tuple[Any, ...], inputs: Mapping[str, Any], rows: pa.Table) -> Any:
+        """Call the function with rows as the frame that it is annotated with."""
+        frame = from_batches(self.frame, lambda _columns, _where: rows.to_reader(), rows.schema)
+        return self.function(*first, frame, **inputs)
+
+
+def column_asset(
+    table: str | Identifier,
+    columns: Mapping[str, str],
+    *,
+    reads: Sequence[str],
+    partition_column: PartitionColumns | None = None,
+    rows_at_once: int | None = None,
+    warehouse: str | None = None,
+    **options: Unpack[AssetOptions],
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Make columns of a data-evolution table the asset of a function that computes them.
+
+    The function's first parameter, after `context` if it takes that, gets rows with the columns
+    `reads`, as the frame it is annotated with: a `pyarrow.Table` by default, a pandas or polars
+    DataFrame. It returns the columns, in any frame, a row for each in their order. It is called
+    for about a million rows at a time. Further parameters are resources and upstream assets.
+
+    Columns that the table lacks are added. Only rows that are behind are computed, unless the
+    run's config says `all_rows`. The asset gets the key `[database, table, function name]` and
+    depends on the asset of the table; it has no pool, for writers of other columns do not disturb.
+
+    Args:
+        table: `database.table`; an append table with `row-tracking.enabled` and
+            `data-evolution.enabled`.
+        columns: Name → type of what is computed.
+        reads: Columns it is computed from.
+        partition_column: Column that holds the partition of a partitioned asset, or dimension →
+            column; they must be partition keys of the table.
+        rows_at_once: About how many rows the function gets; at least those of one file.
+        warehouse: Root of the warehouse, to show the table's address before the first run.
+        **options: As for `dg.asset`.
+
+    Raises:
+        InvalidInputError: An option that such an asset cannot have, or a function that takes no
+            rows (kind `asset-options`).
+    """
+    for name, why in _REFUSED.items():
+        if name in options:
+            raise _refused(table, f"cannot have {name}: {why}")
+    if (options.get("partitions_def") is None) != (partition_column is None):
+        raise _refused(table, "needs both partitions_def and partition_column, or neither")
+    schema = Schema.of(columns)
+    target = replace(
+        TableTarget.of(table, schema, options, warehouse=warehouse),
+        partition_column=partition_column,
+    )
+
+    def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        [*parameters] = inspect.signature(function, eval_str=True).parameters.values()
+        takes_context = bool(parameters) and parameters[0].name in CONTEXT_NAMES
+        given = parameters[takes_context:]
+        if not given:
+            raise _refused(table, f"needs rows: '{function.__name__}' takes none")
+        first, *others = given
+        own = next((item.name for item in others if is_catalog(item.annotation)), None)
+        untyped = first.annotation is inspect.Parameter.empty
+        kind = frame_kind(None if untyped else first.annotation)
+        if kind not in _IN_MEMORY:
+            names = ", ".join(_IN_MEMORY)
+            raise _refused(table, f"is given rows as one of {names}, not as {kind}")
+        columns_of_run = _Columns(
+            target=replace(target, resource_key=own or target.resource_key),
+            reads=tuple(reads),
+            function=function,
+            frame=kind,
+            takes_context=takes_context,
+            rows_at_once=rows_at_once,
+        )
+        return _define(columns_of_run, others, options)
+
+    return decorate
+
+
+def _refused(table: str | Identifier, why: str) -> InvalidInputError:
+    return InvalidInputError(f"The asset of columns of table {table} {why}.", kind="asset-options")
+
+
+def _define(
+    columns: _Columns, parameters: Sequence[inspect.Parameter], options: AssetOptions
+) -> dg.AssetsDefinition:
+    target, function = columns.target, columns.function
+    translator = options.get("translator", DEFAULT_TRANSLATOR)
+    table_key = translator.get_asset_key(target.identifier)
+
+    def run(
+        context: dg.AssetExecutionContext,
+        paimon: PaimonCatalogResource,
+        config: Any,
+        inputs: dict[str, Any],
+    ) -> dg.MaterializeResult[Any]:
+        first = (context,) if columns.takes_context else ()
+        with dagster_failures(target.identifier, context):
+            return _materialize(
+                context, paimon, columns, lambda rows: columns.compute(first, inputs, rows),
+                all_rows=config.all_rows,
+            )  # fmt: skip
+
+    compute = compute_of(run, parameters, catalog=target.resource_key, form=ColumnConfig)
+    functools.update_wrapper(
+        compute, function, ("__module__", "__name__", "__qualname__", "__doc__")
+    )
+    read = [dg.TableColumnDep(asset_key=table_key, column_name=name) for name in columns.reads]
+    lineage = dg.TableColumnLineage(deps_by_column=dict.fromkeys(columns.names, read))
+    settings: AssetOptions = {
+        "key": dg.AssetKey([*table_key.path, function.__name__]),
+        **options,
+        "deps": [*options.get("deps", ()), table_key],
+        "metadata": {
+            WRITES_COLUMNS: ", ".join(columns.names),
+            COLUMN_LINEAGE: lineage,
+            **options.get("metadata", {}),
+        },
+    }
+    settings.setdefault("pool", None)  # type: ignore[typeddict-item]  # no pool: see above
+    return define_asset(compute, target, settings)
+
+
+def _materialize(
+    context: dg.AssetExecutionContext,
+    paimon: PaimonCatalogResource,
+    columns: _Columns,
+    compute: Callable[[pa.Table], Any],
+    *,
+    all_rows: bool,
+) -> dg.MaterializeResult[Any]:
+    """Add the columns if need be, write them where they are behind, once, and report it."""
+    step, target = step_of_asset(context), columns.target
+    ensured = columns.ensure(paimon)
+    builder = _of_run(context, step, columns, ensured.table)
+    earlier = builder.find_committed()
+    if earlier is not None:
+        return result_of_earlier_try(step, ensured.table, earlier, rows_shown=paimon.rows_shown)
+    rows = builder.rows_behind()
+    metadata = {
+        "paimon/rows_behind": rows.behind,
+        "paimon/rows_current": rows.total - rows.behind,
+        WRITES_COLUMNS: ", ".join(columns.names),
+        COLUMN_LINEAGE: context.assets_def.metadata_by_key[context.asset_key][COLUMN_LINEAGE],
+    }
+    if all_rows:
+        builder = builder.with_all_rows()
+    outcome = builder.write(compute, paimon.new_executor(target.executor))
+    return result_of_write(step, ensured, outcome, metadata, rows_shown=paimon.rows_shown)
+
+
+def _of_run(
+    context: dg.AssetExecutionContext, step: Step, columns: _Columns, table: Table
+) -> ColumnWriteBuilder:
+    target = columns.target
+    builder = (
+        columns.builder(table)
+        .with_commit_user(step.commit_user)
+        .with_properties(step.properties(target.code_version))
+    )
+    definition, partition_column = context.assets_def.partitions_def, target.partition_column
+    if definition is None or partition_column is None:
+        return builder
+    keys = table.schema.partition_keys
+    for name in column_names(partition_column):
+        if name not in keys:
+            raise InvalidInputError(
+                f"Table '{table.name}' is not partitioned by '{name}', so a run cannot write"
+                f" columns of one partition; its partition keys: {', '.join(keys) or 'none'}.",
+                kind="partition-column",
+                details={"table": table.name, "column": name},
+            )
+    partitions = run_partitions(step.partition_keys, definition, partition_column, table.schema)
+    return builder.with_partitions(partitions.predicate())

@@ -1,0 +1,223 @@
+"""Columns of a table as an asset: added, written alone, and only where they are behind."""
+
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    column_asset,
+    paimon_asset,
+    refuse_shared_tables,
+)
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import TableCatalog
+from tests.testkit.asset_tables import FailsOnce, failure_text, metadata_of, run
+from tests.testkit.row_changing import data_files
+from tests.testkit.tables import EXECUTOR, arrow, read, write
+
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+ORDERS = Schema.of(
+    {"day": "STRING", "id": "INT", "amount": "DOUBLE", "status": "STRING"},
+    partition_keys=["day"],
+    options=EVOLVING,
+)
+ROWS = [("a" if n < 3 else "b", n, 1.5 * n, "new") for n in range(6)]
+KEY = dg.AssetKey(["shop", "orders", "score"])
+SCORES = [(n, 3.0 * n) for n in range(6)]
+
+
+@pytest.fixture
+def table(paimon: PaimonCatalogResource) -> Any:
+    catalog = paimon.catalog()
+    catalog.create_database("shop")
+    made = catalog.create_table("shop.orders", ORDERS)
+    write(made, *ROWS)
+    return made
+
+
+def scoring(function: Any = None, **options: Any) -> dg.AssetsDefinition:
+    def score(rows: pa.Table) -> Any:
+        return pa.table({"score": pc.multiply(rows["amount"], 2)})
+
+    made = column_asset("shop.orders", {"score": "DOUBLE"}, reads=["amount", "status"], **options)
+    return made(function or score)
+
+
+def scores(table: Any) -> list[Any]:
+    return sorted(read(table.refresh(), ["id", "score"]))
+
+
+def test_a_column_is_added_and_written_alone(paimon, table):
+    before = data_files(table)
+    result = run(scoring(), paimon)
+    assert result.success
+    assert scores(table) == SCORES
+    assert before < data_files(table)
+    metadata = metadata_of(result, KEY)
+    assert (metadata["paimon/rows_behind"], metadata["paimon/rows_written"]) == (6, 6)
+    assert metadata["paimon/writes_columns"] == "score"
+    lineage = metadata["dagster/column_lineage"]
+    assert [each.column_name for each in lineage.deps_by_column["score"]] == ["amount", "status"]
+    assert table.refresh().latest_snapshot().id == 2
+
+
+def test_a_later_run_computes_what_is_behind(paimon, table):
+    given = []
+
+    def score(rows: pa.Table) -> Any:
+        given.append(rows.num_rows)
+        return pa.table({"score": pc.multiply(rows["amount"], 2)})
+
+    asset = scoring(score)
+    assert run(asset, paimon).success
+    result = run(asset, paimon)
+    assert metadata_of(result, KEY)["paimon/rows_behind"] == 0
+    assert metadata_of(result, KEY)["paimon/rows_written"] == 0
+    assert given == [3, 3]
+    table = table.refresh()
+    table.new_row_change_builder().update({"amount": 10.0}, "id = 4", EXECUTOR)
+    assert run(asset, paimon).success
+    assert given == [3, 3, 3]
+    assert scores(table)[4] == (4, 20.0)
+    config = {"ops": {"shop__orders__score": {"config": {"all_rows": True}}}}
+    assert run(asset, paimon, run_config=config).success
+    assert given == [3] * 5
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_rows_come_as_the_frame_of_the_annotation(paimon, table, library):
+    def score(rows):
+        assert isinstance(rows, library)
+        return rows.assign(score=rows["amount"] * 2) if library is pd.DataFrame else rows.select(
+            (pl.col("amount") * 2).alias("score")
+        )  # fmt: skip
+
+    score.__annotations__ = {"rows": library}
+    assert run(scoring(score), paimon).success
+    assert scores(table) == SCORES
+
+
+def test_a_function_takes_its_context_resources_and_inputs(paimon, table):
+    seen = []
+
+    def factor() -> float:
+        return 2.0
+
+    def score(
+        context: dg.AssetExecutionContext,
+        rows: pa.Table,
+        factor: float,
+        other: dg.ResourceParam[str],
+    ) -> Any:
+        seen.append((context.asset_key, other))
+        return pa.table({"score": pc.multiply(rows["amount"], factor)})
+
+    asset = scoring(score)
+    result = dg.materialize(
+        [dg.asset(factor), asset], resources={"paimon": paimon, "other": "x"}, raise_on_error=False
+    )
+    assert result.success
+    assert set(seen) == {(KEY, "x")}
+    assert scores(table) == SCORES
+
+
+def test_a_run_of_a_partition_writes_its_columns(paimon, table):
+    asset = scoring(
+        partitions_def=dg.StaticPartitionsDefinition(["a", "b"]), partition_column="day"
+    )
+    assert run(asset, paimon, partition_key="b").success
+    assert scores(table) == [(n, None if n < 3 else 3.0 * n) for n in range(6)]
+    assert run(asset, paimon, partition_key="a").success
+    assert scores(table) == SCORES
+
+
+def test_a_retried_step_finds_its_commit(warehouse, table):
+    file_io = FailsOnce(after_publish_of="/snapshot-2")
+    given = []
+
+    class Unreliable(PaimonCatalogResource):
+        def catalog(self) -> TableCatalog:
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
+
+    def score(rows: pa.Table) -> Any:
+        given.append(rows.num_rows)
+        return pa.table({"score": pc.multiply(rows["amount"], 2)})
+
+    result = run(scoring(score), Unreliable(warehouse=warehouse, executor="embedded"))
+    assert file_io.has_failed
+    assert result.success, failure_text(result)
+    assert metadata_of(result, KEY)["paimon/already_committed"] is True
+    assert given == [3, 3]
+    assert scores(table) == SCORES
+
+
+def test_several_of_one_table_go_beside_each_other_and_its_own(paimon, table):
+    def rows_of_orders() -> Any:
+        return arrow(ORDERS, ("c", 9, 1.0, "new"))
+
+    orders = paimon_asset("shop.orders", ORDERS)(rows_of_orders)
+
+    def rank(rows: pl.DataFrame) -> Any:
+        return rows.select(pl.col("id").alias("rank"))
+
+    ranks = column_asset("shop.orders", {"rank": "INT"}, reads=["id"])(rank)
+    refuse_shared_tables([orders, scoring(), ranks])
+    assert ranks.asset_deps[dg.AssetKey(["shop", "orders", "rank"])] == {
+        dg.AssetKey(["shop", "orders"])
+    }
+    assert run([scoring(), ranks], paimon).success
+    assert sorted(read(table.refresh(), ["id", "score", "rank"])) == [
+        (n, score, n) for n, score in SCORES
+    ]
+
+
+def test_what_does_not_fit_fails_the_run_and_changes_nothing(paimon, table):
+    def short(rows: pa.Table) -> Any:
+        return pa.table({"score": [1.0]})
+
+    text = failure_text(run(scoring(short), paimon))
+    assert "was given 3 rows and returns 1" in text
+    assert table.refresh().latest_snapshot().id == 1
+    texts = column_asset("shop.orders", {"score": "STRING"}, reads=["amount"])
+    assert run(scoring(), paimon).success
+
+    def score(rows: pa.Table) -> Any:
+        return rows
+
+    assert "Declare the stored type" in failure_text(run(texts(score), paimon))
+
+
+def test_a_table_without_such_files_is_refused_before_it_is_altered(paimon, table):
+    plain = paimon.catalog().create_table("shop.plain", Schema.of({"id": "INT"}))
+
+    def score(rows: pa.Table) -> Any:
+        return rows
+
+    asset = column_asset("shop.plain", {"score": "INT"}, reads=["id"])(score)
+    assert "Create it with 'row-tracking.enabled'" in failure_text(run(asset, paimon))
+    assert plain.refresh().schema.field_names == ("id",)
+
+
+def test_options_that_it_cannot_have_are_refused_at_once():
+    def lazy(rows: pl.LazyFrame) -> Any:
+        return rows
+
+    def nothing() -> Any:
+        return None
+
+    for make, text in (
+        (lambda: scoring(before_commit=[]), "cannot have before_commit"),
+        (lambda: scoring(partition_column="day"), "or neither"),
+        (lambda: scoring(lazy), "not as polars.LazyFrame"),
+        (lambda: scoring(nothing), "'nothing' takes none"),
+    ):
+        with pytest.raises(InvalidInputError, match=text):
+            make()

@@ -1,0 +1,152 @@
+"""Columns that a function makes of the rows there are: all of them, or those that are behind."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.predicate.predicate import equal
+from tests.testkit.row_changing import data_files
+from tests.testkit.tables import EXECUTOR, new_table, read, write
+
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+COLUMNS = {"day": "STRING", "k": "INT", "n": "INT"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = [("a" if k < 5 else "b", k, k) for k in range(10)]
+    made = new_table(tmp_path, COLUMNS, *rows, partition_keys=["day"], options=EVOLVING)
+    return made.alter([add_column("score", "BIGINT")])
+
+
+class Doubling:
+    """Doubles n, and remembers which keys it was given."""
+
+    def __init__(self, factor=2, then=None):
+        self.seen, self.factor, self.then = [], factor, then
+
+    def __call__(self, rows):
+        self.seen.append(sorted(rows["k"].to_pylist()))
+        if self.then is not None:
+            then, self.then = self.then, None
+            then()
+        return pa.table({"score": pc.multiply(rows["n"].cast(pa.int64()), self.factor)})
+
+
+def builder(table):
+    return table.new_column_write_builder(["score"], reads=["k", "n"])
+
+
+def scores(table):
+    return [score for _, score in sorted(read(table, ["k", "score"]))]
+
+
+def update(table, assignments, where=None):
+    return table.new_row_change_builder().update(assignments, where, EXECUTOR)
+
+
+def test_only_the_column_is_written_in_one_snapshot(table):
+    before = data_files(table)
+    outcome = builder(table).write(Doubling())
+    assert (outcome.report.rows_in, outcome.snapshot.id) == (10, 2)
+    assert scores(table) == [2 * k for k in range(10)]
+    assert len(data_files(table) - before) == 2
+    assert before < data_files(table)
+
+
+def test_a_second_run_writes_what_is_behind(table):
+    builder(table).write(Doubling())
+    again = Doubling()
+    assert builder(table).write(again).snapshot is None
+    assert again.seen == []
+    update(table, {"n": 100}, "k = 7")
+    write(table, ("c", 20, 1, None))
+    assert vars_of(builder(table).rows_behind()) == (6, 11)
+    assert builder(table).write(again).snapshot is not None
+    assert again.seen == [[5, 6, 7, 8, 9], [20]]
+    assert scores(table) == [0, 2, 4, 6, 8, 10, 12, 200, 16, 18, 2]
+    assert builder(table).rows_behind().behind == 0
+    update(table, {"score": 0}, "k = 1")
+    assert builder(table).rows_behind().behind == 0  # another value by hand is as new
+    builder(table).with_all_rows().write(Doubling(3))
+    assert scores(table)[:2] == [0, 3]
+
+
+def vars_of(rows):
+    return rows.behind, rows.total
+
+
+def test_rows_of_a_partition(table):
+    made = builder(table).with_partitions(equal("day", "b"))
+    made.write(Doubling())
+    assert scores(table) == [None] * 5 + [10, 12, 14, 16, 18]
+    assert vars_of(builder(table).rows_behind()) == (5, 10)
+
+
+def test_ranges_are_given_some_at_a_time(table):
+    write(table, *[("a", k, k, None) for k in range(10, 13)])
+    seen = Doubling()
+    builder(table).with_rows_at_once(4).write(seen)
+    assert sorted(map(len, seen.seen)) == [3, 5, 5]
+    seen = Doubling()
+    builder(table).with_all_rows().with_rows_at_once(8).write(seen)
+    assert sorted(map(len, seen.seen)) == [5, 8]
+
+
+def test_inputs_that_change_beside_are_read_again(table):
+    seen = Doubling(then=lambda: update(table, {"n": 50}, "k = 1"))
+    builder(table).write(seen)
+    assert scores(table)[1] == 100
+    assert len(seen.seen) == 4
+    seen = Doubling(then=lambda: update(table, {"k": 30}, "n = 9"))
+    builder(table).with_all_rows().write(seen)
+    assert max(read(table, ["k", "score"])) == (30, 18)
+    seen = Doubling(then=lambda: write(table, ("a", 40, 1, None)))
+    builder(table).with_all_rows().write(seen)
+    assert len(seen.seen) == 2
+    assert max(read(table, ["k", "score"])) == (40, None)
+
+
+def test_a_retry_finds_its_commit(table):
+    named = builder(table).with_commit_user("me")
+    first = named.write(Doubling()).snapshot
+    again = named.with_all_rows().write(Doubling(7))
+    assert (again.snapshot, again.was_already_committed) == (first, True)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (
+            lambda rows: rows.slice(1).select([]).append_column("score", rows["n"][1:]),
+            "column-rows",
+        ),
+        (lambda rows: rows, "input-columns"),
+        (lambda rows: pa.table({"score": ["x"] * rows.num_rows}), "input-type"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_leaves_no_file(table, function, kind):
+    before = data_files(table)
+    with pytest.raises(InvalidInputError) as caught:
+        builder(table).write(function)
+    assert caught.value.kind == kind
+    assert data_files(table) == before
+
+
+def test_tables_without_such_files_are_refused(tmp_path):
+    for name, more, way in (
+        ("db.plain", {}, "Create it with 'row-tracking.enabled'"),
+        ("db.keyed", {"primary_keys": ["k"], "options": {"bucket": "1"}}, "partial-update"),
+    ):
+        other = new_table(tmp_path, {"k": "INT", "score": "INT"}, (1, 2), name=name, **more)
+        with pytest.raises(UnsupportedFeatureError, match=way):
+            other.new_column_write_builder(["score"], reads=["k"]).write(Doubling())
+
+
+def test_columns_must_exist_and_not_be_partition_keys(table):
+    with pytest.raises(NotFoundError, match="'scores' does not exist"):
+        table.new_column_write_builder(["scores"]).write(Doubling())
+    with pytest.raises(InvalidInputError, match="is a partition key"):
+        table.new_column_write_builder(["day"]).write(Doubling())
