@@ -302,7 +302,7 @@ def _computed(rows: DataFrame) -> DataFrame:
 
 def _join(side: Side) -> Any:
     """Aggregate by a column of one table what is joined from another."""
-    appended, keyed = side.frame("append"), side.frame("upserted")
+    appended, keyed = side.frame("append"), side.frame("pk")
     joined = appended.join(keyed.select("id", fn.col("cat").alias("kind")), "id")
     totals = joined.groupBy("kind").agg(fn.sum("amount").alias("total"), fn.max("qty"))
     return sorted(map(tuple, totals.collect()))

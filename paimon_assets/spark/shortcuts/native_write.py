@@ -91,8 +91,6 @@ _VAGUE = BINARY_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE}
 """Types of which a footer may not tell that all values are one."""
 _ENCRYPTION = "parquet.crypto.factory.class"
 _MOST_OPEN = 64
-_OPEN_BYTES = 8 * 1024 * 1024
-"""What a file that is being written holds of the memory."""
 
 
 def write_natively(frame: DataFrame, context: WriteContext) -> WriteResult | None:
@@ -211,11 +209,12 @@ def _write(frame: DataFrame, schema: TableSchema, path: str) -> None:
     rows: Any = frame.select(*map(_column, schema.fields), *([group] if parts else []))
     # What decides how files are written are settings of a session, which are not ours to change.
     session = rows._jdf.sparkSession().cloneSession()  # noqa: SLF001
-    for name, value in {**_SETTINGS, _AT_ONCE: str(_files_at_once(spark))}.items():
+    open_files, group_bytes = _open_files(spark, schema) if parts else (0, _group_bytes(schema))
+    for name, value in {**_SETTINGS, _AT_ONCE: str(open_files)}.items():
         session.conf().set(name, value)
     plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
     writer = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan).write()  # noqa: SLF001
-    for name, value in _options(schema).items():
+    for name, value in _options(schema, group_bytes).items():
         writer.option(name, value)
     if parts:
         names = spark._gateway.new_array(spark._jvm.java.lang.String, 1)  # noqa: SLF001
@@ -224,11 +223,21 @@ def _write(frame: DataFrame, schema: TableSchema, path: str) -> None:
     writer.parquet(path)
 
 
-def _files_at_once(spark: Any) -> int:
-    """Return how many files a task may hold open, a quarter of the memory in all; 0 is one."""
+def _open_files(spark: Any, schema: TableSchema) -> tuple[int, int]:
+    """Return how many files a task may hold open, and the bytes of a row group of each.
+
+    All tasks may hold a quarter of the memory. 0 files are one, of sorted rows.
+    """
     memory: int = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()  # noqa: SLF001
-    files = memory // 4 // _OPEN_BYTES // max(1, spark.defaultParallelism)
-    return min(files, _MOST_OPEN) if files > 1 else 0
+    share, group_bytes = memory // 4 // max(1, spark.defaultParallelism), _group_bytes(schema)
+    files = share // min(group_bytes, _GROUP_ROWS * row_bytes(schema.fields))
+    files = min(files, _MOST_OPEN)
+    return (files, min(group_bytes, share // files)) if files > 1 else (0, group_bytes)
+
+
+def _group_bytes(schema: TableSchema) -> int:
+    options = schema.typed_options
+    return options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
 
 
 _SQL = "org.apache.spark.sql"
@@ -245,9 +254,8 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-def _options(schema: TableSchema) -> dict[str, str]:
+def _options(schema: TableSchema, group_bytes: int) -> dict[str, str]:
     options = schema.typed_options
-    group_bytes = options.get(FILE_BLOCK_SIZE) or options.get(PARQUET_BLOCK_SIZE)
     # Java 1.4 finds nothing by the dictionary of a long decimal.
     long_decimals = {
         f"{PARQUET_ENABLE_DICTIONARY.key}#{column.name}": "false"
