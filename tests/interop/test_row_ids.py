@@ -84,3 +84,8 @@ def test_both_write_columns_of_the_same_rows(pypaimon: Oracle, ours: OurSide):
     assert [row[4] for row in same()] == [0.5, *[None] * 6, 1.5, 2.5]
     table.new_row_change_builder().update({"score": 3.5}, "score IS NULL")
     assert {row[4] for row in same()} == {0.5, 1.5, 2.5, 3.5}
+    before = same()
+    compact(table)
+    assert same() == before
+    pypaimon.write(name, rows, "update_columns")
+    assert same()[1:7] == before[1:7]

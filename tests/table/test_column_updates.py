@@ -2,12 +2,13 @@
 
 import pytest
 
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import WhenMatched
-from tests.testkit.tables import EXECUTOR, arrow, new_table, read, write
+from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 COLUMNS = {"k": "INT", "v": "STRING", "n": "INT"}
@@ -158,3 +159,66 @@ def test_deletes_are_refused(table):
     ):
         with pytest.raises(UnsupportedFeatureError, match="Cannot delete rows of"):
             change()
+
+
+def test_a_compaction_joins_ranges_and_their_columns(table):
+    update(table, {"v": "x"}, "k IN (2, 6)")
+    before = sorted(read(table, [*COLUMNS, "_ROW_ID"]))
+    outcome = compact(table)
+    assert files(table) == [(0, 3, 8, None)]
+    assert outcome.snapshot.next_row_id == 8
+    assert sorted(read(table, [*COLUMNS, "_ROW_ID"])) == before
+    assert compact(table).snapshot is None
+    update(table, {"n": 0}, "k = 1")
+    write(table, (8, "c", 8))
+    compact(table)
+    assert files(table) == [(0, 6, 9, None)]
+    assert sorted(read(table, ["k", "n", "_ROW_ID"]))[1] == (1, 0, 1)
+    assert compact(table, "minor").snapshot is None
+
+
+def test_partitions_and_gaps_are_not_joined(tmp_path):
+    rows = [(k, "ab"[k % 2], k) for k in range(6)]
+    table = new_table(tmp_path, COLUMNS, *rows, partition_keys=["v"], options=EVOLVING)
+    update(table, {"n": 7}, None)
+    write(table, (6, "a", 6))
+    compact(table)
+    assert [each[:3] for each in files(table)] == [(0, 2, 3), (3, 2, 3), (6, 3, 1)]
+    assert sorted(read(table, ["k", "_ROW_ID"])) == [
+        (0, 0), (1, 3), (2, 1), (3, 4), (4, 2), (5, 5), (6, 6),
+    ]  # fmt: skip
+
+
+def test_an_update_beside_a_compaction_that_joins_its_range_plans_again(table):
+    outcome = conflicting(
+        table, lambda change: change.update({"v": "x"}, "k = 2", EXECUTOR), lambda: compact(table)
+    )
+    assert outcome.plans == 2
+    assert [each[:3] for each in files(table)] == [(0, 2, 8), (0, 4, 8)]
+    assert read(table, ["k"], "v = 'x'") == [(2,)]
+
+
+def test_an_update_beside_a_compaction_of_its_range_alone_stays(tmp_path):
+    table = new_table(tmp_path, COLUMNS, *[(k, "a", k) for k in range(3)], options=EVOLVING)
+    update(table, {"n": 9}, "k = 0")
+    outcome = conflicting(
+        table, lambda change: change.update({"v": "x"}, "k = 2", EXECUTOR), lambda: compact(table)
+    )
+    assert outcome.plans == 1
+    assert sorted(read(table)) == [(0, "a", 9), (1, "a", 1), (2, "x", 2)]
+
+
+def test_a_compaction_beside_an_update_plans_again_and_loses_nothing(table):
+    plan = table.new_compaction_builder().with_strategy("full")
+    done = []
+
+    class Meddling(EmbeddedExecutor):
+        def map_tasks(self, batch):
+            yield from super().map_tasks(batch)
+            if not done:
+                done.append(update(table, {"v": "x"}, "k = 2"))
+
+    plan.run(Meddling(1))
+    assert read(table, ["k"], "v = 'x'") == [(2,)]
+    assert sorted(read(table, ["k", "_ROW_ID"])) == [(k, k) for k in range(8)]
+    assert len({each[0] for each in files(table)}) == 1

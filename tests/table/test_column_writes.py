@@ -8,7 +8,7 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError, Unsupp
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.predicate.predicate import equal
 from tests.testkit.row_changing import data_files
-from tests.testkit.tables import EXECUTOR, new_table, read, write
+from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 COLUMNS = {"day": "STRING", "k": "INT", "n": "INT"}
@@ -150,3 +150,15 @@ def test_columns_must_exist_and_not_be_partition_keys(table):
         table.new_column_write_builder(["scores"]).write(Doubling())
     with pytest.raises(InvalidInputError, match="is a partition key"):
         table.new_column_write_builder(["day"]).write(Doubling())
+
+
+def test_a_compaction_does_not_hide_what_is_behind(table):
+    builder(table).write(Doubling())
+    compact(table)
+    assert builder(table).rows_behind().behind == 0
+    update(table, {"n": 100}, "k = 7")
+    compact(table)
+    assert vars_of(builder(table).rows_behind()) == (5, 10)
+    builder(table).write(Doubling())
+    assert scores(table)[7] == 200
+    assert builder(table).rows_behind().behind == 0

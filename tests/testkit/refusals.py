@@ -114,10 +114,6 @@ def write(**options):
     return lambda at: at.table(options=options).new_write_builder().write(ROWS, EXECUTOR)
 
 
-def compact(**options):
-    return lambda at: at.table(options=options).compact()
-
-
 _ICEBERG = {"metadata.iceberg.storage": "table-location"}
 
 
@@ -420,8 +416,13 @@ REFUSALS: dict[str, Provocation] = {
         .with_order(["k"], "order")
         .run()
     ),
-    "delete of rows, or compaction, of a table with `data-evolution": compact(**EVOLVING),
-    "update of a table with `data-evolution": lambda at: refuse_ranges(
+    "delete of rows of a table with `data-evolution": lambda at: at.table(options=EVOLVING).delete(
+        "k = 1"
+    ),
+    "compaction of a table with BLOB": lambda at: at.table(
+        {"k": "INT", "b": "BLOB"}, options=EVOLVING
+    ).compact(),
+    "update or compaction of a table with `data-evolution": lambda at: refuse_ranges(
         "db.t", [data_file(file_name="f", first_row_id=0)], {"f"}
     ),
     "columns alone of a table": lambda at: (

@@ -224,14 +224,6 @@ def _unchanged(game: Game) -> Callable[[list[PlainRow]], list[PlainRow]] | None:
 
 def compact(game: Game, chance: Random) -> None:
     """Merge files."""
-    if game.drawn.kind == "evolution":  # only Java does it
-        compacts = Deed(
-            "compacts",
-            java=lambda name: game.java.call("compact", table=name, full=True),
-            expects=_unchanged(game),
-        )
-        game.act(compacts, "java")
-        return
     full = game.twin is not None or chance.random() < 0.5
     _both(game, chance, Compact(is_full=full), "compacts", _unchanged(game))
 

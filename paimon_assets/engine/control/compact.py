@@ -31,7 +31,7 @@ from paimon_assets.engine.control.commit.changes import changes_of
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.request import CommitRequest
-from paimon_assets.engine.control.features import check_rewritable, check_sortable
+from paimon_assets.engine.control.features import check_compactable, check_sortable, refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
@@ -39,7 +39,11 @@ from paimon_assets.engine.control.scan.split_generator import by_bucket, deletio
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.merge_rules import expired_rows
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, wall_clock_ms
+from paimon_assets.engine.spec.metadata.data_file import (
+    DataFileMeta,
+    group_by_row_range,
+    wall_clock_ms,
+)
 from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     IndexFileMeta,
@@ -238,6 +242,30 @@ class AppendPlanner:
             reason = "deleted-rows" if touched else "small-files"
             files = [file for file in ordered if file.file_name in names]
             yield _rewriting(bucket, files, touched, "rewrite" if self.rewrites_all else reason)
+
+    def ranges_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
+        """Yield the units of a data-evolution table: neighbouring ranges of row ids become one."""
+        refuse_ranges(bucket.store.label, bucket.files, bucket.vectors)
+        min_files = self.schema.typed_options.get(opt.COMPACTION_MIN_FILE_NUM)
+        fewest = _FEWEST_FILES if self.is_full else max(_FEWEST_FILES, min_files)
+        for files in self._neighbours(bucket.files):
+            if len(files) >= fewest:
+                yield _rewriting(bucket, files, (), "small-files")
+
+    def _neighbours(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
+        """Yield the files of ranges without a gap between them, about a target file at a time."""
+        taken: list[DataFileMeta] = []
+        end = size = 0
+        for group in sorted(group_by_row_range(files), key=lambda g: g[0].first_row_id or 0):
+            first, group_size = group[0].first_row_id or 0, sum(file.file_size for file in group)
+            is_done = any(file.file_name in self.compacted_files for file in group)
+            if is_done or first != end or size + group_size > self.target_bytes:
+                yield taken
+                taken, size = [], 0
+            if not is_done:
+                taken, size = [*taken, *group], size + group_size
+            end = first + max(file.row_count for file in group)
+        yield taken
 
     def _is_candidate(self, file: DataFileMeta, bucket: LiveBucket) -> bool:
         if file.external_path is not None or file.file_name in self.compacted_files:
@@ -475,7 +503,7 @@ class CompactionPlan:
 
 def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> CompactionPlan:
     """Plan a compaction of the newest snapshot. Cost: the manifests of the chosen partitions."""
-    check_rewritable(store.label, store.schema, "compact")
+    check_compactable(store.label, store.schema)
     if scope.strategy is CompactStrategy.SORT:
         check_sortable(store.label, store.schema)
         check_order(store.label, store.schema, scope.order)
@@ -519,8 +547,9 @@ def _units(
         append = AppendPlanner(
             schema=store.schema, is_full=is_full, compacted_files=scope.compacted_files
         )
+        evolves = store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED)
         for bucket in buckets:
-            yield from append.units_of(bucket)
+            yield from append.ranges_of(bucket) if evolves else append.units_of(bucket)
         return
     keyed = KeyedPlanner(
         schema=store.schema,

@@ -132,12 +132,19 @@ def check_writable(table: str, schema: TableSchema) -> None:
         )  # fmt: skip
 
 
-def check_rewritable(table: str, schema: TableSchema, verb: str) -> None:
-    """Refuse to write stored rows again where their files may hold some of the columns each."""
+def check_compactable(table: str, schema: TableSchema) -> None:
+    """Refuse tables whose files this engine cannot write again."""
     check_writable(table, schema)
+    if any(field.type.root is TypeRoot.BLOB for field in schema.fields):
+        reason = "values of BLOB columns lie in blob files, which are not written."
+        _refuse(table, "compact", "blob-compaction", reason)
+
+
+def check_deletable_rows(table: str, schema: TableSchema) -> None:
+    """Refuse deletes of rows whose columns lie in several files."""
     if schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
         reason = "its files may hold some of the columns each ('data-evolution.enabled')."
-        _refuse(table, verb, "data-evolution", reason)
+        _refuse(table, "delete rows of", "data-evolution", reason)
 
 
 def refuse_ranges(table: str, files: Iterable[DataFileMeta], vectors: Collection[str] = ()) -> None:

@@ -21,7 +21,11 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import RowChangeTask
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
-from paimon_assets.engine.control.features import check_rewritable, check_writable, refuse_ranges
+from paimon_assets.engine.control.features import (
+    check_deletable_rows,
+    check_writable,
+    refuse_ranges,
+)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -45,8 +49,7 @@ from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 def check_deletable(store: FileStore) -> None:
     """Refuse tables in which a record of kind -D does not remove its row."""
-    if store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
-        check_rewritable(store.label, store.schema, "delete rows of")
+    check_deletable_rows(store.label, store.schema)
     if not store.schema.has_primary_key:
         return
     rules = merge_rules_of(store.schema)

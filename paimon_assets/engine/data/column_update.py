@@ -36,7 +36,7 @@ from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.row_update import Longs, Matcher, RowUpdate, replace_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
+from paimon_assets.engine.data.write.rolling_file import ONE_FILE, FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.stored_rows import write_stored
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import InvalidInputError
@@ -44,8 +44,6 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
-
-_ONE_FILE = 2**62
 
 
 def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
@@ -170,7 +168,7 @@ class _ColumnFiles:
         refuse_unwritable(_only(context.schema, names), context.table)
         self._split, self._threads, self._table = split, threads, context.table
         self._factory = FileFactory(schema=context.schema, file_io=file_io, write_cols=tuple(names))
-        self._factory.target_bytes = _ONE_FILE
+        self._factory.target_bytes = ONE_FILE
         self._files: list[DataFileMeta] = []
 
     def add(self, group: Sequence[DataFileMeta], rows: Iterable[pa.RecordBatch]) -> None:

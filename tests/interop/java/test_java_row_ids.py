@@ -88,3 +88,11 @@ def test_both_write_columns_of_the_same_rows(java: Oracle, ours: OurSide):
     assert same() == before
     table.new_row_change_builder().update({"v": "y", "n": 0}, "k = 0")
     assert same()[0] == (0, "y", 0, 0)
+    before = same()
+    ours.do(name, Compact())
+    assert same() == before
+    javas.do(name, Write(tuple(rows[:2])))
+    ours.do(name, Compact())
+    table.new_row_change_builder().update({"n": 5}, "_ROW_ID = 9")
+    assert same()[2] == (1, "a", 1, 1)
+    assert sorted(row[3] for row in same()) == list(range(10))

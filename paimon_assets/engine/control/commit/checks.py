@@ -22,6 +22,7 @@ from itertools import pairwise
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
+from paimon_assets.engine.control.commit.column_conflicts import check_ranges
 from paimon_assets.engine.control.commit.partition_filter import (
     KeyRange,
     PartitionFilter,
@@ -50,6 +51,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     ManifestEntry,
 )
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
 
@@ -288,6 +290,8 @@ class CommitChecks:
         check_known_keys(self.store, latest, changes)
         if looks_at_files:
             check_conflicts(base, changes.entries, self.key_range)
+            if self.store.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+                check_ranges(base, changes.entries)
             if holds_vectors(after):
                 check_vectors(index, after, base, changes.entries)
         return CheckedChanges(changes=changes, index=after if changes.index else None)

@@ -81,6 +81,26 @@ def columns_unchanged_since(
     return check
 
 
+def check_ranges(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) -> None:
+    """Check that files a compaction leaves do not lie across a range of rows that it makes."""
+    entries = list(delta)
+    gone = {entry.identifier for entry in entries if entry.kind is FileKind.DELETE}
+    added = (entry.file for entry in entries if entry.kind is FileKind.ADD)
+    ranges = _Ranges.of(file for file in added if file.first_row_id is not None)
+    for entry in base:
+        file = entry.file
+        if entry.identifier in gone or file.first_row_id is None:
+            continue
+        start, end = file.first_row_id, file.first_row_id + file.row_count
+        if ranges.overlap(start, end) and not ranges.holds(start, end):
+            raise CommitConflictError(
+                f"File '{file.file_name}' holds columns of rows {start} to {end - 1}, which were"
+                " joined with others meanwhile. Plan again.",
+                kind=COLUMNS_CHANGED,
+                details={"file": file.file_name},
+            )
+
+
 def _obstacle(
     store: FileStore, entry: ManifestEntry, kind: CommitKind, ranges: _Ranges, ids: set[int]
 ) -> str | None:

@@ -17,7 +17,7 @@ Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -53,7 +53,12 @@ from paimon_assets.engine.data.merge.sort_merge import key_ranges, read_ahead
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.input_check import parse_kinds, with_kinds
-from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
+from paimon_assets.engine.data.write.rolling_file import (
+    ONE_FILE,
+    FileFactory,
+    RollingFile,
+    delete_unfinished,
+)
 from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
@@ -61,7 +66,11 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section, UnitShape, compact_steps, interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
+from paimon_assets.engine.spec.metadata.data_file import (
+    DataFileMeta,
+    FileOrigin,
+    group_by_row_range,
+)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
 
@@ -342,15 +351,17 @@ def _compact_append(
 ) -> WriteResult:
     """Write the rows of a task's files, in their order, to new files."""
     schema, split = context.schema, task.split
+    evolves = schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED)
     factory = FileFactory(
         schema=schema,
         file_io=file_io,
         file_source=FileOrigin.COMPACT,
-        write_cols=tracked_columns(schema),
+        write_cols=None if evolves else tracked_columns(schema),
     )
     vectors = BucketVectors(task, schema, file_io)
     try:
-        after = _copied(context, task, factory, threads)
+        copied = _joined if evolves else _copied
+        after = copied(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
         new_indexes, old_indexes = vectors.finish()
     except BaseException:
@@ -384,3 +395,33 @@ def _copied(
     first_number = None if read.tracked else split.data_files[0].min_sequence_number
     with closing(read_ahead(read.rows(split.data_files), threads)) as batches:
         return write_stored(batches, factory, split.bucket_path, threads, first_number=first_number)
+
+
+def _joined(
+    context: ReadContext, task: CompactTask, factory: FileFactory, threads: Threads
+) -> tuple[DataFileMeta, ...]:
+    """Join neighbouring ranges of row ids to one file of all columns, which keeps their ids."""
+    split = task.split
+    factory.target_bytes = ONE_FILE
+    read = RecordRead(
+        context=context,
+        split=split,
+        file_io=factory.file_io,
+        names=context.schema.field_names,
+        runs=1,
+        threads=threads,
+    )
+
+    def rows() -> Generator[pa.RecordBatch, None, None]:
+        for group in group_by_row_range(split.data_files):
+            yield from read.range_rows(group)
+
+    with closing(read_ahead(rows(), threads)) as batches:
+        (file,) = write_stored(batches, factory, split.bucket_path, threads, first_number=None)
+    return (
+        file._replace(
+            first_row_id=min(each.first_row_id or 0 for each in split.data_files),
+            min_sequence_number=min(each.min_sequence_number for each in split.data_files),
+            max_sequence_number=max(each.max_sequence_number for each in split.data_files),
+        ),
+    )

@@ -289,6 +289,8 @@ _IDS_PER_COLUMN = 1024
 _MEGABYTE = 1024 * 1024
 _TARGET_WITH_KEY = 128 * _MEGABYTE
 _TARGET_WITHOUT_KEY = 256 * _MEGABYTE
+ONE_FILE = 2**62
+"""A target size that no file reaches: its rows are not to be cut."""
 _WRITE_ROWS = 131_072
 """Rows encoded at once: a row group."""
 _WRITE_BYTES = 64 * _MEGABYTE
