@@ -143,6 +143,21 @@ def warehouse(tmp_path):
 
 
 @pytest.fixture
+def invoke(tmp_path):
+    """Call a command on the warehouse `w` of the test, and return what it prints."""
+    from click.testing import CliRunner
+
+    from paimon_assets.cli.main import main
+
+    def call(*arguments, code=0, output="output", **more):
+        result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
+        assert result.exit_code == code, result.output
+        return getattr(result, output)
+
+    return call
+
+
+@pytest.fixture
 def new_catalog(warehouse):
     """Open a catalog over the warehouse, with one database `db`."""
     catalog = open_catalog(warehouse)

@@ -17,12 +17,7 @@ from paimon_assets.environment import environment_options
 
 
 @pytest.fixture
-def run(tmp_path):
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments])
-        assert result.exit_code == code, result.output
-        return result.output
-
+def run(invoke):
     return invoke
 
 

@@ -14,12 +14,7 @@ from paimon_assets.engine.table.api import open_catalog
 
 
 @pytest.fixture
-def run(tmp_path):
-    def invoke(*arguments, code=0, **more):
-        result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
-        assert result.exit_code == code, result.output
-        return result.output
-
+def run(tmp_path, invoke):
     invoke(
         "create", "db.t", "--column", "id BIGINT", "--column", "price DOUBLE",
         "--primary-key", "id", "--option", "bucket=1", "--comment", "prices",

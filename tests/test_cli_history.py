@@ -5,18 +5,10 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
-
-from paimon_assets.cli.main import main
 
 
 @pytest.fixture
-def run(tmp_path):
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments])
-        assert result.exit_code == code, result.output
-        return result.output
-
+def run(tmp_path, invoke):
     invoke(
         "create", "db.t", "--column", "id BIGINT", "--column", "name STRING",
         "--primary-key", "id", "--option", "bucket=1",

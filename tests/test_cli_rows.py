@@ -5,24 +5,19 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
-
-from paimon_assets.cli.main import main
 
 
 @pytest.fixture
-def run(tmp_path):
-    def invoke(*arguments, code=0):
+def run(tmp_path, invoke):
+    def confirmed(*arguments, **more):
         yes = ["--yes"] if arguments[0] in ("delete", "update") else []
-        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments, *yes])
-        assert result.exit_code == code, result.output
-        return result.output
+        return invoke(*arguments, *yes, **more)
 
     invoke("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]}), path)
     invoke("write", "db.t", str(path))
-    return invoke
+    return confirmed
 
 
 def test_rows_are_counted_deleted_and_updated(run):

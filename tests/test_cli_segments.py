@@ -2,19 +2,12 @@
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 
-from paimon_assets.cli.main import main
 from tests.testkit.foreign import states, write
 
 
 @pytest.fixture
-def run(tmp_path):
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(main, ["--warehouse", str(tmp_path / "w"), *arguments])
-        assert result.exit_code == code, result.output
-        return result.output
-
+def run(tmp_path, invoke):
     columns = ("--column", "v INT", "--column", "day INT")
     invoke("create", "db.t", *columns, "--partition-by", "day")
     for day in (1, 2):

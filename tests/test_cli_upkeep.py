@@ -20,12 +20,7 @@ from paimon_assets.engine.table.api import open_catalog
 
 
 @pytest.fixture
-def run(tmp_path):
-    def invoke(*arguments, code=0, output="output", **more):
-        result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
-        assert result.exit_code == code, result.output
-        return getattr(result, output)
-
+def run(tmp_path, invoke):
     invoke(
         "create", "db.t", "--column", "day STRING", "--column", "id BIGINT", "--column",
         "v DOUBLE", "--partition-by", "day", "--option", "bucket=-1",

@@ -15,8 +15,10 @@ from tests.testkit.asset_tables import (
     data_version_of,
     failure_text,
     metadata_of,
+    pairs_in,
     rows_of,
 )
+from tests.testkit.asset_tables import order_rows as rows
 from tests.testkit.io_manager_runs import io_run
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -25,26 +27,12 @@ APPENDED = Schema.of({"id": "BIGINT", "v": "STRING"})
 BY_VALUE = Schema.of({"id": "BIGINT", "v": "STRING"}, partition_keys=["v"])
 
 
-def rows(*pairs: tuple[int, str]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array([number for number, _ in pairs], pa.int64()),
-            "v": pa.array([text for _, text in pairs], pa.string()),
-        }
-    )
-
-
 def orders(frame: Any, **options: Any) -> dg.AssetsDefinition:
     @dg.asset(key=KEY, metadata=paimon_output(**options), code_version="7")
     def table() -> Any:
         return frame
 
     return table
-
-
-def pairs_in(paimon: PaimonCatalogResource) -> list[tuple[int, str]]:
-    table = paimon.catalog().get_table("shop.orders")
-    return sorted((row["id"], row["v"]) for row in rows_of(table))
 
 
 @pytest.mark.parametrize(

@@ -22,22 +22,14 @@ from paimon_assets.assets import (
     paimon_input,
     paimon_output,
 )
-from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
+from tests.testkit.asset_tables import failure_text, metadata_of, pairs_in, run
+from tests.testkit.asset_tables import order_rows as rows
 from tests.testkit.io_manager_runs import io_run
 
 KEY = dg.AssetKey(["shop", "orders"])
 KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
 PLAIN = Schema.of({"id": "BIGINT", "v": "STRING"})
 BY_VALUE = Schema.of({"id": "BIGINT", "v": "STRING"}, partition_keys=["v"])
-
-
-def rows(*pairs: tuple[int, str]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array([number for number, _ in pairs], pa.int64()),
-            "v": pa.array([text for _, text in pairs], pa.string()),
-        }
-    )
 
 
 FRAMES: list[Any] = [rows((1, "a"), (2, "b"), (3, "c"))]
@@ -61,11 +53,6 @@ def returning(asset: dg.AssetsDefinition, frame: Any, paimon: PaimonCatalogResou
 
 def in_mode(mode: str) -> dict[str, Any]:
     return {"ops": {"shop__orders": {"config": {"mode": mode}}}}
-
-
-def pairs_in(paimon: PaimonCatalogResource) -> list[tuple[int, str]]:
-    table = paimon.catalog().get_table("shop.orders")
-    return sorted((row["id"], row["v"]) for row in rows_of(table))
 
 
 def test_the_launchpad_has_the_modes_there_are() -> None:

@@ -42,10 +42,7 @@ def rows_of(batches):
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-@given(
-    st.lists(st.dictionaries(KEY, st.integers(0, 99), max_size=12), max_size=5), st.integers(1, 5)
-)
-def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
+def check_merge(runs, batch_rows):
     model = {}
     for run in runs:
         model.update(run)
@@ -54,6 +51,13 @@ def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
     )
     streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
     assert rows_of(merge_runs(streams, PLAN, Deduplicate(), Threads(2))) == expected
+
+
+@given(
+    st.lists(st.dictionaries(KEY, st.integers(0, 99), max_size=12), max_size=5), st.integers(1, 5)
+)
+def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
+    check_merge(runs, batch_rows)
 
 
 @given(
@@ -61,14 +65,7 @@ def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
     st.integers(1, 4),
 )
 def test_many_runs_are_merged_alike(runs, batch_rows):
-    model = {}
-    for run in runs:
-        model.update(run)
-    expected = sorted(
-        ((*key, value) for key, value in model.items()), key=lambda row: (row[0].encode(), row[1])
-    )
-    streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
-    assert rows_of(merge_runs(streams, PLAN, Deduplicate(), Threads(2))) == expected
+    check_merge(runs, batch_rows)
 
 
 def test_many_small_runs_are_one_range(pool):

@@ -30,6 +30,17 @@ def planes(*rows: tuple[str, int | None, str | None]) -> pa.Table:
     return arrow(PLANES, *rows)
 
 
+def order_rows(*rows: tuple[int, str]) -> pa.Table:
+    return arrow({"id": "BIGINT", "v": "STRING"}, *rows)
+
+
+def pairs_in(paimon: PaimonCatalogResource) -> list[tuple[int, str]]:
+    """Return the rows of `shop.orders`, sorted."""
+    return sorted(
+        (row["id"], row["v"]) for row in rows_of(paimon.catalog().get_table("shop.orders"))
+    )
+
+
 def run(assets: Any, paimon: PaimonCatalogResource, **options: Any) -> dg.ExecuteInProcessResult:
     """Materialize in this process, without raising."""
     chosen = assets if isinstance(assets, list) else [assets]
