@@ -296,8 +296,9 @@ def _create_view(frames: Frames, statement: st.CreateView) -> pa.Table:
 
 def _qualify(frames: Frames, query: str) -> str:
     """Return a query whose tables have their database, so that it means the same in any session."""
-    database = frames.names.database
-    known = set(catalog_names(frames.catalog, database)) if database is not None else set()
+    database, known = frames.names.database, set[str]()
+    if database is not None:
+        known = {*frames.catalog.list_tables(database), *frames.catalog.views.list(database)}
 
     def choose(use: TableUse) -> str | None:
         if len(use.name) != 1 or use.name[0] not in known or use.arguments is not None:
@@ -310,7 +311,3 @@ def _qualify(frames: Frames, query: str) -> str:
         return f"{spark_types.quoted(database or '')}.{spark_types.quoted(use.name[0])}{target}"
 
     return find_tables(query).replaced(choose)
-
-
-def catalog_names(catalog: TableCatalog, database: str) -> list[str]:
-    return [*catalog.list_tables(database), *catalog.views.list(database)]

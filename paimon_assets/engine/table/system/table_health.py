@@ -337,12 +337,13 @@ def table_health(
     orphan_bytes = None
     if limits.orphan_bytes is not None:
         orphan_bytes = clean_orphan_files(store, clock=clock).total_bytes
-    loads = [
-        *limits.debt.loads(shape),
-        *_expiry_load(store, limits, oldest, count, now_ms),
-        *([] if not limits.consumer_lag else _lag_load(limits.consumer_lag, lag)),
-        *([] if not limits.orphan_bytes else _orphan_load(limits.orphan_bytes, orphan_bytes or 0)),
-    ]
+    loads = [*limits.debt.loads(shape), *_expiry_load(store, limits, oldest, count, now_ms)]
+    if limits.consumer_lag:
+        reason = f"a consumer is {counted(lag, 'snapshot')} behind"
+        loads.append((lag / limits.consumer_lag, reason))
+    if limits.orphan_bytes:
+        size = orphan_bytes or 0
+        loads.append((size / limits.orphan_bytes, f"{size:,} bytes of files that nothing names"))
     in_bucket = Counter((entry.partition, entry.bucket) for entry in entries)
     small = sum(
         entry.file.file_size < shape.target_bytes // 2
@@ -386,10 +387,6 @@ def _expiry_load(
     yield late_ms / (limits.late_expiry.total_seconds() * 1000), text
 
 
-def _lag_load(most: int, lag: int) -> Iterable[tuple[float, str]]:
-    yield lag / most, f"a consumer is {counted(lag, 'snapshot')} behind"
-
-
 def newest_file_ms(files: Iterable[DataFileMeta]) -> int | None:
     """Return the creation time of the newest file; None if no file has one."""
     made = [file.creation_time for file in files if file.creation_time is not None]
@@ -398,10 +395,6 @@ def newest_file_ms(files: Iterable[DataFileMeta]) -> int | None:
     # Files store a local wall clock, as Java does.
     local = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=max(made))  # noqa: DTZ001
     return int(local.timestamp() * 1000)
-
-
-def _orphan_load(most: int, size: int) -> Iterable[tuple[float, str]]:
-    yield size / most, f"{size:,} bytes of files that nothing names"
 
 
 def _score(load: float) -> int:
