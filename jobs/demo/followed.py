@@ -1,4 +1,4 @@
-"""`--cdc`: the same flights in a database, which a table follows by Debezium's records.
+"""`--cdc`, `--kafka`: the same flights in a database, which a table follows by Debezium's records.
 
     INSERT when a flight is scheduled, UPDATE at departure and landing, DELETE when it is cancelled;
     half-way the table gets the column air_time
@@ -10,8 +10,10 @@ do not hold the tail number, as Postgres leaves out long values that did not cha
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 import numpy as np
@@ -23,7 +25,13 @@ from jobs.demo.expectations import KEY, difference
 from jobs.demo.home import LANDING, prepare_dagster_home
 from jobs.demo.nycflights import read_flights
 from jobs.demo.schemas import FLIGHTS
-from paimon_assets.assets import ChangeLogConfig, FileSource, build_change_log_asset
+from paimon_assets.assets import (
+    ChangeLogConfig,
+    FileSource,
+    KafkaSource,
+    TopicLogConfig,
+    build_change_log_asset,
+)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
 from resources import build_resources
@@ -33,12 +41,16 @@ NEW, LEFT_OUT = "air_time", "tailnum"
 REPEATED = 50
 """Changes of the file before that a file has again."""
 _FILES_OF_A_RUN = 3
+_PARTITIONS = 3
 _GONE = "__debezium_unavailable_value"
 _TEXTS = ("carrier", "origin", "dest", "tailnum", "status")
 
 
-def follow_flights(*, every: int, files: int) -> int:
-    """Land the log, follow it, and compare the table with the database; return the exit code."""
+def follow_flights(*, every: int, files: int, broker: str = "") -> int:
+    """Land the log, follow it, and compare the table with the database; return the exit code.
+
+    With a broker of Kafka, the log is sent to a topic instead.
+    """
     console = Console(highlight=False, soft_wrap=True)
     prepare_dagster_home()
     changes = database_log(every)
@@ -46,21 +58,24 @@ def follow_flights(*, every: int, files: int) -> int:
     folder = LANDING / f"followed-{every}-{files}"
     with dg.DagsterInstance.get() as instance, dg.build_resources(build_resources()) as resources:
         catalog = resources.paimon.catalog()
-        if not folder.exists():
+        if not broker and not folder.exists():
             catalog.drop_table(TABLE, ignore_if_missing=True)
             land(changes, folder, files=files, half=half)
+        source: FileSource | KafkaSource = FileSource(folder=str(folder), format="debezium-json")
+        config: ChangeLogConfig | TopicLogConfig = ChangeLogConfig(max_files=_FILES_OF_A_RUN)
+        where = f"{files} files"
+        if broker:
+            catalog.drop_table(TABLE, ignore_if_missing=True)
+            topic = send(changes, broker, half=half)
+            source = KafkaSource(bootstrap=broker, topic=topic, format="debezium-json")
+            config = TopicLogConfig(max_records=-(-len(changes) * _FILES_OF_A_RUN // files))
+            where = f"topic {topic}"
         console.print(
-            f"{len(changes):,} changes of a database in {files} files; {NEW} is added after "
+            f"{len(changes):,} changes of a database in {where}; {NEW} is added after "
             f"{half:,} of them."
         )
-        asset = build_change_log_asset(
-            TABLE,
-            _declared(),
-            source=FileSource(folder=str(folder), format="debezium-json"),
-            schema_policy="add",
-        )
-        config = ChangeLogConfig(max_files=_FILES_OF_A_RUN)
-        left = files
+        asset = build_change_log_asset(TABLE, _declared(), source=source, schema_policy="add")
+        left = 1
         while left:
             result = dg.materialize(
                 [asset],
@@ -74,7 +89,7 @@ def follow_flights(*, every: int, files: int) -> int:
                 return 1
             [event] = result.get_asset_materialization_events()
             shown = {key: value.value for key, value in event.materialization.metadata.items()}
-            left = int(str(shown["paimon/files_left"]))
+            left = int(str(shown["paimon/lag_records" if broker else "paimon/files_left"]))
             console.print(_run_text(shown))
         table = catalog.get_table(TABLE)
         rows = table.to_arrow([column for column in table.schema.field_names if column[0] != "_"])
@@ -86,8 +101,11 @@ def follow_flights(*, every: int, files: int) -> int:
 
 def _run_text(shown: Mapping[str, Any]) -> str:
     new = f", schema {shown['paimon/schema_id']}" if "paimon/schema_before" in shown else ""
+    taken = f"{shown.get('paimon/files_ingested', 0)} files"
+    if "paimon/offsets_read" in shown:
+        taken = f"{shown['paimon/offsets_read']:,} offsets, {shown['paimon/lag_records']:,} behind"
     return (
-        f"  {shown['paimon/files_ingested']} files, {shown.get('paimon/changes_in', 0):,} changes, "
+        f"  {taken}, {shown.get('paimon/changes_in', 0):,} changes, "
         f"{shown.get('paimon/keys_looked_up', 0):,} stored rows looked up{new}"
     )
 
@@ -122,12 +140,7 @@ def rows_in_the_end(changes: pd.DataFrame, half: int) -> pd.DataFrame:
 
 def land(changes: pd.DataFrame, folder: Path, *, files: int, half: int) -> None:
     """Write the log as files of records, of which each repeats the end of the one before."""
-    records = pd.concat(
-        [
-            pd.Series(list(_records(changes.iloc[:half].drop(columns=NEW), 0))),
-            pd.Series(list(_records(changes.iloc[half:], half))),
-        ]
-    ).tolist()
+    records = _all_records(changes, half)
     hidden = folder.with_name(f".{folder.name}")
     shutil.rmtree(hidden, ignore_errors=True)
     hidden.mkdir(parents=True)
@@ -136,6 +149,29 @@ def land(changes: pd.DataFrame, folder: Path, *, files: int, half: int) -> None:
         part = records[max(0, number * size - REPEATED) : (number + 1) * size]
         (hidden / f"{number:04}.json").write_text("\n".join(part))
     hidden.rename(folder)
+
+
+def send(changes: pd.DataFrame, broker: str, *, half: int) -> str:
+    """Send the log to a new topic, keyed as Debezium does; return its name."""
+    kafka, admin_module = (import_module(f"confluent_kafka{part}") for part in ("", ".admin"))
+    topic = f"air.public.flights-{uuid4().hex[:6]}"
+    admin = admin_module.AdminClient({"bootstrap.servers": broker})
+    admin.create_topics([admin_module.NewTopic(topic, _PARTITIONS)])[topic].result()
+    producer = kafka.Producer({"bootstrap.servers": broker, "linger.ms": 50})
+    keys = changes[KEY].copy()
+    keys["time_hour"] = keys["time_hour"].astype("datetime64[ms]").astype(np.int64)
+    texts = keys.to_json(orient="records", lines=True).splitlines()
+    for number, (key, value) in enumerate(zip(texts, _all_records(changes, half), strict=True)):
+        producer.produce(topic, key=key, value=value)
+        if not number % 10_000:
+            producer.flush()
+    producer.flush()
+    return topic
+
+
+def _all_records(changes: pd.DataFrame, half: int) -> list[str]:
+    before = _records(changes.iloc[:half].drop(columns=NEW), 0)
+    return [*before, *_records(changes.iloc[half:], half)]
 
 
 def _records(changes: pd.DataFrame, start: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """`make demo`: run the ingestion job, then hold its tables against the expectations.
 
-    python -m jobs.demo.run [--every N] [--files N] [--rest] [--s3] [--cdc]
+    python -m jobs.demo.run [--every N] [--files N] [--rest] [--s3] [--cdc] [--kafka BROKER]
 
 Exit code 0 if every table is right, 1 if a step, a check or a comparison failed.
 """
@@ -47,16 +47,24 @@ _SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
 @click.option("--rest", is_flag=True, help="Go through a REST catalog server, started for it.")
 @click.option("--s3", is_flag=True, help="Keep all on an S3 server, started for it.")
 @click.option("--cdc", is_flag=True, help="Let a table follow a database with these flights.")
-def main(every: int | None, files: int, rest: bool, s3: bool, cdc: bool) -> None:  # noqa: FBT001
+@click.option("--kafka", default="", metavar="BROKER", help="As --cdc, from a topic of a broker.")
+def main(
+    every: int | None,
+    files: int,
+    rest: bool,  # noqa: FBT001
+    s3: bool,  # noqa: FBT001
+    cdc: bool,  # noqa: FBT001
+    kafka: str,
+) -> None:
     """Ingest a year of flight changes and compare the tables with what they must hold."""
-    every = every or (FOLLOWED if cdc else 1)
+    every = every or (FOLLOWED if cdc or kafka else 1)
     scale = [f"--every={every}", f"--files={files}", *(["--cdc"] if cdc else [])]
     if s3:
         sys.exit(run_on_s3([*scale, "--rest"] if rest else scale))
     if rest:
         sys.exit(run_over_rest(scale))
-    if cdc:
-        sys.exit(follow_flights(every=every, files=files))
+    if cdc or kafka:
+        sys.exit(follow_flights(every=every, files=files, broker=kafka))
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)

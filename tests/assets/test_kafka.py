@@ -3,8 +3,11 @@
 import datetime as dt
 import itertools
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -480,6 +483,19 @@ def test_a_sensor_requests_a_run_when_the_table_lags(
         broker.delete(topic)
         broker.create(1, topic=topic)
         assert "made again" in (tick().skip_message)
+
+
+def test_the_demo_follows_a_topic(broker: Broker, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.demo.run", "--every=500", f"--kafka={broker.address}"],
+        env={**os.environ, "PAIMON_DEMO_HOME": str(tmp_path), "PAIMON_EXECUTOR": "embedded"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "every value right" in done.stdout
+    assert ", 0 behind" in done.stdout
 
 
 STRIDE = 3 if is_hunt() else 41

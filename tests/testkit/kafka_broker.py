@@ -48,7 +48,7 @@ log.cleaner.dedupe.buffer.size=8388608
 log.cleaner.backoff.ms=200
 """
 _JVM = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=64m")
-_SECONDS = 60
+_SECONDS = 180
 
 
 @cache
