@@ -163,7 +163,7 @@ def test_several_of_one_table_go_beside_each_other_and_its_own(paimon, table):
     def rows_of_orders() -> Any:
         return arrow(ORDERS, ("c", 9, 1.0, "new"))
 
-    orders = paimon_asset("shop.orders", ORDERS)(rows_of_orders)
+    orders = paimon_asset("shop.orders", ORDERS, schema_policy="add", mode="append")(rows_of_orders)
 
     def rank(rows: pl.DataFrame) -> Any:
         return rows.select(pl.col("id").alias("rank"))
@@ -177,6 +177,9 @@ def test_several_of_one_table_go_beside_each_other_and_its_own(paimon, table):
     assert sorted(read(table.refresh(), ["id", "score", "rank"])) == [
         (n, score, n) for n, score in SCORES
     ]
+    assert run(orders, paimon).success
+    assert run([scoring(), ranks], paimon).success
+    assert max(read(table.refresh(), ["id", "score", "rank"])) == (9, 2.0, 9)
 
 
 def test_what_does_not_fit_fails_the_run_and_changes_nothing(paimon, table):

@@ -125,9 +125,10 @@ def column_asset(
     DataFrame. It returns the columns, in any frame, a row for each in their order. It is called
     for about a million rows at a time. Further parameters are resources and upstream assets.
 
-    Columns that the table lacks are added. Only rows that are behind are computed, unless the
-    run's config says `all_rows`. The asset gets the key `[database, table, function name]` and
-    depends on the asset of the table; it has no pool, for writers of other columns do not disturb.
+    Columns that the table lacks are added; the table's own asset, which does not declare them,
+    needs `schema_policy="add"`. Only rows that are behind are computed, unless the run's config
+    says `all_rows`. The asset gets the key `[database, table, function name]` and depends on the
+    asset of the table; it has no pool, for writers of other columns do not disturb.
 
     Args:
         table: `database.table`; an append table with `row-tracking.enabled` and
