@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from paimon_assets.assets.change_logs.change_log_asset import (
         build_change_log_asset as build_change_log_asset,
     )
+    from paimon_assets.assets.change_logs.whole_database import (
+        DatabaseLog as DatabaseLog,
+        OtherTablesConfig as OtherTablesConfig,
+        build_change_log_assets as build_change_log_assets,
+    )
     from paimon_assets.assets.components.catalog_components import (
         PaimonTablesComponent as PaimonTablesComponent,
     )

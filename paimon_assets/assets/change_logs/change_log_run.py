@@ -168,7 +168,7 @@ class ChangeLogRun(IngestionRun):
         followed = followed_schema(
             changes, positions, self.table.schema, self.log, self.target.schema_policy
         )
-        head = replace(positions.head, columns=followed.columns)
+        head = replace(positions.head, columns=followed.columns, source=changes.name)
         self.positions = replace(positions, head=head)
         if followed.changes:
             names = [name for each in followed.changes for name in getattr(each, "field_names", ())]

@@ -29,6 +29,8 @@ class LogHead:
     """Position of the last truncate that emptied the table."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column → type, of the newest record that told all columns of the source."""
+    source: str = ""
+    """The source table, as its records name it."""
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "LogHead":
@@ -37,14 +39,19 @@ class LogHead:
         logs = tuple(map(str, members.get("logs", ())))
         truncated = str(members.get("truncated", ""))
         return cls(
-            logs=logs, state=state, truncated=truncated, columns=dict(members.get("columns", {}))
+            logs=logs,
+            state=state,
+            truncated=truncated,
+            columns=dict(members.get("columns", {})),
+            source=str(members.get("source", "")),
         )
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""
         state = {name: getattr(self.state, name) for name in ("high", "filled", "deleted")}
-        columns = {"columns": dict(self.columns)} if self.columns else {}
-        return {"logs": [*self.logs], "state": state, "truncated": self.truncated, **columns}
+        more = {"columns": dict(self.columns)} if self.columns else {}
+        texts = {"truncated": self.truncated, "source": self.source}
+        return {"logs": [*self.logs], "state": state, **texts, **more}
 
     def with_log(self, table: str, name: str, *, accepted: bool) -> "LogHead":
         """Return the head that knows a log, too.

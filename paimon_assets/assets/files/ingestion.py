@@ -182,18 +182,22 @@ def ingest(
     *,
     source: FileSource | KafkaSource,
     make_run: Callable[..., "IngestionRun"],
+    key: dg.AssetKey | None = None,
 ) -> dg.MaterializeResult[Any]:
-    """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`."""
+    """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`.
+
+    The key is that of the table, if it is not the asset's.
+    """
     with dagster_failures(target.identifier, context):
         ensured = target.ensure(paimon)
-        table, step = ensured.table, step_of_asset(context)
+        table, step, key = ensured.table, step_of_asset(context), key or context.asset_key
         audit = BatchAudit(target.before_commit, table, paimon)
-        newest = ledger_snapshot(table, source_name_of(context.asset_key))
+        newest = ledger_snapshot(table, source_name_of(key))
         if newest is not None and step.made(newest.properties):
             return result_of_earlier_try(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )
-        intake = _intake_of(source, paimon, table, context.asset_key, config, step)
+        intake = _intake_of(source, paimon, table, key, config, step)
         run = make_run(
             paimon=paimon, target=target, table=table, audit=audit, step=step, intake=intake
         )

@@ -377,3 +377,15 @@ def test_a_column_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="'v'") as caught:
         read(record("c", None, {"v": 1}, schema=envelope({"type": "int128", "field": "v"})))
     assert caught.value.kind == "cdc-type"
+
+
+def test_tombstones_of_envelopes_are_left_out_wherever_the_schema_stands() -> None:
+    row, envelope = {"id": 1}, {"type": "struct", "fields": []}
+    delete = {"payload": {"op": "d", "before": row, "after": None}, "schema": envelope}
+    lines = [
+        {"key": row, "value": None},
+        {"key": row, "value": delete},
+        {"key": row, "value": None},
+    ]
+    [batch] = changes(map(json.dumps, lines), "debezium-json")
+    assert batch.kinds.tolist() == [3]

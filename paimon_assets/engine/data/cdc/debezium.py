@@ -77,14 +77,10 @@ def debezium_reader() -> Read:
     seen: set[str] = set()
 
     def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
-        for messages in _layouts(records):
-            members = messages.payload.members()
-            ops = members.spans("op")
-            is_image = members.spans("before").is_present | members.spans("after").is_present
-            is_envelope = ops.is_present & (is_image | np.isin(_letters(ops), list(b"tm")))
-            if is_envelope.any():
-                seen.add("envelope")
-            is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
+        layouts = [(messages, *_forms(messages)) for messages in _layouts(records)]
+        if any(is_envelope.any() for _, is_envelope, _ in layouts):
+            seen.add("envelope")  # whose tombstones repeat deletes
+        for messages, is_envelope, is_ddl in layouts:
             is_event = is_envelope | is_ddl
             is_row = messages.payload.has_value | ("envelope" not in seen)
             for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flattened)):
@@ -102,6 +98,15 @@ def keyed_rows_reader() -> Read:
             yield from _flattened(messages, source)
 
     return read
+
+
+def _forms(messages: _Messages) -> tuple[Any, Any]:
+    """Return which records are envelopes, and which are changes of schemas."""
+    members = messages.payload.members()
+    ops = members.spans("op")
+    is_image = members.spans("before").is_present | members.spans("after").is_present
+    is_envelope = ops.is_present & (is_image | np.isin(_letters(ops), list(b"tm")))
+    return is_envelope, members.spans("tableChanges").is_present | members.spans("ddl").is_present
 
 
 def _layouts(records: Records) -> Iterator[_Messages]:
