@@ -20,6 +20,8 @@ from paimon_assets import (
     update_column_type,
 )
 from paimon_assets.engine.control.iceberg.state import newest_metadata
+from tests.testkit import iceberg_histories as histories
+from tests.testkit.effort import often
 from tests.testkit.oracle import Oracle
 from tests.testkit.tables import arrow
 
@@ -215,3 +217,22 @@ def test_version_3_without_deletion_vectors(tmp_path, iceberg):
         seen_alike(table, iceberg)
     table.compact(full=True)
     seen_alike(table, iceberg)
+
+
+@pytest.mark.parametrize("kind", histories.KINDS)
+def test_readers_follow_any_history(tmp_path, iceberg, kind):
+    """After each step rows are ours; those that wait for a compaction get one at times."""
+    followed = 0
+    for seed in range(often(2)):
+        catalog = _catalog(tmp_path)
+        history = histories.History(
+            catalog, kind, seed + 50, {"metadata.iceberg.format-version": "23"[seed % 2]}
+        )
+        for number, _ in enumerate(history.run(20)):
+            table = history.table
+            if number % 3 == 0 and table.state.iceberg_behind():
+                table.compact(full=True)
+            if table.latest_snapshot() is not None and not table.state.iceberg_behind():
+                seen_alike(table, iceberg)
+                followed += 1
+    assert followed > 4

@@ -1,6 +1,7 @@
 """Iceberg metadata beside Paimon's: what a commit adds, what follows, what is refused."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -471,3 +472,28 @@ def test_health_says_how_far_iceberg_is_behind(catalog):
     table.compact(full=True)
     assert table_health(table._store).iceberg_behind == 0
     assert snapshot_metadata(table, table.latest_snapshot())["paimon/iceberg_behind"] == 0
+
+
+def test_writers_at_the_same_time_are_all_followed(catalog):
+    create(catalog)
+
+    def write(start):
+        table = catalog.get_table("db.t")
+        for n in range(start, start + 8):
+            table.append(arrow(COLUMNS, (n, "x")))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, (0, 10, 20)))
+    table = catalog.get_table("db.t")
+    # Who was first may point to his own document at last; the next commit sees all.
+    table.append(arrow(COLUMNS, (99, "x")))
+    assert is_followed(table)
+
+
+def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
+    monkeypatch.setattr(document, "_MOST_SNAPSHOTS", 5)
+    table = written(catalog, 40, options={"metadata.iceberg.compaction.max.file-num": "8"})
+    sizes = [path.stat().st_size for path in sorted(folder(table).glob("v*.json"))]
+    assert max(sizes) < 1.05 * min(sizes)
+    assert len(sizes) == 11
+    assert len(list(folder(table).iterdir())) < 11 + 5 + 8 + 5

@@ -35,6 +35,7 @@ KINDS: Mapping[str, dict[str, Any]] = {
     "cross": {"primary_keys": ["id"], "partition_keys": ["p"], "options": {"bucket": "-1"}},
     "partial-update": {**KEYED, "options": {"bucket": "1", "merge-engine": "partial-update"}},
     "vectors": {"options": VECTORS},
+    "row-tracking": {"options": {"row-tracking.enabled": "true"}},
     "keyed-vectors": {**KEYED, "options": {**VECTORS, "bucket": "2"}},
     "first-row": {**KEYED, "options": {"bucket": "1", "merge-engine": "first-row"}},
 }
