@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from paimon_assets.engine.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, RenameNoReplace
+from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, publish_by_rename
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for, open_file_io, scheme_of
 
@@ -30,9 +32,9 @@ class _RefusingRename(FSSpecHandler):
             raise OSError("connection reset")
 
 
-def _renaming(*, lost: bool = False) -> RenameNoReplace:
+def _renaming(*, lost: bool = False) -> Callable[[str, bytes], bool]:
     handler = _RefusingRename(lost=lost)  # type: ignore[abstract]  # because the stubs are wrong
-    return RenameNoReplace(PyFileSystem(handler))
+    return partial(publish_by_rename, PyFileSystem(handler))
 
 
 def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):

@@ -10,6 +10,7 @@ import errno
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,57 +37,44 @@ Publisher = Callable[[str, bytes], bool]
 name was taken."""
 
 
-class RenameNoReplace:
-    """Publish by a rename that the storage refuses if the target exists (HDFS)."""
+def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:
+    """Publish by a rename that the storage refuses if the target exists (HDFS).
 
-    def __init__(self, filesystem: pafs.FileSystem) -> None:
-        self._filesystem = filesystem
-
-    def __call__(self, path: str, data: bytes) -> bool:
-        """Write a temporary file and rename it; a failed rename is judged by what is there."""
-        parent, _, name = path.rpartition("/")
-        temporary = f"{parent}/{temporary_name(name)}"
-        with self._filesystem.open_output_stream(temporary) as stream:
-            stream.write(data)
-        try:
-            self._filesystem.move(temporary, path)
-        except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
-            return self._was_refused(temporary, path, error)
-        return True
-
-    def _was_refused(self, temporary: str, path: str, error: Exception) -> bool:
-        """Return False if another file has the name; raise if the outcome is unknown."""
+    One that failed is judged by what is there.
+    """
+    parent, _, name = path.rpartition("/")
+    temporary = f"{parent}/{temporary_name(name)}"
+    with filesystem.open_output_stream(temporary) as stream:
+        stream.write(data)
+    try:
+        filesystem.move(temporary, path)
+    except Exception as error:
         unknown = errors.CommitUnknownError(
             f"The storage did not say whether '{path}' was created.", details={"path": path}
         )
         try:
-            infos = self._filesystem.get_file_info([temporary, path])
+            infos = filesystem.get_file_info([temporary, path])
         except OSError:
             raise unknown from error
         still_there, taken = (info.type is not pafs.FileType.NotFound for info in infos)
         if not still_there:
             raise unknown from error
         with suppress(OSError):
-            self._filesystem.delete_file(temporary)
+            filesystem.delete_file(temporary)
         if not taken:
             raise errors.StorageError(f"Cannot rename to '{path}'.", kind="publish") from error
         return False
+    return True
 
 
-class ProcessLocked:
-    """Publish to memory, where one lock of this process is enough."""
-
-    def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
-
-    def __call__(self, path: str, data: bytes) -> bool:
-        """Put under the lock."""
-        try:
-            with _MEMORY_LOCK:
-                self._filesystem.pipe_file(path, data, mode="create")
-        except FileExistsError:
-            return False
-        return True
+def _publish_to_memory(filesystem: Any, path: str, data: bytes) -> bool:
+    """Publish where one lock of this process is enough."""
+    try:
+        with _MEMORY_LOCK:
+            filesystem.pipe_file(path, data, mode="create")
+    except FileExistsError:
+        return False
+    return True
 
 
 class GuardedHandler(pafs.FSSpecHandler):
@@ -153,9 +141,9 @@ class ArrowFileIO(FileIO):
     def _choose_publisher(self) -> Publisher | None:
         scheme = self._spec.scheme
         if scheme in _RENAMING_SCHEMES:
-            return RenameNoReplace(self._filesystem)
+            return partial(publish_by_rename, self._filesystem)
         if scheme == "memory":
-            return ProcessLocked(self._backend)
+            return partial(_publish_to_memory, self._backend)
         return None
 
     @property

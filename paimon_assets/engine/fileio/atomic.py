@@ -74,7 +74,7 @@ def link_if_absent(
     target = Path(path)
     temporary = target.with_name(temporary_name(target.name))
     try:
-        (write or _write_new)(temporary, data)
+        (write or write_new)(temporary, data)
         return _link(target, temporary)
     finally:
         # What became of the temporary file says nothing about the published one.
@@ -128,7 +128,7 @@ def _unknown_outcome(target: Path, error: OSError) -> errors.CommitUnknownError:
     )
 
 
-def _write_new(path: Path, data: bytes) -> None:
+def write_new(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
     except FileNotFoundError:

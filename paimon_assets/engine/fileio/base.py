@@ -41,7 +41,6 @@ class FileStatus:
 
     @property
     def name(self) -> str:
-        """Last part of the path."""
         return self.path.rstrip("/").rsplit("/", 1)[-1]
 
 

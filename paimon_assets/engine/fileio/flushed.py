@@ -36,7 +36,6 @@ class FlushedFileIO(LocalFileIO):
             return pa.PythonFile(_FlushedWriter(local), mode="w")
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a whole new file; an existing one is an error, because names are fresh."""
         with storage_errors(path):
             _write_new(Path(local_path(path)), data)
 

@@ -15,7 +15,7 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     StorageError,
 )
-from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
+from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name, write_new
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
 
 _SPEC = FileIOSpec()
@@ -117,11 +117,7 @@ class LocalFileIO(FileIO):
         temporary = target.with_name(temporary_name(target.name))
         with storage_errors(path):
             try:
-                try:
-                    temporary.write_bytes(data)
-                except FileNotFoundError:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    temporary.write_bytes(data)
+                write_new(temporary, data)
                 temporary.replace(target)
             except OSError:
                 temporary.unlink(missing_ok=True)

@@ -236,7 +236,6 @@ class ObjectFileIO(FileIO):
                 self._small.pop(oldest, None)
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Let the small files that a block writes go up side by side."""
         return self._together.at_once()
 
     def read_bytes(self, path: str) -> bytes:
@@ -257,7 +256,6 @@ class ObjectFileIO(FileIO):
         return RangedInput(RangedFile(fetch, known, sent))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read ranges of a file, near ones together."""
         with self._errors(path):
             store, key = self._at(path)
             starts, ends = zip(*ranges, strict=True)
@@ -265,7 +263,6 @@ class ObjectFileIO(FileIO):
             return [bytes(each) for each in found]
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
-        """Ask now for the ends of files (path, size) that will be opened soon."""
         for path, size in files:
             key = self._key, path, size
             if fixed and _KEPT_ENDS.get(key) is not None:
@@ -307,7 +304,6 @@ class ObjectFileIO(FileIO):
             return UploadStream(_Upload(writer, partial(self._keep_end, path)))
 
     def _keep_end(self, path: str, size: int, last: bytes) -> None:
-        """Keep the end of a file that was written here."""
         end = Future[pa.Buffer]()
         end.set_result(pa.py_buffer(last[max(0, len(last) - size + tail_start(size)) :]))
         _KEPT_ENDS.put((self._key, path, size), end)
@@ -327,11 +323,10 @@ class ObjectFileIO(FileIO):
         self._together.answer(self._write, path, lambda _: self.write_bytes(path, data))
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Create a file with its whole content, only if there is none of that name.
+        """Create a file once, after a proof that the store obeys the condition of the put.
 
-        A store that is only compatible may take the condition and ignore it; then of two commits
-        one would be lost without a word. So each bucket is asked once a process: the second put of
-        a probe must be refused. Without that proof nothing is published.
+        One that is only compatible may ignore it, and of two commits lose one without a word. So
+        of each bucket the second put of a probe must be refused, once a process.
 
         Clients repeat a put whose answer was lost, and then meet their own object. Each object
         carries a mark of its publish, so "taken" and no answer at all are settled by a look.
@@ -445,7 +440,6 @@ class ObjectFileIO(FileIO):
         return sorted(shown, key=lambda status: status.path)
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
-        """List all below a path at once; return what shows its directories."""
         with self._errors(path):
             store, key = self._at(path)
             return _shown(path.rstrip("/"), chain.from_iterable(store.list(key, chunk_size=_PAGE)))
@@ -461,7 +455,6 @@ class ObjectFileIO(FileIO):
             store.delete(key)
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all it holds; fine if it does not exist."""
         with self._errors(path):
             store, key = self._at(path)
             listed = store.list(key).collect()

@@ -63,7 +63,6 @@ class Window:
         return fits
 
     def give_back(self, count: int) -> None:
-        """Take bytes out again."""
         with self._lock:
             self._bytes -= count
 
@@ -209,24 +208,19 @@ class RangedFile(io.RawIOBase):
         self._send(self._blocks)
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
         return True
 
     def size(self) -> int:
-        """Return the bytes of the file."""
         return self._size
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set the position."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return the position."""
         return self._at
 
     def read(self, size: int = -1) -> bytes:
@@ -243,7 +237,6 @@ class RangedFile(io.RawIOBase):
         return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
 
     def close(self) -> None:
-        """Forget all bytes."""
         self._set_blocks([])
         super().close()
 

@@ -23,11 +23,9 @@ class RenewedFileIO(DelegatingFileIO):
 
     @property
     def spec(self) -> FileIOSpec:
-        """How to open it elsewhere, and until when."""
         return self.renewed_spec(None)
 
     def renewed_spec(self, refused: FileIOSpec | None) -> FileIOSpec:
-        """Return a spec with newer credentials than the refused ones, if there are any."""
         file_io, expires_ms = self._opened(refused)
         return replace(file_io.spec, expires_ms=expires_ms, renewed_by=self._key)
 
@@ -50,17 +48,13 @@ class RenewedFileIO(DelegatingFileIO):
         return self._opened(None)[0].ahead(**asked)
 
     def at_once(self) -> AbstractContextManager[None]:
-        """See `FileIO`."""
         return self._opened(None)[0].at_once()
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
-        """See `FileIO`."""
         return self._passed(FileIO.list_tree, path)
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """See `FileIO`."""
         self._passed(FileIO.delete_files, paths)
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
-        """See `FileIO`."""
         self._opened(None)[0].open_ahead(files, fixed=fixed)
