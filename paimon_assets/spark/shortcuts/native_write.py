@@ -40,7 +40,7 @@ from paimon_assets.engine.contract.commit_message import (
     WriteResult,
 )
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.data.write.adopted_file import AdoptedFile, adopt_file
+from paimon_assets.engine.data.write.adopted_file import UNCOUNTED, AdoptedFile, adopt_file
 from paimon_assets.engine.data.write.input_check import InputCheck, length_limit
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import (
@@ -79,7 +79,7 @@ WRITE_BY_SPARK = "spark.paimon_assets.writeBySpark"
 
 _SUCCESS = "_SUCCESS"
 """File by which Spark's committer says that its job is done."""
-_TOO_LONG = "[paimon-assets:too-long]"
+_REFUSED = "[paimon-assets:refused]"
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "none": "uncompressed"}
 _GROUP_ROWS = 131_072
 """Twice as many as our writer has: for Spark a group costs more."""
@@ -111,9 +111,9 @@ def write_natively(frame: DataFrame, context: WriteContext) -> WriteResult | Non
         except AnalysisException as error:
             reason = str(error)
         except PySparkException as error:
-            if _TOO_LONG not in str(error):
+            if _REFUSED not in str(error):
                 raise
-            reason = "a value may be too long"
+            reason = "a value is too long, or a null"
         finally:
             _delete(context, staging)
     logger.debug("tasks write the rows of %s: %s", context.table, reason)
@@ -284,12 +284,14 @@ def _options(schema: TableSchema, group_bytes: int) -> dict[str, str]:
 
 
 def _column(field: DataField) -> Column:
-    """Return a column as it is stored; a value that is too long ends the job."""
+    """Return a column as it is stored; a value that a footer may not show as wrong ends the job."""
     column, limit = fn.col(quoted(field.name)), length_limit(field.type)
     column = column.cast(to_spark_type(field.type, column=field.name))
     if limit is not None:
         fits = column.isNull() | (fn.length(column) <= limit)
-        column = fn.when(fits, column).otherwise(fn.raise_error(fn.lit(_TOO_LONG)))
+        column = fn.when(fits, column).otherwise(fn.raise_error(fn.lit(_REFUSED)))
+    if not field.type.nullable and field.type.root in UNCOUNTED:
+        column = fn.coalesce(column, fn.raise_error(fn.lit(_REFUSED)))
     return column.alias(field.name, metadata={"parquet.field.id": field.id})
 
 

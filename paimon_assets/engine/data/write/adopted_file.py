@@ -2,12 +2,14 @@
 
 A file is adopted if it holds just what this engine's writer would store: columns, types and field
 ids, and by its statistics no null and no time that a check of the rows would refuse, and rows of
-one partition. The length of texts is not in statistics: whoever has rows written looks at it.
+one partition. The length of texts is not in statistics, and of long ones not even whether there are
+nulls: whoever has rows written looks at both.
 """
 
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,6 +31,10 @@ from paimon_assets.engine.spec.metadata.data_file import (
 from paimon_assets.engine.spec.options.all_options import STATS_DENSE_STORE
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, CHARACTER_ROOTS
+
+UNCOUNTED = CHARACTER_ROOTS | BINARY_ROOTS
+"""Types of values that are too long for statistics, with or without nulls."""
 
 
 class AdoptedFile(NamedTuple):
@@ -54,9 +60,10 @@ def adopt_file(
         footer, bounds = reader.footer, []
         for number, column in enumerate(schema.fields):
             is_float = pat.is_floating(reader.schema.field(number).type)
-            bounds.append(
-                _float_bounds(footer, number) if is_float else reader.column_bounds(column.name)
-            )
+            known = _float_bounds(footer, number) if is_float else reader.column_bounds(column.name)
+            if known.null_count is None and column.type.root in UNCOUNTED:
+                known = replace(known, null_count=None if column.type.nullable else 0)
+            bounds.append(known)
         if not all(map(check.admits, schema.fields, bounds)):
             return None
     partition = _partition(schema, bounds)
