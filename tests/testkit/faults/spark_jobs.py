@@ -291,7 +291,7 @@ def _failed_tasks(session: SparkSession) -> int:
 
 
 def new_session(job: Job) -> SparkSession:
-    """Start a cluster of two executors, or two cores of this one."""
+    """Start a cluster of two executors, or a session of two cores."""
     extra = {
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": JVM_OPTIONS,
