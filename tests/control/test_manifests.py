@@ -177,6 +177,17 @@ def test_a_nan_partition_makes_bounds_unknown_not_wrong():
     assert not bounds.all_null
 
 
+def test_bounds_hold_for_both_zeros_as_java_orders_them():
+    schema = first_table_schema(
+        Schema.of({"p": "FLOAT", "x": "INT"}, partition_keys=["p"]), time_millis=0
+    )
+    types = [field.type for field in schema.partition_fields]
+    for zeros in ((0.0, -0.0), (-0.0, 0.0)):
+        stats = PartitionValues(schema).stats([serialize_row([v], types) for v in zeros])
+        ends = (deserialize_row(row, types)[0] for row in (stats.min_values, stats.max_values))
+        assert [str(end) for end in ends] == ["-0.0", "0.0"]
+
+
 def test_many_manifests_are_read_in_order_whatever_is_in_the_cache(tmp_path):
     store = _store(tmp_path)
     names = ManifestNames("u")

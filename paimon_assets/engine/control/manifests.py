@@ -132,8 +132,12 @@ class PartitionValues:
         for column in columns:
             known = [value for value in column if value is not None]
             ordered = not any(isinstance(value, float) and math.isnan(value) for value in known)
-            lows.append(min(known) if known and ordered else None)
-            highs.append(max(known) if known and ordered else None)
+            low, high = (min(known), max(known)) if known and ordered else (None, None)
+            if isinstance(low, float):
+                # Zero has two signs, and in Java -0.0 is smaller; the bounds hold for both.
+                low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
+            lows.append(low)
+            highs.append(high)
             nulls.append(len(column) - len(known))
         return SimpleStats(
             min_values=serialize_row(lows, self._types),
