@@ -194,6 +194,7 @@ def test_debezium_of_many_tables_with_keys_tombstones_and_values_that_did_not_ar
     broker.send(topic, change("u", 20, id=1, state=GONE), change("d", 21, id=2), ({"id": 2}, None))
     told = ok(asset, paimon)
     assert told["paimon/keys_looked_up"] == 1
+    assert told["paimon/lag_seconds"] == 0, "behind the topic, not behind the database"
     assert states(paimon) == {1: "long"}
     # Offsets are the order: a connector that begins anew sends lower positions of another server.
     broker.send(topic, (None, json.loads(debezium("u", 5, name="other", id=1, state="newer"))))
@@ -410,12 +411,18 @@ def test_a_record_that_cannot_be_read_is_named_by_its_offset(
     text = refusal(table_of(broker, topic), paimon)
     assert f"'{topic}[0]', offset 1: " in text
     assert "no object" in text
+    producer = broker.producer()
+    producer.produce(topic, value=b'null,"key":{"id":1}')  # beside the real key it would delete
+    producer.flush()
     told = ok(table_of(broker, topic, log=ChangeLog(dead_letters="shop.bad")), lenient)
-    assert told["paimon/dead_letters"] == 1
-    [letter] = lenient.catalog().get_table("shop.bad").to_arrow().to_pylist()
-    assert (letter["file"], letter["line"]) == (f"{topic}[0]", 1)
+    assert told["paimon/dead_letters"] == 2
+    letters = lenient.catalog().get_table("shop.bad").to_arrow().to_pylist()
+    assert sorted((each["file"], each["line"]) for each in letters) == [
+        (f"{topic}[0]", 1),
+        (f"{topic}[0]", 3),
+    ]
     assert sorted(states(lenient)) == [1, 2]
-    assert f"{topic}[0], offsets 0 to 2" in refusal(rows_in(broker, topic), rows)
+    assert f"{topic}[0], offsets 0 to 3" in refusal(rows_in(broker, topic), rows)
 
 
 def test_no_secret_is_told(

@@ -280,7 +280,7 @@ class ChangeLogRun(IngestionRun):
         time = pc.max(changes.origin[ORIGIN_SCHEMA.get_field_index("op_time")]).as_py()
         if time is not None:
             lag = dt.datetime.now(dt.UTC) - time
-            metadata["paimon/lag_seconds"] = round(lag.total_seconds(), 3)
+            metadata.setdefault("paimon/lag_seconds", round(lag.total_seconds(), 3))
             metadata["paimon/newest_change"] = dg.TimestampMetadataValue(time.timestamp())
         if self.settled is not None:
             metadata["paimon/keys_looked_up"] = self.settled.looked_up

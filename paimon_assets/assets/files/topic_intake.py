@@ -11,17 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.assets.files.ledger import Ledger
-from paimon_assets.assets.files.topic_source import (
-    KafkaSource,
-    LostPosition,
-    Order,
-    TopicConfig,
-    check_config,
-)
+from paimon_assets.assets.files.topic_source import KafkaSource, Order, TopicConfig, check_config
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -123,7 +118,7 @@ class TopicIntake:
             lost = dict.fromkeys(topic.bounds, "the topic was deleted and made again")
         elif added := sorted(topic.bounds.keys() - known.keys()):
             self._accept(topic, added, config)
-        if lost and config.lost_position == LostPosition.ERROR:
+        if lost and config.lost_position == "error":
             part, why = next(iter(lost.items()))
             raise InvalidInputError(
                 f"Table '{self._name}' cannot go on with partition {topic.name}[{part}] at offset "
@@ -137,7 +132,7 @@ class TopicIntake:
             self.log.warning(
                 "%s[%s] goes on at %s: %s.", topic.name, part, config.lost_position, why
             )
-        side = 1 if config.lost_position == LostPosition.LATEST else 0
+        side = 1 if config.lost_position == "latest" else 0
         return {
             part: bounds[side] if part in lost else known.get(part, bounds[0])
             for part, bounds in topic.bounds.items()
@@ -236,7 +231,8 @@ class TopicIntake:
         if shown:
             metadata["paimon/offsets"] = grid(shown[:_SHOWN])
         if self.newest:
-            metadata["paimon/newest_record"] = max(self.newest.values()).isoformat()
+            newest = max(self.newest.values()).timestamp()
+            metadata["paimon/newest_record"] = dg.TimestampMetadataValue(newest)
         if self.empty_records:
             metadata["paimon/records_without_value"] = self.empty_records
         return metadata

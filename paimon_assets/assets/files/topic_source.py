@@ -124,12 +124,7 @@ def _invalid(message: str) -> InvalidInputError:
     return InvalidInputError(message, kind="kafka-source")
 
 
-class LostPosition(StrEnum):
-    """What becomes of a position that the topic does not have any more."""
-
-    ERROR = "error"
-    EARLIEST = "earliest"
-    LATEST = "latest"
+_LOST = ("error", "earliest", "latest")
 
 
 class TopicConfig(dg.Config):
@@ -181,9 +176,8 @@ def check_config(config: TopicConfig) -> None:
             raise InvalidInputError(
                 f"{name} is {value}; give 0 for all, or how many at most.", kind="ingest-config"
             )
-    if config.lost_position not in list(LostPosition):
+    if config.lost_position not in _LOST:
         raise InvalidInputError(
-            f"lost_position is '{config.lost_position}'; expected one of "
-            f"{', '.join(LostPosition)}.",
+            f"lost_position is '{config.lost_position}'; expected one of {', '.join(_LOST)}.",
             kind="ingest-config",
         )

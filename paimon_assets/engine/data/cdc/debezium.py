@@ -43,6 +43,8 @@ from paimon_assets.engine.data.cdc.json_records import Records, Source
 from paimon_assets.engine.data.cdc.mysql import mysql_fields
 from paimon_assets.engine.spec.types.data_types import RowKind
 
+_MESSAGE_MEMBERS = 3
+"""Topic, key and value; more would come from a text that is no JSON by itself."""
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
 _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "file", "pos",
           "row", "lsn")  # fmt: skip
@@ -77,7 +79,7 @@ def debezium_reader() -> Read:
     seen: set[str] = set()
 
     def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
-        layouts = [(messages, *_forms(messages)) for messages in _layouts(records)]
+        layouts = [(messages, *_forms(messages)) for messages in _layouts(records, source)]
         if any(is_envelope.any() for _, is_envelope, _ in layouts):
             seen.add("envelope")  # whose tombstones repeat deletes
         for messages, is_envelope, is_ddl in layouts:
@@ -94,7 +96,7 @@ def keyed_rows_reader() -> Read:
     """Return what reads messages with rows; one without a row deletes that of its key."""
 
     def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
-        for messages in _layouts(records):
+        for messages in _layouts(records, source):
             yield from _flattened(messages, source)
 
     return read
@@ -109,9 +111,15 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
     return is_envelope, members.spans("tableChanges").is_present | members.spans("ddl").is_present
 
 
-def _layouts(records: Records) -> Iterator[_Messages]:
+def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
     """Unwrap records; those of one form stay together."""
     top = records.spans.members()
+    if source.offsets is not None:
+        torn = np.bincount(top.owners, minlength=len(records)) != _MESSAGE_MEMBERS
+        if torn.any():
+            source.reject(records, torn, ["its key or its value is no JSON."])
+            yield from _layouts(records.take(np.flatnonzero(~torn)), source)
+            return
     value, key = top.spans("value"), top.spans("key")
     is_message = value.is_present & ~top.spans("op").is_present
     is_message &= key.is_present | top.spans("topic").is_present
