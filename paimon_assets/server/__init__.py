@@ -7,6 +7,7 @@ Concept → modules:
     Iceberg's catalog, for its readers       iceberg_form, operations/iceberg
     who asks, and what they may              authentication, principals
     data tokens                              issued_tokens
+    folders outside the warehouse            straight_paths
     audit lines                              audit_log
     numbers for Prometheus                   metrics
 """

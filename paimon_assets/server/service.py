@@ -47,6 +47,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action, Principal
 from paimon_assets.server.request import Request, bad_request, not_implemented
+from paimon_assets.server.straight_paths import StraightFileIO
 
 PATH = "path"
 """The option that says where a table lies."""
@@ -281,10 +282,10 @@ class Service:
         return table
 
     def file_io_of(self, path: str) -> FileIO:
-        """Return the storage a path lies on."""
-        if scheme_of(path) == self.file_io.spec.scheme:
-            return self.file_io
-        return file_io_for(path, self.storage_options)
+        """Return the storage that a folder outside the warehouse lies on."""
+        is_same = scheme_of(path) == self.file_io.spec.scheme
+        file_io = self.file_io if is_same else file_io_for(path, self.storage_options)
+        return StraightFileIO(file_io) if scheme_of(path) == "file" else file_io
 
     def _open(
         self, identifier: Identifier, path: str, *, is_external: bool, identifies: bool
@@ -401,7 +402,10 @@ class Service:
         path = outside.get(name)
         if not isinstance(path, str):
             return self.catalog.has_table(Identifier(database, name))
-        return bool(SchemaManager(self.file_io_of(path), TablePaths(table=path)).list_ids())
+        try:
+            return bool(SchemaManager(self.file_io_of(path), TablePaths(table=path)).list_ids())
+        except InvalidInputError:
+            return True  # it has the name, and cannot be opened
 
 
 def check_database_name(name: str) -> str:

@@ -332,3 +332,39 @@ def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
         assert admin.ask(method, "databases/a/tables/forged").status == 500
     assert kept.read_bytes() == before
     assert {file for file in folder.rglob("*") if "rest" not in file.parts} == known
+
+
+@pytest.mark.parametrize("linked", ["", "schema", "snapshot", "manifest", "schema/schema-0"])
+def test_no_link_in_a_folder_outside_is_followed(guarded, folder, linked):
+    """Its owner may replace what is in it, after the folder was looked at."""
+    admin, maker = guarded.of("admin"), guarded.of("maker")
+    kept = created(admin, "kept", "b", partitionKeys=["text"])
+    assert admin.post("databases/b/tables/kept/commit", commit_body(kept, prepared(kept, 1))).json
+    theirs = Path(kept["path"])
+    before = sorted((theirs / "schema").iterdir())
+    assert _create(maker, f"{folder}/shared/own").status == 200
+    replaced = folder / "shared" / "own" / linked
+    replaced.parent.mkdir(exist_ok=True)
+    if replaced.is_dir():
+        shutil.rmtree(replaced)
+    replaced.unlink(missing_ok=True)
+    replaced.symlink_to(theirs / linked)
+    asked = ["", "/snapshot", "/partitions"] if linked in ("", "schema") else ["", "/snapshot"]
+    answers = [admin.get(f"databases/a/tables/mine{path}") for path in asked]
+    change = {"action": "addColumn", "fieldNames": ["more"], "dataType": "INT"}
+    answers.append(maker.post("databases/a/tables/mine", {"changes": [change]}))
+    assert sorted((theirs / "schema").iterdir()) == before
+    for answer in answers:
+        assert '"text":"x1"' not in answer.body.decode()
+        assert "manifest-list" not in answer.body.decode()
+    if linked.startswith("schema") or not linked:
+        assert {answer.status for answer in answers} == {400}
+        assert "a link" in answers[0].json["message"]
+    assert "mine" in admin.get("databases/a/tables").json["tables"]
+    assert admin.get("/iceberg/v1/namespaces/a/tables").status == 200
+
+
+def test_a_folder_outside_is_recorded_without_its_links(guarded, folder):
+    (folder / "by-link").symlink_to(folder / "shared")
+    assert _create(guarded.of("maker"), f"{folder}/by-link/own").status == 200
+    assert guarded.of("admin").get("databases/a/tables/mine").json["path"] == f"{folder}/shared/own"

@@ -43,6 +43,7 @@ from paimon_assets.server.request import (
     not_implemented,
 )
 from paimon_assets.server.service import PATH, ServedTable, Service, check_database_name
+from paimon_assets.server.straight_paths import recorded_path
 
 logger = logging.getLogger(__name__)
 
@@ -110,10 +111,10 @@ def register_table(service: Service, request: Request) -> None:
     body = request.read(documents.RegisterTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
-    path = body.path.rstrip("/")
     if service.has_table(identifier):
         raise taken_table(identifier)
-    service.check_place(path, request.principal, own=identifier)
+    service.check_place(body.path, request.principal, own=identifier)
+    path = recorded_path(body.path)
     try:
         store = FileStore.open(service.file_io_of(path), path, name=str(identifier))
     except NotFoundError as error:
@@ -257,7 +258,7 @@ def _create_outside(
     service: Service, request: Request, identifier: Identifier, schema: Schema, path: str
 ) -> None:
     """Create a table elsewhere; the name first, so that a crash leaves no nameless table."""
-    path = path.rstrip("/")
+    path = recorded_path(path)
     schemas = _schemas(service.file_io_of(path), path)
     if schemas.list_ids():
         raise InvalidInputError(
