@@ -497,3 +497,13 @@ def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
     assert max(sizes) < 1.05 * min(sizes)
     assert len(sizes) == 11
     assert len(list(folder(table).iterdir())) < 11 + 5 + 8 + 5
+
+
+@pytest.mark.parametrize("lost", ["snap-4-*.avro", "*-m0.avro"])
+def test_lost_manifests_begin_a_new_history(catalog, lost):
+    table = written(catalog, 4)
+    for path in folder(table).glob(lost):
+        path.unlink()
+    table.overwrite(arrow(COLUMNS, (9, "y")), {})
+    assert is_followed(table)
+    assert len(reader.newest(folder(table))["snapshots"]) == 1

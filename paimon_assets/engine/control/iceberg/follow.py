@@ -207,11 +207,16 @@ class _Follower:
     def _made(self, base: IcebergMetadata | None, newest: IcebergMetadata | None) -> JsonObject:
         floor = 0 if newest is None else int(newest.document.get("next-row-id") or 0)
         missing = None if base is None else self._missing(base)
-        if base is None or missing is None:
+        later = None
+        if base is not None and missing is not None:
+            try:
+                later = self._later(base, missing, floor)
+            except NotFoundError as error:  # its files are damaged: begin anew
+                logger.warning("table %s: %s", self.store.label, error.message)
+        if later is None:
             base, last = None, self._whole(floor)
-            added, next_row_id = [last], floor + last.get("added-rows", 0)
-        else:
-            added, next_row_id = self._later(base, missing, floor)
+            later = [last], floor + last.get("added-rows", 0)
+        added, next_row_id = later
         earliest = self.store.snapshots.earliest_id() if self.thorough else None
         return doc.DocumentDraft(
             table=self.table,
