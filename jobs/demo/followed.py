@@ -56,7 +56,8 @@ def follow_flights(*, every: int, files: int, broker: str = "") -> int:
     changes = database_log(every)
     half = len(changes) // 2
     folder = LANDING / f"followed-{every}-{files}"
-    with dg.DagsterInstance.get() as instance, dg.build_resources(build_resources()) as resources:
+    embedded = build_resources("embedded")  # some ten thousand rows a run need no session
+    with dg.DagsterInstance.get() as instance, dg.build_resources(embedded) as resources:
         catalog = resources.paimon.catalog()
         if not broker and not folder.exists():
             catalog.drop_table(TABLE, ignore_if_missing=True)
