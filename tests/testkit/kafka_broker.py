@@ -72,8 +72,11 @@ def jars() -> Path:
                     "dependency:copy-dependencies",
                 ]
                 options = [f"-DoutputDirectory={made}/jars", "-DincludeScope=runtime"]
-                fetched = subprocess.run([*command, *options], check=False, capture_output=True)
-                if fetched.returncode:
+                try:
+                    subprocess.run(
+                        [*command, *options], check=True, capture_output=True, timeout=_SECONDS
+                    )
+                except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
                     pytest.skip("Maven does not fetch Kafka's broker")
                 Path(made, "jars").rename(folder)
     return folder
