@@ -105,6 +105,23 @@ def test_a_table_that_fails_does_not_stop_the_others_and_is_loaded_again_alone(
     assert paimon.catalog().get_table("shop.b").latest_snapshot() == before
 
 
+def test_a_new_table_that_fails_is_followed_once_it_is_asked_for(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    changes = message("a", "c", 10, id=1, n="x"), message("a", "t", 20, id=0)
+    land(tmp_path, "1", *changes, message("b", "c", 10, id=1, n="x"))
+    result = run(assets_of(tmp_path), paimon)
+    assert "follow those that failed by tables in the config" in failure_text(result)
+    assert rows_of(paimon, "b") == [(1, "x")]
+    emptied = assets_of(tmp_path, log=ChangeLog(on_truncate="empty"))
+    assert run(emptied, paimon, tables=["a"]).success
+    assert rows_of(paimon, "a") == []
+    land(tmp_path, "2", message("a", "c", 30, id=2, n="y"))
+    assert run(emptied, paimon).success
+    assert rows_of(paimon, "a") == [(2, "y")]
+    assert rows_of(paimon, "b") == [(1, "x")]
+
+
 def test_twins_and_tables_without_a_key_are_refused(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:

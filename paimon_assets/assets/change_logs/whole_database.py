@@ -91,7 +91,7 @@ class OtherTablesConfig(ChangeLogConfig):
     tables: list[str] = Field(
         default_factory=list,
         description="Only these, as the lake calls them, such as one that is loaded again; all if "
-        "empty.",
+        "empty. One that is not there yet is looked for in all files.",
     )
 
 
@@ -181,9 +181,11 @@ class _OtherTables:
             lines.append(line)
         shown = {"paimon/tables": grid(lines)} if lines else {}
         if failed:
-            raise dg.Failure(
-                f"{shorten(failed)} could not be followed; the other tables were.", metadata=shown
-            )
+            text = f"{shorten(failed)} could not be followed; the other tables were."
+            if not {*failed} <= {self.database.identifier(name).table for name in known}:
+                text += " Files that they have read are not searched for new tables again: follow "
+                text += "those that failed by tables in the config."
+            raise dg.Failure(text, metadata=shown)
         return dg.MaterializeResult(metadata=shown)
 
     def _follow_one(
@@ -239,10 +241,15 @@ class _OtherTables:
     def _new(
         self, config: OtherTablesConfig, landings: Sequence[Landing], known: set[str]
     ) -> dict[str, Schema]:
-        """Return the tables that the log names in files which no table has, with their keys."""
+        """Return the tables that the log names in files which no table has, with their keys.
+
+        In all files, if one is asked for that is not there.
+        """
         key = dg.AssetKey([self.database.database, "other_tables"])
         whole = compare_landing(self.paimon, None, key, self.source, folder=config.source)
-        files = {file.name for each in landings or [whole] for file in each.pending.new}
+        is_there = {*config.tables} <= {self.database.identifier(name).table for name in known}
+        searched = landings if landings and is_there else [whole]
+        files = {file.name for each in searched for file in each.pending.new}
         seen: dict[str, Schema] = {}
 
         def table_of(name: SourceName) -> SourceTable | None:
