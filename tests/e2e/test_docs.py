@@ -52,6 +52,21 @@ flights = catalog.create_table("ods.flights", Schema.of({"id": "BIGINT"}))
 for number in range(3):
     flights.new_write_builder().write(pa.table({"id": [number]}))
 """,
+    "how-to/enrich-a-table.md": """from paimon_assets import Schema, open_catalog
+import pyarrow as pa
+tracked = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+columns = {"id": "BIGINT", "amount": "DOUBLE", "status": "STRING", "score": "DOUBLE"}
+catalog = open_catalog("before")
+catalog.create_database("shop")
+table = catalog.create_table("shop.orders", Schema.of(columns, options=tracked))
+rows = pa.table({"id": [7], "amount": [1.5], "status": ["new"], "score": [0.5]})
+table.append(rows)
+compute = lambda rows: rows.rename_columns(["score"])
+""",
+    "how-to/iceberg-readers.md": """from paimon_assets import Schema, open_catalog
+catalog = open_catalog("warehouse")
+catalog.create_database("db")
+""",
     "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
 }
 FORKING_DAGSTER = ROOT / "tests" / "testkit" / "forking_dagster"
