@@ -63,7 +63,7 @@ def walk(catalog: Any, database: str) -> dict[str, Any]:
         write(catalog.get_table(name), rows(number))
     seen["written"] = read(catalog.get_table(name))
     seen["newest"] = catalog.load_snapshot(identifier).snapshot.id
-    catalog.tags.create(identifier, "second", 2)
+    catalog.create_tag(identifier, "second", 2)
     seen["tag"] = catalog.get_tag(identifier, "second").snapshot.id
     seen["tags"] = list(catalog.list_tags_paged(identifier).elements)
     catalog.create_branch(identifier, "b", "second")
