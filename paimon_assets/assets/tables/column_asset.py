@@ -25,6 +25,7 @@ from paimon_assets.assets.tables.declared_table import EnsuredTable
 from paimon_assets.assets.tables.lineage import COLUMN_LINEAGE
 from paimon_assets.assets.tables.table_asset import (
     CONTEXT_NAMES,
+    NAMING,
     AssetOptions,
     TableTarget,
     compute_of,
@@ -207,9 +208,7 @@ def _define(
             )  # fmt: skip
 
     compute = compute_of(run, parameters, catalog=target.resource_key, form=ColumnConfig)
-    functools.update_wrapper(
-        compute, function, ("__module__", "__name__", "__qualname__", "__doc__")
-    )
+    functools.update_wrapper(compute, function, NAMING)
     read = [dg.TableColumnDep(asset_key=table_key, column_name=name) for name in columns.reads]
     lineage = dg.TableColumnLineage(deps_by_column=dict.fromkeys(columns.names, read))
     settings: AssetOptions = {

@@ -5,8 +5,8 @@ it by their sequence numbers, so nothing else is to be remembered. Where one fil
 after a compaction, only the snapshot that wrote it last says whether the columns were written then.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
@@ -14,15 +14,11 @@ from paimon_assets.engine.control.features import check_column_files, refuse_ran
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, range_row_count, row_ranges
 from paimon_assets.engine.spec.metadata.snapshot import COLUMNS_PROPERTY, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 Group = tuple[DataFileMeta, ...]
-
-
-def row_count(group: Iterable[DataFileMeta]) -> int:
-    return max(file.row_count for file in group)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +57,7 @@ class ColumnGroups:
         entries = FileStoreScan(store).needed_files(snapshot, predicate)
         for bucket in live_buckets(store, snapshot, entries):
             refuse_ranges(store.label, bucket.files, bucket.vectors)
-            groups = sorted(
-                map(tuple, group_by_row_range(bucket.files)), key=lambda g: g[0].first_row_id or 0
-            )
-            buckets.append((bucket, tuple(groups)))
+            buckets.append((bucket, tuple(map(tuple, row_ranges(bucket.files)))))
         return cls(
             store=store,
             snapshot=snapshot,
@@ -76,17 +69,11 @@ class ColumnGroups:
     def behind(self) -> "ColumnGroups":
         """Return those that are behind."""
         buckets = [(b, tuple(filter(self._is_behind, groups))) for b, groups in self.buckets]
-        return ColumnGroups(
-            store=self.store,
-            snapshot=self.snapshot,
-            columns=self.columns,
-            reads=self.reads,
-            buckets=tuple((bucket, groups) for bucket, groups in buckets if groups),
-        )
+        return replace(self, buckets=tuple((b, groups) for b, groups in buckets if groups))
 
     @property
     def row_count(self) -> int:
-        return sum(row_count(group) for _, groups in self.buckets for group in groups)
+        return sum(range_row_count(group) for _, groups in self.buckets for group in groups)
 
     @property
     def files(self) -> list[DataFileMeta]:
@@ -98,7 +85,10 @@ class ColumnGroups:
         for bucket, groups in self.buckets:
             taken: list[Group] = []
             for group in groups:
-                if taken and sum(map(row_count, taken)) + row_count(group) > rows_at_once:
+                if (
+                    taken
+                    and sum(map(range_row_count, taken)) + range_row_count(group) > rows_at_once
+                ):
                     yield bucket.split([file for each in taken for file in each])
                     taken = []
                 taken.append(group)

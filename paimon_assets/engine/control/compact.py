@@ -41,7 +41,8 @@ from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.merge_rules import expired_rows
 from paimon_assets.engine.spec.metadata.data_file import (
     DataFileMeta,
-    group_by_row_range,
+    range_row_count,
+    row_ranges,
     wall_clock_ms,
 )
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -256,7 +257,7 @@ class AppendPlanner:
         """Yield the files of ranges without a gap between them, about a target file at a time."""
         taken: list[DataFileMeta] = []
         end = size = 0
-        for group in sorted(group_by_row_range(files), key=lambda g: g[0].first_row_id or 0):
+        for group in row_ranges(files):
             first, group_size = group[0].first_row_id or 0, sum(file.file_size for file in group)
             is_done = any(file.file_name in self.compacted_files for file in group)
             if is_done or first != end or size + group_size > self.target_bytes:
@@ -264,7 +265,7 @@ class AppendPlanner:
                 taken, size = [], 0
             if not is_done:
                 taken, size = [*taken, *group], size + group_size
-            end = first + max(file.row_count for file in group)
+            end = first + range_row_count(group)
         yield taken
 
     def _is_candidate(self, file: DataFileMeta, bucket: LiveBucket) -> bool:

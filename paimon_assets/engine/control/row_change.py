@@ -37,7 +37,7 @@ from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, row_ranges
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
@@ -274,9 +274,7 @@ def range_splits(
     )
     for bucket in live_buckets(store, snapshot, entries):
         refuse_ranges(store.label, bucket.files, bucket.vectors)
-        groups = sorted(
-            group_by_row_range(bucket.files), key=lambda group: group[0].first_row_id or 0
-        )
+        groups = row_ranges(bucket.files)
 
         def weight(group: Sequence[DataFileMeta]) -> int:
             return sum(max(file.file_size, open_bytes) for file in group)

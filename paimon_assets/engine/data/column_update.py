@@ -41,7 +41,11 @@ from paimon_assets.engine.data.write.stored_rows import write_stored
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
+from paimon_assets.engine.spec.metadata.data_file import (
+    DataFileMeta,
+    group_by_row_range,
+    range_row_count,
+)
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
@@ -57,7 +61,7 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     schema = _only(context.schema, rows.column_names)
     check = InputCheck(table=context.table, schema=schema, new=frozenset(rows.column_names))
     groups = group_by_row_range(task.split.data_files)
-    stored = sum(map(_row_count, groups))
+    stored = sum(map(range_row_count, groups))
     if stored != rows.num_rows:
         raise InvalidInputError(
             f"Table '{context.table}': {rows.num_rows} rows of new values are for {stored} stored"
@@ -69,7 +73,7 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     start = 0
     try:
         for group in groups:
-            count = _row_count(group)
+            count = range_row_count(group)
             part = rows.slice(start, count)
             files.add(group, map(check.conform, part.to_batches()))
             start += count
@@ -148,10 +152,6 @@ def change_columns(
 
 def _only(schema: TableSchema, names: Iterable[str]) -> TableSchema:
     return replace(schema, fields=schema.columns(names), partition_keys=())
-
-
-def _row_count(group: Sequence[DataFileMeta]) -> int:
-    return max(file.row_count for file in group)
 
 
 class _ColumnFiles:

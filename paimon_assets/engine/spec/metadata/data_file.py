@@ -141,3 +141,13 @@ def group_by_row_range(files: Iterable[DataFileMeta]) -> list[list[DataFileMeta]
     for number, file in enumerate(listed):
         groups.setdefault(group_of[number], []).append(file)
     return list(groups.values())
+
+
+def row_ranges(files: Iterable[DataFileMeta]) -> list[list[DataFileMeta]]:
+    """Return the groups of `group_by_row_range` in the order of their row ids."""
+    return sorted(group_by_row_range(files), key=lambda group: group[0].first_row_id or 0)
+
+
+def range_row_count(group: Iterable[DataFileMeta]) -> int:
+    """Return the rows of a range; a file of blobs may hold some of them only."""
+    return max(file.row_count for file in group)
