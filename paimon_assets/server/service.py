@@ -371,6 +371,12 @@ class Service:
                     return name
         raise missing
 
+    def leads_to(self, table_id: str, identifier: Identifier) -> bool:
+        """Whether an id is of no other table: a folder outside may hold a copy of another's."""
+        with suppress(NotFoundError):
+            return self.of_id(table_id) == identifier
+        return True
+
     def _hint(self, table_id: str) -> str:
         return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/ids/{table_id}"
 

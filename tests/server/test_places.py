@@ -334,6 +334,25 @@ def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
     assert {file for file in folder.rglob("*") if "rest" not in file.parts} == known
 
 
+def test_a_copied_id_leads_nobody_astray(guarded, folder):
+    """The folder of a table outside holds the id of another: a rename does not take it over."""
+    admin, maker = guarded.of("admin"), guarded.of("maker")
+    created(admin, "kept", "b")
+    id_ = admin.get("databases/b/tables/kept").json["id"]
+    path = f"{folder}/shared/own"
+    assert _create(admin, path, "copy").status == 200
+    identity = Path(path, "rest", "table.json")
+    identity.write_text(json.dumps({**json.loads(identity.read_text()), "id": id_}))
+    body = {
+        "source": {"database": "a", "object": "copy"},
+        "destination": {"database": "a", "object": "other"},
+    }
+    assert maker.post("tables/rename", body).status == 200
+    assert admin.get("databases/a/tables/other").status == 200
+    found = admin.get(f"tables/id/{id_}").json
+    assert (found["database"], found["name"]) == ("b", "kept")
+
+
 @pytest.mark.parametrize("linked", ["", "schema", "snapshot", "manifest", "schema/schema-0"])
 def test_no_link_in_a_folder_outside_is_followed(guarded, folder, linked):
     """Its owner may replace what is in it, after the folder was looked at."""

@@ -191,6 +191,7 @@ def rename_table(service: Service, request: Request) -> None:
     table = service.load(source)
     if service.has_table(target):
         raise taken_table(target)
+    is_own_id = table.identity is not None and service.leads_to(table.identity.id, source)
     if table.is_external:
         path, by = table.store.table_path, request.principal.name
         _note_outside(service, target, path, by)
@@ -201,7 +202,7 @@ def rename_table(service: Service, request: Request) -> None:
         if with_iceberg is not None:
             cleanup.forget(with_iceberg)
             follow_quietly(service.load(target, identifies=False).store)
-    if table.identity is not None:
+    if table.identity is not None and is_own_id:
         service.remember(table.identity.id, target)
 
 
