@@ -40,6 +40,7 @@ from paimon_assets.engine.data.cdc.formats import cdc_format
 from paimon_assets.engine.data.cdc.mysql import mysql_type
 from paimon_assets.engine.data.format.avro import avro_record
 from paimon_assets.engine.data.format.formats import open_reader
+from paimon_assets.engine.data.kafka.registry import SchemaRegistry
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.worker import read_split
@@ -59,6 +60,7 @@ from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
 from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.retyped_keys import retype, write_on
+from tests.testkit.schema_registry import RegistryServer
 from tests.testkit.served_catalog import ServedCatalog
 from tests.testkit.tables import new_table, table_schema
 
@@ -115,6 +117,13 @@ def write(**options):
 
 
 _ICEBERG = {"metadata.iceberg.storage": "table-location"}
+
+
+def _registered_json_schema(_):
+    server = RegistryServer({})
+    server.schemas[1] = {"schema": "{}", "schemaType": "JSON"}
+    with server.running():
+        SchemaRegistry({"schema.registry.url": server.uri})(1)
 
 
 def _iceberg(columns, **options):
@@ -506,6 +515,7 @@ REFUSALS: dict[str, Provocation] = {
     '`writeStream.format("paimon_assets")` into': spark_refusals.stream_of_buckets,
     '`writeStream.format("paimon_assets")` without': spark_refusals.stream_without_checkpoint,
     "change records as": lambda at: cdc_format("ogg-json"),
+    "schema of a registry": _registered_json_schema,
     "change log into": _merging_change_log,
     "column of a change log": lambda at: mysql_type("SPHERE", CdcOptions()),
     "TIME column on": spark_refusals.time,

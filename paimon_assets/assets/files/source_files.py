@@ -23,7 +23,13 @@ from paimon_assets.engine.data.format.external_files import (
     FileKind,
     open_external_file,
 )
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError, PaimonError
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import shorten
@@ -112,8 +118,13 @@ class FileSource:
         """The format of the files, with its options."""
         if self.format in get_args(ChangeFormat):
             return FileKind(format="json")
-        if "-" in self.format:
-            cdc_format(self.format)  # refuses those of other connectors by name
+        if "-" in self.format and cdc_format(self.format).is_avro:  # which refuses others by name
+            raise UnsupportedFeatureError(
+                f"Files have no records of format '{self.format}', whose schemas a registry has; "
+                "read the topics (KafkaSource), or let the connector write debezium-json.",
+                kind="cdc-format",
+                details={"format": self.format},
+            )
         return FileKind(format=cast("ExternalFormat", self.format), options=self.options)
 
     @property

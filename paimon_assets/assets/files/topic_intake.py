@@ -20,6 +20,7 @@ from paimon_assets.assets.files.topic_source import KafkaSource, Order, TopicCon
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.data.cdc.avro_messages import json_messages
 from paimon_assets.engine.data.cdc.change_batch import (
     LOG,
     ORIGIN_SCHEMA,
@@ -28,6 +29,7 @@ from paimon_assets.engine.data.cdc.change_batch import (
     ChangeBatch,
 )
 from paimon_assets.engine.data.cdc.formats import KEYED_ROWS, cdc_format, changes_of
+from paimon_assets.engine.data.cdc.json_records import Source
 from paimon_assets.engine.data.kafka.fetching import HEADERS, OFFSET, TIMESTAMP, Fetched, fetch
 from paimon_assets.engine.data.kafka.messages import METADATA, lines, rows, told
 from paimon_assets.engine.data.kafka.topics import OffsetRange, TopicState
@@ -264,11 +266,17 @@ class TopicIntake:
     def changes(self, options: CdcOptions) -> list[ChangeBatch]:
         """Return the records as changes, in the order of their partitions and offsets."""
         kind = KEYED_ROWS if self.source.format == "json" else cdc_format(self.source.format)
+        registry = self.source.registry() if kind.is_avro else None
         batches: list[ChangeBatch] = []
         for each in self._fetch(has_headers=True):
             offsets = each.records[OFFSET].to_numpy()
+            name, schemas = each.range.name, list[str]()
+            if registry is not None:
+                source = Source(name, options, offsets)
+                records, schemas = json_messages(each.records, registry, source)
+                each = replace(each, records=records)  # noqa: PLW2901
             stream: Any = lines(each, has_keys=kind.has_keys)
-            found = changes_of(stream, each.range.name, kind, options, offsets=offsets)
+            found = changes_of(stream, name, kind, options, offsets=offsets, schemas=schemas)
             batches += [self._located(batch, each) for batch in found]
         return batches
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from paimon_assets.assets.files.source_files import ChangeFormat
 from paimon_assets.engine.data.cdc.formats import cdc_format
 from paimon_assets.engine.data.kafka.messages import METADATA
+from paimon_assets.engine.data.kafka.registry import PREFIX, URL, SchemaRegistry
 from paimon_assets.engine.data.kafka.topics import Client
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -37,8 +38,8 @@ class KafkaSource:
     topic: str | None = None
     pattern: str | None = None
     """Instead of a topic: a glob on the names of topics, such as `shop.*`."""
-    format: ChangeFormat | Literal["json"] = "json"
-    """Values are objects of JSON: rows, or change records."""
+    format: ChangeFormat | Literal["json", "debezium-avro"] = "json"
+    """Values are objects of JSON: rows, or change records; or Debezium's in Confluent's Avro."""
     start: Start = "earliest"
     """Where a table without rows of the topic begins: `earliest`, `latest`, a time, or partition →
     offset. Topics and partitions that come later are read from their beginning."""
@@ -46,7 +47,8 @@ class KafkaSource:
     """Of change logs: `offset`, or `record`."""
     options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
     """Settings of librdkafka, such as `security.protocol`, `sasl.password`. Secrets are `EnvVar`s,
-    which are read when the asset runs."""
+    which are read when the asset runs. Of `debezium-avro` also those of the registry of schemas:
+    `schema.registry.url`, `schema.registry.basic.auth.user.info`, `schema.registry.ssl.…`."""
     timeout_seconds: float = 60.0
     """So long a cluster may be silent before a run fails."""
     schema: Schema | None = None
@@ -63,9 +65,13 @@ class KafkaSource:
         """
         if (self.topic is None) == (self.pattern is None):
             raise _invalid("A KafkaSource has a topic or a pattern, one of both.")
-        if self.format != "json" and self.format not in get_args(ChangeFormat):
+        known = ("json", "debezium-avro", *get_args(ChangeFormat))
+        if self.format not in known:
             cdc_format(self.format)
             raise _invalid(f"Records of format '{self.format}' are not read from topics.")
+        has_registry = any(name.startswith(PREFIX) for name in self.options)
+        if has_registry is not (self.format == "debezium-avro"):
+            raise _invalid(f"options have '{URL}' if the format is debezium-avro, and only then.")
         if self.order not in list(Order):
             raise _invalid(f"order is '{self.order}'; expected one of {', '.join(Order)}.")
         if isinstance(self.start, str) and self.start not in ("earliest", "latest"):
@@ -103,9 +109,19 @@ class KafkaSource:
         Raises:
             InvalidInputError: Kind `kafka-source`: a variable is not set.
         """
-        settings = {"bootstrap.servers": self.bootstrap, **self.options}
-        values = {name: _value(name, value) for name, value in settings.items()}
-        return Client(values, seconds=self.timeout_seconds)
+        values = {"bootstrap.servers": _value("bootstrap.servers", self.bootstrap)}
+        return Client({**values, **self._settings(of_registry=False)}, seconds=self.timeout_seconds)
+
+    def registry(self) -> SchemaRegistry:
+        """Return the registry of the schemas of Avro, as `client`."""
+        return SchemaRegistry(self._settings(of_registry=True), seconds=self.timeout_seconds)
+
+    def _settings(self, *, of_registry: bool) -> dict[str, str]:
+        return {
+            name: _value(name, value)
+            for name, value in self.options.items()
+            if name.startswith(PREFIX) is of_registry
+        }
 
 
 def _value(name: str, value: str | dg.EnvVar) -> str:

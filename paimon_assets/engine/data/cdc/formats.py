@@ -1,6 +1,6 @@
 """changes_of: the changes in a file of records, by the name of their format."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ class CdcFormat:
     """Whether records may carry a schema beside their payload."""
     has_keys: bool = False
     """Whether it reads the keys of messages, too."""
+    is_avro: bool = False
+    """Whether it is that of messages in Avro, by schemas of a registry: see `avro_messages`."""
 
 
 def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
@@ -48,6 +50,7 @@ CDC_FORMATS: Mapping[str, CdcFormat] = {
     known.name: known
     for known in (
         CdcFormat(name="debezium-json", reader=debezium_reader, has_schemas=True, has_keys=True),
+        CdcFormat(name="debezium-avro", reader=debezium_reader, has_keys=True, is_avro=True),
         CdcFormat(name="canal-json", reader=lambda: canal_batches),
         CdcFormat(name="maxwell-json", reader=lambda: maxwell_batches),
         CdcFormat(name="json", reader=lambda: _plain_batches),
@@ -55,7 +58,7 @@ CDC_FORMATS: Mapping[str, CdcFormat] = {
 }
 KEYED_ROWS = CdcFormat(name="json", reader=keyed_rows_reader, has_keys=True)
 """Rows of messages: a later one of a key replaces it, one without a value deletes it."""
-_NOT_BUILT = ("debezium-avro", "debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
+_NOT_BUILT = ("debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
 
 
 def cdc_format(name: str) -> CdcFormat:
@@ -83,6 +86,7 @@ def changes_of(
     options: CdcOptions | None = None,
     *,
     offsets: Longs | None = None,
+    schemas: Sequence[str] = (),
 ) -> Iterator[ChangeBatch]:
     """Yield the changes in a file: lines of JSON, objects over several lines, or one array.
 
@@ -92,6 +96,7 @@ def changes_of(
         kind: The format of its records.
         options: How they are read.
         offsets: Of a file of messages, line → offset.
+        schemas: Connect schemas that its records name by number.
 
     Raises:
         FormatError: Kind `cdc-record`: a record cannot be read, and nobody takes rejected ones.
@@ -100,6 +105,7 @@ def changes_of(
     Cost:
         One pass, in blocks; memory is some ten times `options.block_bytes`.
     """
-    source, read = Source(file, options or CdcOptions(), offsets), kind.reader()
+    source = Source(file, options or CdcOptions(), offsets, [*schemas])
+    read = kind.reader()
     for records in records_of(stream, source, has_schemas=kind.has_schemas):
         yield from read(records, source)

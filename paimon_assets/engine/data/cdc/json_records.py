@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class Source:
     options: CdcOptions
     offsets: Longs | None = None
     """Of messages, line → offset, which is then told instead."""
+    schemas: list[str] = field(default_factory=list)
+    """Schemas that its records name by number."""
 
     def reject(self, records: Records, rows: Longs, reasons: Sequence[str]) -> None:
         """Hand on some records that cannot be read, by numbers or flags.
@@ -105,12 +107,12 @@ def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Re
             raise source.error(line, "a record is longer than 2 GiB.", "")
         if block.startswith(b"null") or b"\nnull" in block:
             block = _NULL_LINE.sub(b"", block)  # noqa: PLW2901 - tombstones without keys
-        plain, schemas = _without_schemas(block) if has_schemas else (block, [])
+        plain, schemas = _without_schemas(block) if has_schemas else (block, source.schemas)
         if not plain.isspace() and (failure := parse_failure(plain)) is not None:
             if not is_lines:
                 raise source.error(line, f"this array is no JSON: {failure}", "")
             good = _good_lines(block, line, source)
-            plain, schemas = _without_schemas(good) if has_schemas else (good, [])
+            plain, schemas = _without_schemas(good) if has_schemas else (good, source.schemas)
         index = JsonIndex(plain)
         if len(index.records):
             newlines = np.flatnonzero(index.data == _NEWLINE)

@@ -4,4 +4,5 @@ Concept → modules:
     topics, where they begin and end     topics
     ranges of offsets → records          fetching
     records → lines of JSON, or rows     messages
+    schemas of records in Avro           registry
 """
