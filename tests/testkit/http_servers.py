@@ -23,6 +23,7 @@ class Handler(BaseHTTPRequestHandler):
     """One request of a `LocalServer`."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body of an answer are sent one after the other
     server: "LocalServer"
 
     def log_message(self, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a master and a worker in processes of their own, on the loopback.
+"""A standalone Spark cluster: a master and workers in processes of their own, on the loopback.
 
 Nothing of this process's environment reaches them but Java: no package, no Python path.
 """
@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
@@ -24,13 +24,16 @@ _WORKER_IS_UP = re.compile(r"Successfully registered with master")
 
 
 @contextmanager
-def standalone_cluster(home: Path, *, cores: int = 2) -> Iterator[str]:
-    """Run a master and a worker while the block runs, and give the master's address."""
+def standalone_cluster(home: Path, *, cores: int = 2, workers: int = 1) -> Iterator[str]:
+    """Run a master and workers while the block runs, and give the master's address."""
     ports = ["--host", _HOST, "--port", "0", "--webui-port", "0"]
     work = ["--cores", str(cores), "--memory", f"{cores}g", "--work-dir", str(home / "work")]
     with _daemon(home, "master.Master", ports, _MASTER_IS_UP) as started:
         address = started.group(1)
-        with _daemon(home, "worker.Worker", [*ports, *work, address], _WORKER_IS_UP):
+        with ExitStack() as running:
+            for _ in range(workers):
+                worker = _daemon(home, "worker.Worker", [*ports, *work, address], _WORKER_IS_UP)
+                running.enter_context(worker)
             yield address
 
 

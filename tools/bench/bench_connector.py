@@ -2,8 +2,11 @@
 
     PAIMON_SPARK_CONNECTOR=paimon-spark-4.0_2.13-1.4.2.jar python -m tools.bench.bench_connector
 
-[--scale 0.1] [--repeat 3] [--cores 2] [--steps write,…]. CONTRIBUTING.md says how the jar is
-compiled: of those for Spark 4 none is published. It must suit the installed Spark.
+[--scale 0.1] [--repeat 3] [--cores 2] [--steps write,…] [--s3 30]. CONTRIBUTING.md says how the jar
+is compiled: of those for Spark 4 none is published. It must suit the installed Spark.
+
+`--s3` has both warehouses on an S3 server whose answers come so many milliseconds later, and counts
+requests instead of CPU. Java's needs its own jar for that, behind a comma: paimon-s3-1.4.2.jar.
 
 Every table has both: `ours` and `java`, of one schema and with the same options. Rows come from
 Parquet files, some with columns that Spark computes. What is read is compared; what is written is
@@ -32,6 +35,7 @@ from paimon_assets import Schema, SparkExecutor, Table, TableCatalog, open_catal
 from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark, write_dataframe
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
+from tools.bench import slow_s3
 from tools.bench.bench_spark import INPUTS, consume, first_python_stage
 from tools.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_input
 
@@ -192,14 +196,15 @@ class Step:
 
 @dataclass(kw_only=True)
 class Figures:
-    """Seconds of one side and step."""
+    """What one side and step took."""
 
     wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
+    spent: list[float] = field(default_factory=list)
+    """Seconds of CPU, or requests."""
 
     @property
     def text(self) -> str:
-        return f"{statistics.median(self.wall):.3f} ({statistics.median(self.cpu):.2f})"
+        return f"{statistics.median(self.wall):.3f} ({statistics.median(self.spent):.2f})"
 
 
 def cpu_seconds() -> float:
@@ -362,35 +367,38 @@ def batch_seconds(side: Side, session: SparkSession, home: Path, frame: DataFram
     query.awaitTermination()
     spent = (cpu_seconds() - before) / BATCHES
     taken = [each.durationMs["triggerExecution"] / 1000 for each in query.recentProgress]
-    return Figures(wall=taken[1:], cpu=[spent])
+    return Figures(wall=taken[1:], spent=[spent])
 
 
-def measured(step: Step, sides: list[Side], repeat: int) -> dict[str, Figures]:
+def measured(
+    step: Step, sides: list[Side], repeat: int, spent: Callable[[], float]
+) -> dict[str, Figures]:
     """Run a step by turns; one run before is not counted."""
     figures = {side.name: Figures() for side in sides}
     for number in range(repeat + 1):
         answers = []
         for side in sides:
             step.before(side)
-            cpu, start = cpu_seconds(), time.perf_counter()
+            before, start = spent(), time.perf_counter()
             answers.append(step.work(side))
             if number:
                 figures[side.name].wall.append(time.perf_counter() - start)
-                figures[side.name].cpu.append(cpu_seconds() - cpu)
+                figures[side.name].spent.append(spent() - before)
         if step.compared and any(answer != answers[0] for answer in answers):
             raise RuntimeError(f"{step.name}: the answers differ: {answers}")
     return figures
 
 
-def session_with(jar: str, home: Path, cores: int) -> SparkSession:
+def session_with(jar: str, warehouse: str, store: Mapping[str, str], cores: int) -> SparkSession:
     """Start a session that knows the connector as the catalog `paimon`."""
     catalog = "spark.sql.catalog.paimon"
     extensions = "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions"
     connector = {
         "spark.jars": jar,
         catalog: "org.apache.paimon.spark.SparkCatalog",
-        f"{catalog}.warehouse": f"file://{home}/java",
+        f"{catalog}.warehouse": warehouse,
         "spark.sql.extensions": extensions,
+        **{f"{catalog}.{name}": value for name, value in store.items()},
     }
     settings = SparkSettings(
         master=f"local[{cores}]", driver_memory="3g", extra=connector if jar else {}
@@ -405,47 +413,56 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=3, help="runs of a step; the median counts")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--steps", default="", help="only those whose names hold one of these")
+    parser.add_argument("--s3", type=int, help="on an S3 server this many milliseconds away")
     options = parser.parse_args(arguments or [])
-    jar = os.environ.get(CONNECTOR, "")
     home = Path(tempfile.mkdtemp(prefix="bench-connector-"))
-    session = session_with(jar, home, options.cores)
     try:
-        catalog = open_catalog(str(home / "ours"))
-        catalog.create_database("db")
-        sides: list[Side] = [Ours(session=session, catalog=catalog)]
-        if jar:
-            session.sql("CREATE DATABASE paimon.db")
-            sides.append(Java(session=session, home=home))
-        first_python_stage(session)
-        console = Console(width=110)
-        console.print(f"Spark {session.version}, local[{options.cores}], by turns; {jar}")
-        wanted = [name for name in options.steps.split(",") if name]
-        console.print(report(session, home, sides, options.scale, options.repeat, wanted))
+        if options.s3 is None:
+            compare(home, str(home), {}, cpu_seconds, options)
+        else:
+            with slow_s3.slow_s3(options.s3) as store:
+                place = f"s3://{slow_s3.BUCKET}"
+                compare(home, place, store, lambda: slow_s3.requests(store), options)
     finally:
         stop_session()
         shutil.rmtree(home, ignore_errors=True)
     return 0
 
 
-def report(
-    session: SparkSession,
+def compare(
     home: Path,
-    sides: list[Side],
-    scale: float,
-    repeat: int,
-    wanted: list[str],
-) -> RichTable:
-    """Measure all steps, or those whose names hold one of `wanted`."""
-    table = RichTable("step", *(f"{side.name} s (CPU s)" for side in sides), "ours ÷ java")
-    frames = inputs(session, home, scale)
-    for step in steps(frames, scale):
+    place: str,
+    store: Mapping[str, str],
+    spent: Callable[[], float],
+    options: argparse.Namespace,
+) -> None:
+    """Run all steps in warehouses at a place, and print what they took."""
+    jar = os.environ.get(CONNECTOR, "")
+    session = session_with(
+        jar, f"{place}/java" if store else f"file://{place}/java", store, options.cores
+    )
+    catalog = open_catalog(f"{place}/ours", dict(store))
+    catalog.create_database("db")
+    sides: list[Side] = [Ours(session=session, catalog=catalog)]
+    if jar:
+        session.sql("CREATE DATABASE paimon.db")
+        sides.append(Java(session=session, home=home))
+    first_python_stage(session)
+    frames = inputs(session, home, options.scale)
+    wanted = [name for name in options.steps.split(",") if name]
+    table = RichTable(
+        "step", *(f"{side.name} s (CPU s, or requests)" for side in sides), "ours ÷ java"
+    )
+    for step in steps(frames, options.scale):
         needed = "write" in step.name or step.name == "(four runs)"
         if not wanted or needed or any(name in step.name for name in wanted):
-            _add(table, step.name, measured(step, sides, repeat))
-    if not wanted or any(name in "stream batch" for name in wanted):
+            _add(table, step.name, measured(step, sides, options.repeat, spent))
+    if not store and (not wanted or any(name in "stream batch" for name in wanted)):
         found = {side.name: batch_seconds(side, session, home, frames["pk0"]) for side in sides}
         _add(table, "stream batch, 1 bucket", found)
-    return table
+    console = Console(width=110)
+    console.print(f"Spark {session.version}, local[{options.cores}], by turns; {jar}")
+    console.print(table)
 
 
 def _add(report: RichTable, name: str, found: Mapping[str, Figures]) -> None:
