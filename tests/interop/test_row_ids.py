@@ -54,6 +54,47 @@ def test_pypaimon_reads_changed_rows(options, pypaimon: Oracle, ours: OurSide):
     assert of_peer(pypaimon, name, names) == sorted(read(table, names))
 
 
+def test_both_delete_rows_of_evolving_tables(pypaimon: Oracle, ours: OurSide):
+    name = "python_ids.deleted"
+    options = {**EVOLVING, "deletion-vectors.enabled": "true"}
+    table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=options))
+    names = ["k", "v", "n", "_ROW_ID"]
+    change = table.new_row_change_builder()
+
+    def same(ids):
+        found = sorted(read(table, names))
+        assert of_peer(pypaimon, name, names) == found
+        assert of_peer(pypaimon, name, ["n"]) == sorted(read(table, ["n"]))
+        assert [row[3] for row in found] == ids
+        return found
+
+    def of_ids(*numbers, **more):
+        return pa.table({"_ROW_ID": pa.array(numbers, pa.int64()), **more})
+
+    write(table, *[(k, "a", k) for k in range(5)])
+    write(table, *[(k, "b", k) for k in range(5, 8)])
+    table.delete("k IN (1, 6)")
+    same([0, 2, 3, 4, 5, 7])
+    pypaimon.write(name, of_ids(2, 7), "delete_ids")
+    same([0, 3, 4, 5])
+    change.update({"v": "x"}, "k IN (3, 5)")
+    pypaimon.write(name, of_ids(0, 4, n=pa.array([10, 14], pa.int32())), "update_columns")
+    assert same([0, 3, 4, 5])[0] == (0, "a", 10, 0)
+    table.delete("v = 'x' AND k = 3")
+    pypaimon.write(name, of_ids(4), "delete_ids")
+    same([0, 5])
+    write(table, *[(k, "c", k) for k in range(8, 12)])
+    table.delete("_ROW_ID = 9")
+    compact(table)
+    before = same([0, 5, 8, 10, 11])
+    pypaimon.write(name, of_ids(8, 5), "delete_ids")
+    change.update({"n": 1}, None)
+    pypaimon.write(name, of_ids(11, n=pa.array([7], pa.int32())), "update_columns")
+    assert same([0, 10, 11]) == [(*before[0][:2], 1, 0), (10, "c", 1, 10), (11, "c", 7, 11)]
+    table.delete("k >= 10")
+    same([0])
+
+
 def test_both_write_columns_of_the_same_rows(pypaimon: Oracle, ours: OurSide):
     name = "python_ids.columns"
     table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))

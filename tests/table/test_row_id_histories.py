@@ -16,6 +16,7 @@ KINDS = {
     "tracked": TRACKED,
     "marked": {**TRACKED, "deletion-vectors.enabled": "true"},
     "evolving": {**TRACKED, "data-evolution.enabled": "true"},
+    "both": {**TRACKED, "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"},
 }
 COLUMNS = {"p": "STRING", "k": "INT", "n": "INT"}
 
@@ -34,7 +35,8 @@ class History:
 
     def step(self):
         steps = [self.append, self.append, self.update, self.merge, self.compact, self.expire]
-        steps += [self.write_column, self.by_ids] if self.kind == "evolving" else [self.delete]
+        steps += [self.write_column, self.by_ids] if self.kind in ("evolving", "both") else []
+        steps += [] if self.kind == "evolving" else [self.delete]
         self.chance.choice(steps)()
         self.check()
 

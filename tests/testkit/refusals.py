@@ -431,9 +431,6 @@ REFUSALS: dict[str, Provocation] = {
     "compaction of a table with BLOB": lambda at: at.table(
         {"k": "INT", "b": "BLOB"}, options=EVOLVING
     ).compact(),
-    "update or compaction of a table with `data-evolution": lambda at: refuse_ranges(
-        "db.t", [data_file(file_name="f", first_row_id=0)], {"f"}
-    ),
     "columns alone of a table": lambda at: (
         at.written().new_column_write_builder(["v"]).write(lambda rows: rows)
     ),

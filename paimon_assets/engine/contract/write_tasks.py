@@ -43,6 +43,8 @@ class CompactTask:
     index_files: tuple[IndexFileMeta, ...] = ()
     """Index files of deletion vectors that the task may replace: no other task does."""
     index_directory: str = ""
+    joins: tuple[int, ...] = ()
+    """Of a data-evolution table, how many of the files, one after the other, become one each."""
 
     @property
     def input_bytes(self) -> int:

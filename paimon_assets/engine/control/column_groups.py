@@ -7,18 +7,31 @@ after a compaction, only the snapshot that wrote it last says whether the column
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
 from paimon_assets.engine.control.features import check_column_files, refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.split_generator import pack
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, range_row_count, row_ranges
+from paimon_assets.engine.spec.metadata.data_file import (
+    DataFileMeta,
+    anchor_file,
+    range_row_count,
+    row_ranges,
+)
 from paimon_assets.engine.spec.metadata.snapshot import COLUMNS_PROPERTY, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 Group = tuple[DataFileMeta, ...]
+
+
+def live_row_count(bucket: LiveBucket, group: Group) -> int:
+    """Return the rows of a range that are not deleted, as far as metadata says it."""
+    vector = bucket.vectors.get(anchor_file(group).file_name)
+    return range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +69,9 @@ class ColumnGroups:
         buckets = []
         entries = FileStoreScan(store).needed_files(snapshot, predicate)
         for bucket in live_buckets(store, snapshot, entries):
-            refuse_ranges(store.label, bucket.files, bucket.vectors)
-            buckets.append((bucket, tuple(map(tuple, row_ranges(bucket.files)))))
+            refuse_ranges(store.label, bucket.files)
+            groups = map(tuple, row_ranges(bucket.files))
+            buckets.append((bucket, tuple(g for g in groups if live_row_count(bucket, g))))
         return cls(
             store=store,
             snapshot=snapshot,
@@ -73,7 +87,7 @@ class ColumnGroups:
 
     @property
     def row_count(self) -> int:
-        return sum(range_row_count(group) for _, groups in self.buckets for group in groups)
+        return sum(live_row_count(bucket, g) for bucket, groups in self.buckets for g in groups)
 
     @property
     def files(self) -> list[DataFileMeta]:
@@ -83,17 +97,8 @@ class ColumnGroups:
     def splits(self, rows_at_once: int) -> Iterator[DataSplit]:
         """Yield the ranges, some at a time: one at least, else so many rows at most."""
         for bucket, groups in self.buckets:
-            taken: list[Group] = []
-            for group in groups:
-                if (
-                    taken
-                    and sum(map(range_row_count, taken)) + range_row_count(group) > rows_at_once
-                ):
-                    yield bucket.split([file for each in taken for file in each])
-                    taken = []
-                taken.append(group)
-            if taken:
-                yield bucket.split([file for each in taken for file in each])
+            for packed in pack(groups, partial(live_row_count, bucket), rows_at_once):
+                yield bucket.split([file for group in packed for file in group])
 
     def _is_behind(self, group: Group) -> bool:
         newest: dict[int, int] = {}

@@ -16,7 +16,7 @@ Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_assets.engine import lsm
@@ -79,6 +79,15 @@ class LiveBucket:
     @property
     def path(self) -> str:
         return self.store.partitions.bucket_path(self.store.paths, *self.key)
+
+    def indexes_of(self, names: Iterable[str]) -> set[str]:
+        """Return the names of the index files that mark rows of some data files."""
+        wanted = set(names)
+        return {
+            index.file_name
+            for index in self.index_files
+            if any(vector.data_file_name in wanted for vector in index.deletion_vectors or ())
+        }
 
     @property
     def index_directory(self) -> str:
@@ -235,23 +244,37 @@ class AppendPlanner:
                 groups = [max(groups, key=len)]
         for group in groups:
             names = {file.file_name for file in group}
-            touched = tuple(
-                index
-                for index in bucket.index_files
-                if any(vector.data_file_name in names for vector in index.deletion_vectors or ())
-            )
+            indexes = bucket.indexes_of(names)
+            touched = [index for index in bucket.index_files if index.file_name in indexes]
             reason = "deleted-rows" if touched else "small-files"
             files = [file for file in ordered if file.file_name in names]
             yield _rewriting(bucket, files, touched, "rewrite" if self.rewrites_all else reason)
 
     def ranges_of(self, bucket: LiveBucket) -> Iterator[PlannedUnit]:
-        """Yield the units of a data-evolution table: neighbouring ranges of row ids become one."""
-        refuse_ranges(bucket.store.label, bucket.files, bucket.vectors)
+        """Yield the units of a data-evolution table: neighbouring ranges of row ids become one.
+
+        Those whose deletion vectors lie in one index file go to one task, which replaces it.
+        """
+        refuse_ranges(bucket.store.label, bucket.files)
         min_files = self.schema.typed_options.get(opt.COMPACTION_MIN_FILE_NUM)
         fewest = _FEWEST_FILES if self.is_full else max(_FEWEST_FILES, min_files)
+        units: list[tuple[list[list[DataFileMeta]], set[str]]] = []
         for files in self._neighbours(bucket.files):
-            if len(files) >= fewest:
-                yield _rewriting(bucket, files, (), "small-files")
+            if len(files) < fewest:
+                continue
+            joins, indexes = [files], bucket.indexes_of(file.file_name for file in files)
+            for sharing in [each for each in units if not indexes.isdisjoint(each[1])]:
+                units.remove(sharing)
+                joins, indexes = [*sharing[0], *joins], indexes | sharing[1]
+            units.append((joins, indexes))
+        for joins, indexes in units:
+            unit = _rewriting(
+                bucket,
+                [file for files in joins for file in files],
+                [index for index in bucket.index_files if index.file_name in indexes],
+                "small-files",
+            )
+            yield replace(unit, task=replace(unit.task, joins=tuple(map(len, joins))))
 
     def _neighbours(self, files: Iterable[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
         """Yield the files of ranges without a gap between them, about a target file at a time."""

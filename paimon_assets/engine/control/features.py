@@ -3,7 +3,7 @@
 Ignoring one of these features would not fail but return wrong rows.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -141,21 +141,23 @@ def check_compactable(table: str, schema: TableSchema) -> None:
 
 
 def check_deletable_rows(table: str, schema: TableSchema) -> None:
-    """Refuse deletes of rows whose columns lie in several files."""
-    if schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
-        reason = "its files may hold some of the columns each ('data-evolution.enabled')."
+    """Refuse deletes of rows whose columns lie in several files, but by deletion vectors."""
+    options = schema.typed_options
+    if options.get(opt.DATA_EVOLUTION_ENABLED) and not options.get(opt.DELETION_VECTORS_ENABLED):
+        reason = (
+            "its files may hold some of the columns each, so rows are marked as deleted. Set"
+            f" '{opt.DELETION_VECTORS_MODIFIABLE.key}' and '{opt.DELETION_VECTORS_ENABLED.key}' to"
+            " true, or drop whole partitions."
+        )
         _refuse(table, "delete rows of", "data-evolution", reason)
 
 
-def refuse_ranges(table: str, files: Iterable[DataFileMeta], vectors: Collection[str] = ()) -> None:
-    """Refuse to write columns of rows without ids, or of which some are deleted by vectors."""
+def refuse_ranges(table: str, files: Iterable[DataFileMeta]) -> None:
+    """Refuse to write columns of rows without ids."""
     for file in files:
         if file.first_row_id is None:
             reason = f"rows of file '{file.file_name}' have no ids; they were written without."
             _refuse(table, "write columns of", "rows-without-ids", reason)
-        if file.file_name in vectors:
-            reason = f"deletion vectors mark rows of file '{file.file_name}'."
-            _refuse(table, "write columns of", "evolution-vectors", reason)
 
 
 def check_column_files(table: str, schema: TableSchema) -> None:

@@ -30,14 +30,24 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import check_unchanged
-from paimon_assets.engine.control.scan.split_generator import deletion_files, pack, skips_level_0
+from paimon_assets.engine.control.scan.split_generator import (
+    by_bucket,
+    deletion_files,
+    pack,
+    skips_level_0,
+)
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.segments import check_row_changes, may_have_segments
 from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_schema, writer_state
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, row_ranges
+from paimon_assets.engine.spec.metadata.data_file import (
+    DataFileMeta,
+    anchor_file,
+    range_row_count,
+    row_ranges,
+)
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
@@ -206,13 +216,27 @@ class RowChangePlan:
 
 
 def plan_row_change(
-    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None, *, deletes: bool
+    store: FileStore,
+    snapshot: Snapshot,
+    predicate: pred.Predicate | None,
+    *,
+    deletes: bool,
+    marks: bool = False,
 ) -> RowChangePlan:
+    """Plan a change of rows.
+
+    Args:
+        store: The table.
+        snapshot: What it looks like.
+        predicate: True for the rows that change, and perhaps for others if there is a source.
+        deletes: Whether all rows for which it is true are deleted.
+        marks: Whether rows may be deleted.
+    """
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)
     if store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
-        return _plan_columns(store, snapshot, predicate)
+        return _plan_columns(store, snapshot, predicate, marks=marks)
     check_segments(store, snapshot, "delete" if deletes else "update")
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
     check_unchanged(store, entries)
@@ -250,37 +274,47 @@ def plan_row_change(
 
 
 def _plan_columns(
-    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None
+    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None, *, marks: bool
 ) -> RowChangePlan:
     """Plan a change of some columns: files of one range of row ids go to one task."""
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
+    buckets = live_buckets(store, snapshot, entries)
     return RowChangePlan(
         snapshot=snapshot,
         context=store.rewrite_context((entry.file.schema_id for entry in entries), predicate),
-        tasks=tuple(
-            RowChangeTask(splits=(split,)) for split in range_splits(store, snapshot, entries)
-        ),
+        tasks=tuple(task for each in buckets for task in _range_tasks(store, each, marks=marks)),
     )
 
 
-def range_splits(
-    store: FileStore, snapshot: Snapshot, entries: Iterable[ManifestEntry]
-) -> Iterator[DataSplit]:
-    """Yield whole ranges of row ids, as many to a split as a read has."""
+def _range_tasks(store: FileStore, bucket: LiveBucket, *, marks: bool) -> Iterator[RowChangeTask]:
+    """Yield tasks of whole ranges of row ids, as many to one as a read has.
+
+    If rows may be deleted, ranges whose deletion vectors lie in one index file go together.
+    """
     options = store.schema.typed_options
     open_bytes, target_bytes = (
         options.get(opt.SPLIT_OPEN_FILE_COST),
         options.get(opt.SPLIT_TARGET_SIZE),
     )
-    for bucket in live_buckets(store, snapshot, entries):
-        refuse_ranges(store.label, bucket.files, bucket.vectors)
-        groups = row_ranges(bucket.files)
+    refuse_ranges(store.label, bucket.files)
+    left = {anchor_file(group).file_name: group for group in row_ranges(bucket.files)}
+    directory = bucket.index_directory
+    for index in bucket.index_files if marks else ():
+        names = [vector.data_file_name for vector in index.deletion_vectors or ()]
+        marked = [left.pop(name) for name in names if name in left]
+        if marked:
+            yield RowChangeTask(
+                splits=(bucket.split([file for group in marked for file in group]),),
+                index_files=(index,),
+                index_directory=directory,
+            )
 
-        def weight(group: Sequence[DataFileMeta]) -> int:
-            return sum(max(file.file_size, open_bytes) for file in group)
+    def weight(group: Sequence[DataFileMeta]) -> int:
+        return sum(max(file.file_size, open_bytes) for file in group)
 
-        for packed in pack(groups, weight, target_bytes):
-            yield bucket.split([file for group in packed for file in group])
+    for packed in pack(left.values(), weight, target_bytes):
+        split = bucket.split([file for group in packed for file in group])
+        yield RowChangeTask(splits=(split,), index_directory=directory)
 
 
 def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None:
@@ -362,9 +396,10 @@ def dropped_rows(
         return None
     vectors = deletion_files(store, before, {(entry.partition, entry.bucket) for entry in deleted})
     rows = 0
-    for entry in deleted:
-        vector = vectors.get((entry.partition, entry.bucket, entry.file.file_name))
-        if vector is not None and vector.cardinality is None:
-            return None
-        rows += entry.file.row_count - ((vector.cardinality or 0) if vector else 0)
+    for key, entries in by_bucket(deleted).items():
+        for group in row_ranges(entry.file for entry in entries):
+            vector = vectors.get((*key, anchor_file(group).file_name))
+            if vector is not None and vector.cardinality is None:
+                return None
+            rows += range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
     return rows

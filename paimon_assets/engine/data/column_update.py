@@ -1,9 +1,13 @@
 """Changes of some columns of a data-evolution table: files of these columns, beside the others.
 
     each range of row ids ─▶ positions of rows that match ─┬─ none: nothing
-                                                           └─ some: a file of the columns, all rows
+                                                           ├─ some: a file of the columns, all rows
+                                                           └─ deleted: marked in the vector of the
+                                                              oldest file; all: the files go
 
-The task `write-columns` is given the values of all rows of its ranges, and reads nothing.
+A file of columns has a row for each row of its range, also for those that are deleted: they keep
+their values, or take those of a neighbour. The task `write-columns` is given the values of all
+rows of its ranges that are not deleted, and reads nothing but deletion vectors.
 Source: `org.apache.paimon.spark.commands.MergeIntoPaimonDataEvolutionTable`.
 """
 
@@ -31,7 +35,7 @@ from paimon_assets.engine.contract.write_tasks import (
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.data.compact.sections import RecordRead
+from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead, deleted_rows
 from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.row_update import Longs, Matcher, RowUpdate, replace_rows
 from paimon_assets.engine.data.threads import Threads
@@ -43,11 +47,14 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import (
     DataFileMeta,
+    anchor_file,
     group_by_row_range,
     range_row_count,
 )
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
+
+_ROWS_AT_ONCE = 65_536
 
 
 def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
@@ -61,7 +68,9 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     schema = _only(context.schema, rows.column_names)
     check = InputCheck(table=context.table, schema=schema, new=frozenset(rows.column_names))
     groups = group_by_row_range(task.split.data_files)
-    stored = sum(map(range_row_count, groups))
+    deleted = deleted_rows(task.split, file_io)
+    gaps = [deleted(group) for group in groups]
+    stored = sum(map(range_row_count, groups)) - sum(map(len, gaps))
     if stored != rows.num_rows:
         raise InvalidInputError(
             f"Table '{context.table}': {rows.num_rows} rows of new values are for {stored} stored"
@@ -72,21 +81,38 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     files = _ColumnFiles(context, task.split, schema.field_names, file_io, threads)
     start = 0
     try:
-        for group in groups:
-            count = range_row_count(group)
-            part = rows.slice(start, count)
-            files.add(group, map(check.conform, part.to_batches()))
+        for group, gap in zip(groups, gaps, strict=True):
+            count = range_row_count(group) - len(gap)
+            if not count:
+                continue
+            part = _filled(rows.slice(start, count), gap)
+            files.add(group, map(check.conform, part))
             start += count
     except BaseException:
         files.abort()
         raise
-    return dump(files.result(stored))
+    return dump(files.result(stored, DataIncrement()))
+
+
+def _filled(rows: pa.Table, gaps: Longs) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range; at the positions of deleted ones its neighbour's values."""
+    if not len(gaps):
+        yield from rows.to_batches()
+        return
+    live = np.ones(rows.num_rows + len(gaps), dtype=np.int64)
+    live[gaps] = 0
+    numbers = np.maximum(np.cumsum(live) - 1, 0)
+    for start in range(0, len(numbers), _ROWS_AT_ONCE):
+        wanted = numbers[start : start + _ROWS_AT_ONCE]
+        first, last = int(wanted[0]), int(wanted[-1])
+        part = rows.slice(first, last - first + 1).take(from_numpy(wanted - first))
+        yield from part.to_batches()
 
 
 def change_columns(
     change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
 ) -> RowChangeResult:
-    """Update rows of whole ranges of row ids.
+    """Update or delete rows of whole ranges of row ids.
 
     Cost:
         Reads the columns of the predicate of all files, and the assigned columns, with those that
@@ -101,7 +127,11 @@ def change_columns(
     source_rows: list[Longs] = []
     matched = 0
 
-    def read(wanted: Iterable[str], *, pruned: bool) -> RecordRead:
+    vectors = BucketVectors(task, change.read.schema, file_io)
+    gone = deleted_rows(split, file_io)
+    removed: list[DataFileMeta] = []
+
+    def read(wanted: Iterable[str], *, matching: bool) -> RecordRead:
         schema = change.read.schema
         stored = [name for name in schema.field_names if name not in schema.partition_keys]
         columns = set(wanted) & set(schema.field_names)
@@ -109,11 +139,11 @@ def change_columns(
             columns |= set(stored[:1])  # or a batch does not keep its number of rows
         return RecordRead(
             context=change.read,
-            split=split,
+            split=split if matching else replace(split, deletion_files=None),
             file_io=file_io,
             names=tuple(name for name in schema.field_names if name in columns),
             runs=1,
-            predicate=change.read.predicate if pruned else None,
+            predicate=change.read.predicate if matching else None,
             threads=threads,
         )
 
@@ -121,7 +151,7 @@ def change_columns(
         group: Sequence[DataFileMeta], positions: Longs, numbers: Longs | None
     ) -> Iterator[pa.RecordBatch]:
         update = RowUpdate(change, change.assignments or (), names)
-        for rows in read(needed, pruned=False).range_rows(group):
+        for rows in read(needed, matching=False).range_rows(group):
             found = np.searchsorted(positions, to_numpy(rows.column(POSITION)))
             found = np.minimum(found, len(positions) - 1)
             mask = positions[found] == to_numpy(rows.column(POSITION))
@@ -134,18 +164,36 @@ def change_columns(
 
     try:
         for group in group_by_row_range(split.data_files):
-            rows = read(matcher.columns, pruned=len(group) == 1).range_rows(group)
-            positions, numbers = matcher.positions(rows)
+            positions, numbers = matcher.positions(
+                read(matcher.columns, matching=True).range_rows(group)
+            )
             matched += len(positions)
             source_rows += [] if numbers is None else [numbers]
-            if len(positions) and names and not change.only_counts:
-                files.add(group, new_values(group, positions, numbers))
+            if not len(positions) or change.only_counts:
+                continue
+            deletes = matcher.deletes(matcher.source_of(numbers), len(positions))
+            if change.assignments is None:
+                deletes[:] = True
+            live_rows = range_row_count(group) - len(gone(group))
+            if deletes.sum() == live_rows:
+                removed += group
+                vectors.drop([anchor_file(group).file_name])
+                continue
+            vectors.mark(anchor_file(group).file_name, positions[deletes])
+            if names and not deletes.all():
+                some = None if numbers is None else numbers[~deletes]
+                files.add(group, new_values(group, positions[~deletes], some))
+        new_indexes, old_indexes = vectors.finish()
     except BaseException:
         files.abort()
+        delete_unfinished(file_io, vectors.paths, change.read.table)
         raise
+    increment = DataIncrement(
+        deleted_files=tuple(removed), new_index_files=new_indexes, deleted_index_files=old_indexes
+    )
     return RowChangeResult(
         rows_matched=matched,
-        result=files.result(matched),
+        result=files.result(matched, increment),
         source_rows=b"".join(part.tobytes() for part in source_rows),
     )
 
@@ -178,14 +226,16 @@ class _ColumnFiles:
         first = min(other.first_row_id or 0 for other in group)
         self._files.append(file._replace(first_row_id=first))
 
-    def result(self, rows_in: int) -> WriteResult:
-        if not self._files:
+    def result(self, rows_in: int, others: DataIncrement) -> WriteResult:
+        """Return one message of the files, and of what else the task changes."""
+        increment = replace(others, new_files=tuple(self._files))
+        if increment == DataIncrement():
             return WriteResult()
         message = CommitMessage(
             partition=self._split.partition,
             bucket=self._split.bucket,
             total_buckets=self._split.total_buckets,
-            data_increment=DataIncrement(new_files=tuple(self._files)),
+            data_increment=increment,
         )
         written = sum(file.row_count for file in self._files)
         report = WriteReport(rows_in=rows_in, rows_written=written)

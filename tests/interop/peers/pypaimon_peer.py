@@ -64,6 +64,14 @@ class Peer:
         commit.commit(update.update_by_arrow_with_row_id(rows))
         commit.close()
 
+    def delete_ids(self, table: str, rows: pa.Table) -> None:
+        """Delete the rows whose `_ROW_ID` these are."""
+        builder = self._catalog.get_table(table).new_batch_write_builder()
+        commit = builder.new_commit()
+        update = builder.new_update()
+        commit.commit(update.delete_by_row_id(rows["_ROW_ID"].to_pylist()))
+        commit.close()
+
     def read(self, table: str, columns: list[str] | None = None) -> pa.Table:
         builder = self._catalog.get_table(table).new_read_builder()
         if columns:

@@ -28,9 +28,9 @@ def answer(peer: Any, request: dict[str, Any]) -> Any:
         case "write":
             rows = feather.read_table(request["rows"], memory_map=False)
             return peer.write(request["table"], rows)
-        case "update_columns":
+        case "update_columns" | "delete_ids" as command:
             rows = feather.read_table(request["rows"], memory_map=False)
-            return peer.update_columns(request["table"], rows)
+            return getattr(peer, command)(request["table"], rows)
         case "read":
             table = peer.read(**{name: request[name] for name in request.keys() - {"out"}})
             return feather.write_feather(table, request["out"], compression="uncompressed")

@@ -3,7 +3,8 @@
     another commit meanwhile
         writes one of the columns, or one they were made from, for some of the rows    conflict
         writes other columns, or appends                                               both stay
-        deletes the rows                                                               conflict
+        deletes all rows of a file                                                     conflict
+        marks rows as deleted                                                          both stay
         is a compaction that joins the range of the rows with others                   conflict
         is a compaction of the range alone                                             both stay
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
@@ -82,23 +83,31 @@ def columns_unchanged_since(
 
 
 def check_ranges(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) -> None:
-    """Check that files a compaction leaves do not lie across a range of rows that it makes."""
-    entries = list(delta)
-    gone = {entry.identifier for entry in entries if entry.kind is FileKind.DELETE}
-    added = (entry.file for entry in entries if entry.kind is FileKind.ADD)
-    ranges = _Ranges.of(file for file in added if file.first_row_id is not None)
+    """Check that files which a commit leaves do not lie across ranges that it makes or deletes."""
+    entries = [entry for entry in delta if _has_range(entry.file)]
+    gone = [entry for entry in entries if entry.kind is FileKind.DELETE]
+    names = {entry.identifier for entry in gone}
+    made = _Ranges.of(entry.file for entry in entries if entry.kind is FileKind.ADD)
+    deleted = _Ranges.of(entry.file for entry in gone)
     for entry in base:
         file = entry.file
-        if entry.identifier in gone or file.first_row_id is None:
+        if entry.identifier in names or not _has_range(file):
             continue
-        start, end = file.first_row_id, file.first_row_id + file.row_count
-        if ranges.overlap(start, end) and not ranges.holds(start, end):
+        start = file.first_row_id or 0
+        end = start + file.row_count
+        lies_across = made.overlap(start, end) or deleted.overlap(start, end)
+        if lies_across and not made.holds(start, end):
             raise CommitConflictError(
                 f"File '{file.file_name}' holds columns of rows {start} to {end - 1}, which were"
-                " joined with others meanwhile. Plan again.",
+                " joined with others or deleted meanwhile. Plan again.",
                 kind=COLUMNS_CHANGED,
                 details={"file": file.file_name},
             )
+
+
+def _has_range(file: DataFileMeta) -> bool:
+    """Whether a file holds columns of a whole range; one of blobs may hold a part."""
+    return file.first_row_id is not None and file.file_format != BLOB_FORMAT
 
 
 def _obstacle(

@@ -17,9 +17,10 @@ Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,7 @@ from paimon_assets.engine.data.compact.sections import (
     RecordRows,
     SectionPlan,
     comparable_range,
+    deleted_rows,
     plan_section,
 )
 from paimon_assets.engine.data.merge.function import merge_function_of
@@ -66,11 +68,7 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section, UnitShape, compact_steps, interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
-from paimon_assets.engine.spec.metadata.data_file import (
-    DataFileMeta,
-    FileOrigin,
-    group_by_row_range,
-)
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, row_ranges
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
 
@@ -360,8 +358,10 @@ def _compact_append(
     )
     vectors = BucketVectors(task, schema, file_io)
     try:
-        copied = _joined if evolves else _copied
-        after = copied(context, task, factory, threads)
+        if evolves:
+            after = _joined(context, task, factory, vectors, threads)
+        else:
+            after = _copied(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
         new_indexes, old_indexes = vectors.finish()
     except BaseException:
@@ -398,30 +398,47 @@ def _copied(
 
 
 def _joined(
-    context: ReadContext, task: CompactTask, factory: FileFactory, threads: Threads
+    context: ReadContext,
+    task: CompactTask,
+    factory: FileFactory,
+    vectors: BucketVectors,
+    threads: Threads,
 ) -> tuple[DataFileMeta, ...]:
-    """Join neighbouring ranges of row ids to one file of all columns, which keeps their ids."""
+    """Join neighbouring ranges of row ids to files of all columns, which keep their ids.
+
+    Rows that are marked as deleted are kept, and marked in the new file.
+    """
     split = task.split
     factory.target_bytes = ONE_FILE
+    marked = deleted_rows(split, factory.file_io)
     read = RecordRead(
         context=context,
-        split=split,
+        split=replace(split, deletion_files=None),
         file_io=factory.file_io,
         names=context.schema.field_names,
         runs=1,
         threads=threads,
     )
 
-    def rows() -> Generator[pa.RecordBatch, None, None]:
-        for group in group_by_row_range(split.data_files):
+    def rows(groups: Iterable[Sequence[DataFileMeta]]) -> Generator[pa.RecordBatch, None, None]:
+        for group in groups:
             yield from read.range_rows(group)
 
-    with closing(read_ahead(rows(), threads)) as batches:
-        (file,) = write_stored(batches, factory, split.bucket_path, threads, first_number=None)
-    return (
-        file._replace(
-            first_row_id=min(each.first_row_id or 0 for each in split.data_files),
-            min_sequence_number=min(each.min_sequence_number for each in split.data_files),
-            max_sequence_number=max(each.max_sequence_number for each in split.data_files),
-        ),
-    )
+    joined, left = [], iter(split.data_files)
+    for count in task.joins:
+        files = list(islice(left, count))
+        groups = row_ranges(files)
+        with closing(read_ahead(rows(groups), threads)) as batches:
+            (file,) = write_stored(batches, factory, split.bucket_path, threads, first_number=None)
+        first = groups[0][0].first_row_id or 0
+        for group in groups:
+            rows_before = (group[0].first_row_id or 0) - first
+            vectors.mark(file.file_name, marked(group) + rows_before)
+        joined.append(
+            file._replace(
+                first_row_id=first,
+                min_sequence_number=min(each.min_sequence_number for each in files),
+                max_sequence_number=max(each.max_sequence_number for each in files),
+            )
+        )
+    return tuple(joined)

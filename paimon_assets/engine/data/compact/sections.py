@@ -74,7 +74,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     numbers,
     record_order,
 )
-from paimon_assets.engine.data.read.data_files import POSITION, FileRead
+from paimon_assets.engine.data.read.data_files import POSITION, FileRead, read_deletion_vector
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.data.read.row_stage import RowStage, passing_rows
 from paimon_assets.engine.data.read.split_read import read_tracked
@@ -82,7 +82,7 @@ from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, anchor_file
 from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
@@ -159,6 +159,23 @@ class BucketVectors:
             deletion_vectors=metas,
         )
         return (index,), self._index_files
+
+
+def deleted_rows(
+    split: DataSplit, file_io: FileIO
+) -> Callable[[Sequence[DataFileMeta]], npt.NDArray[np.int64]]:
+    """Return what reads the positions of the deleted rows of a range of row ids, ascending."""
+    files = split.data_files
+    deletions = dict(zip((f.file_name for f in files), split.deletion_files or (), strict=False))
+
+    def positions(group: Sequence[DataFileMeta]) -> npt.NDArray[np.int64]:
+        anchor = anchor_file(group)
+        deletion = deletions.get(anchor.file_name)
+        if deletion is None:
+            return np.empty(0, dtype=np.int64)
+        return read_deletion_vector(file_io, deletion, anchor).rows.astype(np.int64)
+
+    return positions
 
 
 _TRACKING = tuple(field.name for field in TRACKING_FIELDS)

@@ -148,6 +148,15 @@ def row_ranges(files: Iterable[DataFileMeta]) -> list[list[DataFileMeta]]:
     return sorted(group_by_row_range(files), key=lambda group: group[0].first_row_id or 0)
 
 
+def anchor_file(group: Iterable[DataFileMeta]) -> DataFileMeta:
+    """Return the file whose deletion vector counts for all files of a range: the oldest.
+
+    Source: `org.apache.paimon.utils.DataEvolutionUtils.retrieveAnchorFile`.
+    """
+    plain = (file for file in group if file.file_format != BLOB_FORMAT)
+    return min(plain, key=lambda file: (file.max_sequence_number, file.file_name))
+
+
 def range_row_count(group: Iterable[DataFileMeta]) -> int:
     """Return the rows of a range; a file of blobs may hold some of them only."""
     return max(file.row_count for file in group)

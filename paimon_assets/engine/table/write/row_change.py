@@ -550,6 +550,7 @@ class _Run:
     messages: list[CommitMessage] = field(init=False, default_factory=list)
     rows_matched: int = field(init=False, default=0)
     rows_inserted: int = field(init=False, default=0)
+    plan: RowChangePlan | None = field(init=False, default=None)
 
     def outcome(self) -> RowChangeOutcome:
         """Plan, change and commit; uncommitted files are deleted.
@@ -562,7 +563,14 @@ class _Run:
         deletes = self.assignments is None and self.merge is None
         plan = None
         if snapshot is not None:
-            plan = plan_row_change(self.builder.store, snapshot, self.predicate, deletes=deletes)
+            plan = plan_row_change(
+                self.builder.store,
+                snapshot,
+                self.predicate,
+                deletes=deletes,
+                marks=self.assignments is None
+                or (self.merge is not None and self.merge.deletes is not None),
+            )
         try:
             if plan is not None:
                 self._execute(plan)
@@ -590,6 +598,7 @@ class _Run:
 
     def _execute(self, plan: RowChangePlan) -> None:
         builder, merge = self.builder, self.merge
+        self.plan = plan
         self.rows_matched = plan.rows_dropped
         change = write_tasks.RowChange(
             read=plan.context,
@@ -619,6 +628,8 @@ class _Run:
         condition, kind = builder.condition, CommitKind.APPEND
         if store.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
             condition = both(condition, self._columns_unchanged(planned_on))
+            if any(map(_deletes, self.messages)):
+                kind = CommitKind.OVERWRITE
         elif not keyed:
             kind = CommitKind.OVERWRITE
         # Records of keys hold for the rows that were read, inserts for those that were not there.
@@ -638,7 +649,13 @@ class _Run:
     def _columns_unchanged(self, planned_on: Snapshot | None) -> Condition | None:
         """Return the condition of a change of some columns; what they were made from counts."""
         increments = [message.data_increment for message in self.messages]
-        files = [file for increment in increments for file in increment.new_files]
+        files = [f for each in increments for f in (*each.new_files, *each.deleted_files)]
+        indexes = [index for increment in increments for index in increment.new_index_files]
+        marked = {
+            vector.data_file_name for index in indexes for vector in index.deletion_vectors or ()
+        }
+        splits = [] if self.plan is None else [s for task in self.plan.tasks for s in task.splits]
+        files += [f for split in splits for f in split.data_files if f.file_name in marked]
         written = [file for file in files if file.first_row_id is not None]
         if planned_on is None or not written:
             return None
@@ -651,3 +668,8 @@ class _Run:
 
     def _discard(self) -> None:
         discard(self.builder.store, self.messages, "a change")
+
+
+def _deletes(message: CommitMessage) -> bool:
+    increment = message.data_increment
+    return bool(increment.deleted_files or increment.new_index_files)
