@@ -1,7 +1,9 @@
 """Iceberg metadata beside Paimon's: what a commit adds, what follows, what is refused."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,19 +19,26 @@ from paimon_assets import (
     update_column_type,
 )
 from paimon_assets.assets.metadata import snapshot_metadata
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg import document
 from paimon_assets.engine.control.iceberg.changes import PublishedFiles
 from paimon_assets.engine.control.iceberg.follow import follow_commit, repair
 from paimon_assets.engine.control.iceberg.state import iceberg_state, newest_metadata
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.system.table_health import table_health
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
+from paimon_assets.server.serve import ServeSettings
 from tests.testkit import iceberg_histories as histories
 from tests.testkit import iceberg_reader as reader
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
+from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import FixedClock
+from tests.testkit.rest_server import serving
 from tests.testkit.tables import arrow
 
 STORAGE = {"metadata.iceberg.storage": "table-location"}
@@ -66,8 +75,8 @@ def test_ids_of_columns_begin_at_one(catalog):
 
 @pytest.mark.parametrize(
     "text",
-    ["TIME(3)", "MULTISET<INT>", "VARIANT", "TIMESTAMP(9)", "TIMESTAMP(0)", "ARRAY<TIME(0)>",
-     "MAP<ARRAY<INT>, INT>"],
+    ["TIME(3)", "MULTISET<INT>", "VARIANT", "TIMESTAMP(9)", "ARRAY<TIME(0)>",
+     "TIMESTAMP(7) WITH LOCAL TIME ZONE", "MAP<ARRAY<INT>, INT>"],
 )  # fmt: skip
 def test_types_without_a_counterpart_are_refused_when_the_option_is_set(catalog, text):
     with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
@@ -507,3 +516,122 @@ def test_lost_manifests_begin_a_new_history(catalog, lost):
     table.overwrite(arrow(COLUMNS, (9, "y")), {})
     assert is_followed(table)
     assert len(reader.newest(folder(table))["snapshots"]) == 1
+
+
+IN_CATALOG = {"metadata.iceberg.storage": "hadoop-catalog"}
+
+
+def in_catalog(table):
+    """Return the folder of a table's metadata in the warehouse."""
+    return Path(newest_metadata(table._store).location).parent
+
+
+@pytest.mark.parametrize("through", ["directory", "server"])
+def test_a_dropped_database_leaves_no_metadata_of_ours(catalog, through):
+    catalog.create_database("gone")
+    places = [in_catalog(written(catalog, 2, name=f"{database}.{name}", options=IN_CATALOG))
+              for database, name in (("gone", "a"), ("gone", "b"), ("db", "t"))]  # fmt: skip
+    if through == "directory":
+        catalog.drop_database("gone", cascade=True)
+    else:
+        with serving(ServeSettings(warehouse=catalog._catalog.warehouse, insecure=True)) as client:
+            assert client.delete("databases/gone").status == 200
+    assert [place.parents[1].exists() for place in places] == [False, False, True]
+    assert places[2].joinpath("version-hint.text").exists()
+
+
+def test_what_is_not_ours_stays_when_a_database_is_dropped(catalog):
+    catalog.create_database("gone")
+    own, other = (in_catalog(written(catalog, 1, name=f"gone.{name}", options=IN_CATALOG))
+                  for name in "ab")  # fmt: skip
+    document = other / "v1.metadata.json"
+    text = json.loads(document.read_bytes())
+    text["properties"].pop("paimon-assets.iceberg")
+    document.write_text(json.dumps(text), encoding="utf-8")
+    mine = own / "mine.txt"
+    mine.write_text("x", encoding="utf-8")
+    stranger = own.parents[1] / "no-table" / "metadata" / "v1.metadata.json"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("{}", encoding="utf-8")
+    catalog.drop_database("gone", cascade=True)
+    assert list(own.iterdir()) == [mine]
+    assert document.exists()
+    assert stranger.exists()
+
+
+def test_metadata_goes_with_its_table_though_the_option_was_switched_off(catalog):
+    table = written(catalog, 2, options=IN_CATALOG)
+    place = in_catalog(table)
+    table.alter([set_option("metadata.iceberg.storage", "disabled")])
+    catalog.drop_table("db.t")
+    assert not place.exists()
+
+
+def test_metadata_of_a_table_that_others_dropped_shows_nothing_of_the_new_one(catalog):
+    """Other engines drop a table, and leave its metadata in the warehouse."""
+    table = written(catalog, 3, options=IN_CATALOG)
+    place = in_catalog(table)
+    shutil.rmtree(table._store.table_path)
+    table = catalog.create_table("db.t", Schema.of(COLUMNS, options=IN_CATALOG))
+    state = iceberg_state(table._store)
+    assert (state.metadata, state.behind) == (None, 0)
+    for n in range(5):
+        table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (n, "new")))
+    assert iceberg_state(table._store).behind == 5
+    table.append(arrow(COLUMNS, (9, "new")))
+    assert [each["snapshot-id"] for each in reader.newest(place)["snapshots"]] == [6]
+    assert reader.rows(reader.newest(place)) == reader.ours(table.to_arrow())
+    assert [path.name for path in place.glob("v*.json")] == ["v6.metadata.json"]
+
+
+@pytest.mark.parametrize("kept", ["0", "10"])
+def test_a_slow_writer_takes_nothing_from_a_faster_one(catalog, kept):
+    table = written(catalog, 4, options={"metadata.iceberg.previous-versions-max": kept})
+    before = sorted(folder(table).iterdir())
+    for number in (2, 3, 4):
+        follow_commit(table._store, table.snapshot(number), table.snapshot(number - 1))
+        assert sorted(folder(table).iterdir()) == before
+    assert is_followed(table)
+
+
+def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeypatch):
+    table = written(catalog, 2)
+    late = table.copy({"metadata.iceberg.storage": "disabled"})
+    late.append(arrow(COLUMNS, (7, "x")))
+    snapshots = {number: table.snapshot(number) for number in (2, 3)}
+    file_io = type(table._store.file_io)
+    write_hint, raced = file_io.write_hint, []
+
+    def slow(self, path, data):
+        if data == b"3" and not raced:
+            raced.append(path)
+            table.append(arrow(COLUMNS, (8, "x")))
+        write_hint(self, path, data)
+
+    monkeypatch.setattr(file_io, "write_hint", slow)
+    follow_commit(table._store, snapshots[3], snapshots[2])
+    assert raced
+    assert is_followed(table)
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
+def test_no_fault_shows_a_half_state(catalog, fault):
+    """Whatever call goes wrong, the hint leads to a whole snapshot, and the next commit heals."""
+    for call in count():
+        table = written(catalog, 2, name=f"db.t{call}")
+        table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
+        file_io = FaultyFileIO(LocalFileIO())
+        faulty = FilesystemCatalog(catalog._catalog.warehouse, file_io)
+        store = FileStore.load(faulty, Identifier("db", f"t{call}"))
+        file_io._faults[len(file_io.calls) + call] = fault
+        follow_commit(store, table.snapshot(3), table.snapshot(2))
+        document = reader.newest(folder(table))
+        assert len(reader.rows(document)) == document["current-snapshot-id"], call
+        for path in folder(table).glob("v*.json"):
+            shown = json.loads(path.read_bytes())
+            assert len(reader.rows(shown)) == shown["current-snapshot-id"], (call, path)
+        table.append(arrow(COLUMNS, (8, "x")))
+        assert is_followed(table), call
+        if not file_io.fired:
+            break
+    assert call > 5

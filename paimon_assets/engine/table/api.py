@@ -190,8 +190,11 @@ class TableCatalog:
                 not set, or it is `sys`.
             StorageError: The storage failed; some tables may be gone.
         """
+        from paimon_assets.engine.control.iceberg import cleanup
+
         _refuse_system(name)
-        self._catalog.drop_database(name, cascade=cascade)
+        with cleanup.forgotten_database(self._catalog, name):
+            self._catalog.drop_database(name, cascade=cascade)
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted.
@@ -465,10 +468,8 @@ class TableCatalog:
         from paimon_assets.engine.control.iceberg import cleanup
 
         table = _user_identifier(identifier)
-        before = cleanup.with_metadata(self._catalog, table)
-        self._catalog.drop_table(table, ignore_if_missing=ignore_if_missing)
-        if before is not None:
-            cleanup.forget(before)
+        with cleanup.forgotten(self._catalog, table):
+            self._catalog.drop_table(table, ignore_if_missing=ignore_if_missing)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
         """Give a table another name, perhaps in another database.
@@ -483,10 +484,9 @@ class TableCatalog:
         from paimon_assets.engine.control.iceberg.follow import follow_quietly
 
         table, renamed = _user_identifier(source), _user_identifier(target)
-        before = cleanup.with_metadata(self._catalog, table)
-        self._catalog.rename_table(table, renamed)
-        if before is not None:
-            cleanup.forget(before)
+        with cleanup.forgotten(self._catalog, table) as has_iceberg:
+            self._catalog.rename_table(table, renamed)
+        if has_iceberg:
             follow_quietly(FileStore.load(self._catalog, renamed))
 
 

@@ -12,8 +12,6 @@ from itertools import compress, islice
 from typing import Any
 
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE, Identifier
-from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.document import CREATED
 from paimon_assets.engine.control.iceberg.state import IcebergMetadata, iceberg_state
 from paimon_assets.engine.control.iceberg.table_schema import metadata_directory
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
@@ -231,7 +229,7 @@ def _metadata(table: ServedTable) -> IcebergMetadata:
     # Beside an external table lies what nobody said the server may look at.
     state = None if table.is_external and not in_table else iceberg_state(store)
     metadata = None if state is None else state.metadata
-    if state is None or metadata is None or not (in_table or _is_of(store, metadata)):
+    if state is None or metadata is None:
         raise Refusal(
             HTTPStatus.NOT_FOUND,
             f"Table '{table.identifier}' has no Iceberg metadata yet: its next commit adds it.",
@@ -242,12 +240,3 @@ def _metadata(table: ServedTable) -> IcebergMetadata:
         return metadata
     properties = {**(metadata.document.get("properties") or {}), _BEHIND: str(state.behind)}
     return replace(metadata, document={**metadata.document, "properties": properties})
-
-
-def _is_of(store: FileStore, metadata: IcebergMetadata) -> bool:
-    """Whether metadata outside a table's folder is its own, and not of one that had its name."""
-    created = (metadata.document.get("properties") or {}).get(CREATED)
-    if created is not None:
-        return bool(created == str(store.created_ms))
-    snapshot = store.snapshots.snapshot_or_none(metadata.version)
-    return snapshot is not None and metadata.shows(snapshot)

@@ -163,10 +163,8 @@ def drop_table(service: Service, request: Request) -> None:
     if table.identifier.branch != MAIN_BRANCH:
         raise bad_request("A branch is dropped as one, not as a table.")
     if not table.is_external:
-        with_iceberg = cleanup.with_metadata(service.catalog, table.identifier)
-        service.catalog.drop_table(table.identifier)
-        if with_iceberg is not None:
-            cleanup.forget(with_iceberg)
+        with cleanup.forgotten(service.catalog, table.identifier):
+            service.catalog.drop_table(table.identifier)
         if table.identity is not None:
             service.forget(table.identity.id)
         return
@@ -197,10 +195,9 @@ def rename_table(service: Service, request: Request) -> None:
         _note_outside(service, target, path, by)
         service.state.change(source.database, TABLES, lambda m: _without(m, source.table))
     else:
-        with_iceberg = cleanup.with_metadata(service.catalog, source)
-        service.catalog.rename_table(source, target)
-        if with_iceberg is not None:
-            cleanup.forget(with_iceberg)
+        with cleanup.forgotten(service.catalog, source) as has_iceberg:
+            service.catalog.rename_table(source, target)
+        if has_iceberg:
             follow_quietly(service.load(target, identifies=False).store)
     if table.identity is not None and is_own_id:
         service.remember(table.identity.id, target)

@@ -13,8 +13,10 @@ Concept → modules:
     live files, what changed, their records and statistics        changes
     deletion vectors as Puffin files                              deletion_vectors
     the document, its snapshots, tags and retention               document
-    making it follow a snapshot                                   follow
-    what nothing needs any more                                   cleanup
+    snapshots: manifests, lists, summaries                        snapshots
+    deciding what to write after a snapshot                       follow
+    publishing it; what its readers need no more goes             publish
+    orphans; what drops and renames leave                         cleanup
 
 Source: `org.apache.paimon.iceberg` of Paimon 2.1; https://iceberg.apache.org/spec/
 """

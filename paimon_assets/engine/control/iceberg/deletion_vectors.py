@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector, encode_vector
-from paimon_assets.engine.control.iceberg.manifest_files import Status
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
 from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -34,19 +33,19 @@ class PuffinVectors:
 
     table: IcebergTable
 
-    def entries(self, snapshot: Snapshot) -> list[Record]:
-        """Return all vectors of a snapshot as entries of a manifest; writes files that lack."""
+    def records(self, snapshot: Snapshot) -> list[Record]:
+        """Return all vectors of a snapshot as files in manifests; writes those that lack."""
         if snapshot.index_manifest is None:
             return []
         store, found = self.table.store, list[Record]()
         for entry in store.manifests.read_index(snapshot.index_manifest):
             vectors = entry.file.deletion_vectors or ()
             if entry.file.index_type == DELETION_VECTORS_INDEX and vectors:
-                found += self._of_file(entry, vectors, snapshot.id)
+                found += self._of_file(entry, vectors)
         return found
 
     def _of_file(
-        self, entry: IndexManifestEntry, vectors: Sequence[DeletionVectorMeta], snapshot_id: int
+        self, entry: IndexManifestEntry, vectors: Sequence[DeletionVectorMeta]
     ) -> list[Record]:
         store, source = self.table.store, index_path(self.table.store, entry)
         path = f"{self.table.metadata_directory}/{entry.file.file_name}.puffin"
@@ -71,28 +70,21 @@ class PuffinVectors:
                     "properties": {"referenced-data-file": file, "cardinality": str(len(vector))},
                 }
             )
-            data_file = {
-                "content": 1,
-                "file_path": path,
-                "file_format": "PUFFIN",
-                "partition": self.table.partition_record(entry.partition),
-                "record_count": len(vector),
-                "referenced_data_file": file,
-                "content_offset": offset,
-                "content_size_in_bytes": len(encoded),
-                "value_counts": None,
-                "null_value_counts": None,
-                "lower_bounds": None,
-                "upper_bounds": None,
-                "first_row_id": None,
-            }
             found.append(
                 {
-                    "status": Status.ADDED,
-                    "snapshot_id": snapshot_id,
-                    "sequence_number": snapshot_id,
-                    "file_sequence_number": snapshot_id,
-                    "data_file": data_file,
+                    "content": 1,
+                    "file_path": path,
+                    "file_format": "PUFFIN",
+                    "partition": self.table.partition_record(entry.partition),
+                    "record_count": len(vector),
+                    "referenced_data_file": file,
+                    "content_offset": offset,
+                    "content_size_in_bytes": len(encoded),
+                    "value_counts": None,
+                    "null_value_counts": None,
+                    "lower_bounds": None,
+                    "upper_bounds": None,
+                    "first_row_id": None,
                 }
             )
             parts.append(encoded)
@@ -100,8 +92,6 @@ class PuffinVectors:
         footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
         size = len(footer).to_bytes(4, "little")
         content = b"".join((*parts, _MAGIC, footer, size, bytes(4), _MAGIC))
-        for each in found:
-            each["data_file"]["file_size_in_bytes"] = len(content)
         if not store.file_io.exists(path):
-            store.file_io.write_bytes(path, content)
-        return found
+            store.file_io.replace(path, content)  # a killed process leaves no half of one
+        return [{**each, "file_size_in_bytes": len(content)} for each in found]

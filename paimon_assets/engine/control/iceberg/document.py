@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.control.iceberg.state import IcebergMetadata, metadata_path
+from paimon_assets.engine.control.iceberg.state import CREATED, IcebergMetadata, metadata_path
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable, JsonObject
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.types.iceberg_types import iceberg_ids
 
-WRITER = "paimon-assets.iceberg"
-"""Property of documents that this engine wrote: it goes on with no others."""
-CREATED = "paimon-assets.created-ms"
-"""Property: when the table was created, so that another one of its name is known."""
 TOP_LEVEL = "paimon-assets.top-level"
 """Property: the level from which on files of a primary-key table are shown."""
 FORM = "1"
@@ -48,7 +44,8 @@ class DocumentDraft:
     def document(self) -> JsonObject:
         table, base = self.table, self.base
         before = {} if base is None else base.document
-        identity = self._same_table()
+        last = self.replaced
+        identity = None if last is None or not self._is_own(last) else last.document
         snapshots = self._snapshots()
         schemas, current = self._schemas(before, {each["schema-id"] for each in snapshots})
         newest = snapshots[-1]
@@ -81,13 +78,10 @@ class DocumentDraft:
             document["next-row-id"] = self.next_row_id
         return document
 
-    def _same_table(self) -> JsonObject | None:
-        """Return the document whose identity goes on: not that of a table that was dropped."""
-        if self.replaced is None:
-            return None
-        before = self.replaced.document
-        created = (before.get("properties") or {}).get(CREATED)
-        return before if created == self.properties[CREATED] else None
+    def _is_own(self, before: IcebergMetadata, *, or_of_others: bool = False) -> bool:
+        """Whether a document is of this table, not of one that was dropped; Java's do not say."""
+        created = (before.document.get("properties") or {}).get(CREATED)
+        return created == self.properties[CREATED] or (or_of_others and created is None)
 
     def _snapshots(self) -> list[JsonObject]:
         listed = [] if self.base is None else list(self.base.document["snapshots"])
@@ -160,7 +154,7 @@ class DocumentDraft:
         last = self.replaced
         if last is None or last.version > version:  # what a rollback undid is deleted
             last = self.base
-        if last is None:
+        if last is None or not self._is_own(last, or_of_others=True):
             return []
         log = list(last.document.get("metadata-log") or ())
         if last.version != version:

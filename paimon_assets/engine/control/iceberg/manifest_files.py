@@ -6,7 +6,7 @@ Source: https://iceberg.apache.org/spec/#manifests, #manifest-lists
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 from uuid import uuid4
@@ -23,8 +23,10 @@ from paimon_assets.engine.codec.avro.avro import (
 )
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.owned_deletion import delete_owned
 
 _RECORDS_A_BLOCK = 1000
+_ENTRIES_A_MANIFEST = 20_000
 _CODECS: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
     "deflate": ("deflate", deflate),
     "snappy": ("snappy", compress_snappy),
@@ -101,9 +103,6 @@ def _entry_schema(table: IcebergTable) -> RecordSchema:
     return RecordSchema.of(json.dumps(schema).encode())
 
 
-_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
-
-
 def _list_schema(table: IcebergTable) -> RecordSchema:
     summary = [
         _field("contains_null", 509, "boolean"),
@@ -111,7 +110,7 @@ def _list_schema(table: IcebergTable) -> RecordSchema:
         _field("lower_bound", 510, "bytes", optional=True),
         _field("upper_bound", 511, "bytes", optional=True),
     ]
-    counts = [_counted(name, table) for name in _COUNTS]
+    files = "data_files" if table.legacy_manifests else "files"
     partitions = {
         "type": "array",
         "element-id": 508,
@@ -125,7 +124,9 @@ def _list_schema(table: IcebergTable) -> RecordSchema:
         _field("sequence_number", 515, "long"),
         _field("min_sequence_number", 516, "long"),
         _field("added_snapshot_id", 503, "long"),
-        *(_field(name, 504 + number, "int") for number, name in enumerate(counts)),
+        _field(f"added_{files}_count", 504, "int"),
+        _field(f"existing_{files}_count", 505, "int"),
+        _field(f"deleted_{files}_count", 506, "int"),
         _field("added_rows_count", 512, "long"),
         _field("existing_rows_count", 513, "long"),
         _field("deleted_rows_count", 514, "long"),
@@ -138,21 +139,35 @@ def _list_schema(table: IcebergTable) -> RecordSchema:
     )
 
 
-def _counted(name: str, table: IcebergTable) -> str:
-    return name.replace("_files_", "_data_files_") if table.legacy_manifests else name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFiles:
     """Reads and writes the manifests and lists of one table."""
 
-    file_io: FileIO
     table: IcebergTable
+    written: list[str] = field(default_factory=list)
+    """Paths."""
+
+    @property
+    def file_io(self) -> FileIO:
+        return self.table.store.file_io
+
+    def write_new(
+        self, files: Iterable[Record], snapshot_id: int, content: Content = Content.DATA
+    ) -> list[Record]:
+        """Write manifests of the files that a snapshot adds; return their records in a list."""
+        entry = {"status": Status.ADDED, "snapshot_id": snapshot_id}
+        entry |= dict.fromkeys(("sequence_number", "file_sequence_number"), snapshot_id)
+        return self.write([{**entry, "data_file": file} for file in files], snapshot_id, content)
 
     def write(
         self, entries: Sequence[Record], snapshot_id: int, content: Content = Content.DATA
-    ) -> Record:
-        """Write one manifest of at least one entry; return its record in a list."""
+    ) -> list[Record]:
+        """Write the manifests of a snapshot's entries; return their records in a list."""
+        starts = range(0, len(entries), _ENTRIES_A_MANIFEST)
+        parts = [entries[start : start + _ENTRIES_A_MANIFEST] for start in starts]
+        return [self._write_one(part, snapshot_id, content) for part in parts]
+
+    def _write_one(self, entries: Sequence[Record], snapshot_id: int, content: Content) -> Record:
         table = self.table
         path = f"{table.metadata_directory}/{uuid4()}-m0.avro"
         headers = {
@@ -163,8 +178,7 @@ class ManifestFiles:
             "format-version": str(table.format_version).encode(),
             "content": content.name.lower().encode(),
         }
-        data = self._container(_entry_schema(table), entries, headers)
-        self.file_io.write_bytes(path, data)
+        size = self._store(path, _entry_schema(table), entries, headers)
         files, rows = dict.fromkeys(Status, 0), dict.fromkeys(Status, 0)
         for entry in entries:
             files[Status(entry["status"])] += 1
@@ -172,7 +186,7 @@ class ManifestFiles:
         live = [entry for entry in entries if entry["status"] != Status.DELETED] or entries
         return {
             "manifest_path": path,
-            "manifest_length": len(data),
+            "manifest_length": size,
             "partition_spec_id": 0,
             "content": int(content),
             "sequence_number": snapshot_id,
@@ -198,16 +212,15 @@ class ManifestFiles:
             "sequence-number": str(snapshot_id).encode(),
             "format-version": str(self.table.format_version).encode(),
         }
-        renamed = [self._renamed(each) for each in manifests]
-        self.file_io.write_bytes(path, self._container(_list_schema(self.table), renamed, headers))
+        renamed = [_with_names(each, "_files_", "_data_files_") for each in manifests]
+        listed = renamed if self.table.legacy_manifests else list(manifests)
+        self._store(path, _list_schema(self.table), listed, headers)
         return path
 
     def read_list(self, path: str) -> list[Record]:
-        data = self.file_io.read_bytes(path)
         return [
-            {key.replace("_data_files_", "_files_"): value for key, value in each.items()}
-            | {"first_row_id": each.get("first_row_id")}
-            for each in read_container(data, path)
+            {"first_row_id": None, **_with_names(each, "_data_files_", "_files_")}
+            for each in read_container(self.file_io.read_bytes(path), path)
         ]
 
     def read(self, manifest: Record) -> list[Record]:
@@ -224,25 +237,32 @@ class ManifestFiles:
                 row_id += file["record_count"]
         return entries
 
-    def _renamed(self, manifest: Record) -> Record:
-        if not self.table.legacy_manifests:
-            return manifest
-        return {
-            _counted(key, self.table) if key in _COUNTS else key: value
-            for key, value in manifest.items()
-        }
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files of metadata; after a rename, documents name some in other folders."""
+        directory = self.table.metadata_directory
+        own = [path for path in paths if path.startswith(f"{directory}/")]
+        delete_owned(self.file_io, (directory,), own)
 
-    def _container(
-        self, schema: RecordSchema, records: Sequence[Record], headers: Mapping[str, bytes]
-    ) -> bytes:
+    def _store(
+        self,
+        path: str,
+        schema: RecordSchema,
+        records: Sequence[Record],
+        headers: Mapping[str, bytes],
+    ) -> int:
+        """Write a file of records; return its size."""
         name, compress = _CODECS[self.table.codec]
         blocks = [
             encode_block(schema, records[start : start + _RECORDS_A_BLOCK], compress)
             for start in range(0, len(records), _RECORDS_A_BLOCK)
         ]
-        digest = hashlib.blake2b(schema.text, digest_size=16)
-        for block in blocks:
-            digest.update(block)
-        sync = digest.digest()
+        sync = hashlib.blake2b(b"".join((schema.text, *blocks)), digest_size=16).digest()
         header = encode_header(schema, name, sync, headers)
-        return b"".join((header, *(part for block in blocks for part in (block, sync))))
+        data = b"".join((header, *(part for block in blocks for part in (block, sync))))
+        self.file_io.write_bytes(path, data)
+        self.written.append(path)
+        return len(data)
+
+
+def _with_names(record: Record, old: str, new: str) -> Record:
+    return {key.replace(old, new): value for key, value in record.items()}

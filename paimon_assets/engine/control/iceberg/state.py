@@ -17,9 +17,14 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.iceberg_rules import has_iceberg
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
+from paimon_assets.engine.spec.segments.segment import is_within
 
 logger = logging.getLogger(__name__)
 
+WRITER = "paimon-assets.iceberg"
+"""Property of documents that this engine wrote: it goes on with no others."""
+CREATED = "paimon-assets.created-ms"
+"""Property: when the table was created, so that another one of its name is known."""
 HINT_NAME = "version-hint.text"
 IDENTITY = "paimon-commit-identity"
 """Member of a summary: the commit that the snapshot shows, as Java names it."""
@@ -129,11 +134,24 @@ def newest_metadata(store: FileStore) -> IcebergMetadata | None:
     return None
 
 
+def _of_this_table(store: FileStore, found: IcebergMetadata) -> bool:
+    """Whether metadata is a table's own; outside its folder it may be of one that had its name."""
+    if is_within(found.location, store.table_path):
+        return True
+    created = (found.document.get("properties") or {}).get(CREATED)
+    if created is not None:
+        return bool(created == str(store.created_ms))
+    snapshot = store.snapshots.snapshot_or_none(found.version)
+    return snapshot is not None and found.shows(snapshot)
+
+
 def iceberg_state(store: FileStore) -> IcebergState | None:
     """Return how far Iceberg is behind; None if the table has no Iceberg metadata to write."""
     if not writes_iceberg(store):
         return None
     newest, found = store.snapshots.latest(), newest_metadata(store)
+    if found is not None and not _of_this_table(store, found):
+        found = None
     if newest is None:
         return IcebergState(metadata=found, behind=0)
     if found is None:

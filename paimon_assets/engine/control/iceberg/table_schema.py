@@ -29,6 +29,8 @@ from paimon_assets.engine.spec.types.literals import Internal
 _FIRST_PARTITION_ID = 1000
 _NANOS_A_MICRO = 1000
 _DATABASE_SUFFIX = ".db"
+CATALOG_FOLDER = "iceberg"
+"""Folder of a warehouse that Iceberg's Hadoop catalog takes for one."""
 _AVRO: Mapping[str, Any] = {
     "date": {"type": "int", "logicalType": "date"},
     "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
@@ -61,7 +63,7 @@ def metadata_directory(store: FileStore) -> str:
             kind="option-value",
             details={"table": store.label, "option": opt.ICEBERG_STORAGE_LOCATION.key},
         )
-    return f"{warehouse}/iceberg/{name.removesuffix(_DATABASE_SUFFIX)}/{table}/metadata"
+    return f"{warehouse}/{CATALOG_FOLDER}/{name.removesuffix(_DATABASE_SUFFIX)}/{table}/metadata"
 
 
 def plain_value(data_type: DataType, value: Internal) -> Any:
