@@ -82,10 +82,10 @@ def main(
             sys.exit(1)
         for line in evolve_flights(result, partial(_run_quietly, instance)):
             console.print(line)
-        for line in keep_up(partial(_run_quietly, instance)):
+        catalog = resources.paimon.catalog()
+        for line in keep_up(catalog, partial(_run_quietly, instance)):
             console.print(line)
         console.print("\nComparing every row and column with what plain pandas expects ...")
-        catalog = resources.paimon.catalog()
         compared = compare_tables(catalog, result, progress.seconds, every=every)
     console.print(report_grid(compared))
     for table in compared:

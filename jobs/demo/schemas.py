@@ -138,7 +138,7 @@ DAILY_DELAYS = Schema.of(
         "mean_wind_speed": "DOUBLE",
     },
     primary_keys=["month", "day", "origin"],
-    options={"bucket": "1", "metadata.iceberg.storage": "table-location"},
+    options={"bucket": "1"},
     comment="Flights per day and airport: how many, how late, on how old planes, in how much wind.",
     comments={
         "mean_dep_delay": "minutes",

@@ -64,6 +64,7 @@ def test_the_first_run_is_right(first, home: Path):
     catalog = open_catalog(str(home / "warehouse"))
     flights = catalog.get_table("demo.flights").new_read_builder().to_arrow()
     assert difference(flights, expected_flights(EVERY)) is None
+    assert catalog.get_table("demo.flights").state.iceberg_behind() == 0
 
 
 def test_the_same_input_without_padding_loses_flights(first, home: Path):

@@ -72,6 +72,7 @@ ALL_TYPES = {
     "text": ("STRING", "a" * 40), "code": ("VARCHAR(3)", "äöü"), "fixed": ("CHAR(3)", "abc"),
     "bytes": ("BYTES", b"\xff" * 40), "day": ("DATE", dt.date(1969, 12, 31)),
     "at": ("TIMESTAMP(6)", NOW), "millis": ("TIMESTAMP(3)", NOW.replace(microsecond=456_000)),
+    "seconds": ("TIMESTAMP(0)", NOW.replace(microsecond=0)),
     "instant": ("TIMESTAMP(6) WITH LOCAL TIME ZONE", NOW.replace(tzinfo=dt.UTC)),
     "list": ("ARRAY<STRING>", ["a", None]), "map": ("MAP<STRING, INT>", [("k", 1)]),
     "row": ("ROW<a INT, b ARRAY<ROW<c STRING>>>", {"a": 1, "b": [{"c": "x"}]}),

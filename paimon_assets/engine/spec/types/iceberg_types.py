@@ -24,6 +24,7 @@ from paimon_assets.engine.spec.types.type_text import Json
 
 _COLLECTION_ID_START = 536_870_911
 _IDS_A_COLUMN = 1024
+_MICROS = 6
 _PLAIN = {
     TypeRoot.BOOLEAN: "boolean",
     TypeRoot.TINYINT: "int",
@@ -48,15 +49,14 @@ def iceberg_refusal(data_type: DataType) -> str | None:
 
     >>> from paimon_assets.engine.spec.types.data_types import string, timestamp
     >>> iceberg_refusal(string()), iceberg_refusal(timestamp(9))
-    (None, 'TIMESTAMP(9) is neither of milliseconds nor of microseconds')
+    (None, 'TIMESTAMP(9) is finer than microseconds')
     """
     for inner in types_within(data_type):
         if inner.root not in _PLAIN and inner.root not in _NESTED:
             return f"Iceberg's readers have no type for {inner.root}"
-        if isinstance(inner, AtomicType) and inner.root in TIMESTAMP_ROOTS:
-            precision = inner.precision or 0
-            if precision < 3 or precision > 6:
-                return f"{inner} is neither of milliseconds nor of microseconds"
+        precision = inner.precision if isinstance(inner, AtomicType) else None
+        if inner.root in TIMESTAMP_ROOTS and (precision or 0) > _MICROS:
+            return f"{inner} is finer than microseconds"
         if isinstance(inner, MapType) and inner.key.root in _NESTED:
             return f"{inner} has keys of keys, whose ids Paimon gives to its values, too"
     return None
