@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import dagster as dg
@@ -37,13 +38,14 @@ from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.asset_tables import failure_text, metadata_of, run
 from tests.testkit.change_logs import GONE, debezium
 from tests.testkit.effort import is_hunt, often
-from tests.testkit.faults.topics import follow, follow_until_killed
+from tests.testkit.faults.topics import follow, follow_until_killed, follow_until_terminated
 from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
-from tests.testkit.kafka_broker import Broker, running_broker, send_all
+from tests.testkit.kafka_broker import LAKE_USER, PASSWORD, Broker, running_broker, send_all
 from tests.testkit.recorded_debezium import recorded
 from tests.testkit.schema_registry import USER, RegistryServer
 
+NO_FILE = {"ssl.ca.location": "/nowhere.pem"}
 KEY = dg.AssetKey(["shop", "orders"])
 ORDERS = Schema.of(
     {"id": "BIGINT", "state": "STRING"}, primary_keys=["id"], options={"bucket": "1"}
@@ -459,29 +461,51 @@ def test_a_record_that_cannot_be_read_is_named_by_its_offset(
     assert f"{topic}[0], offsets 0 to 3" in refusal(rows_in(broker, topic), rows)
 
 
-def test_no_secret_is_told(
+SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": LAKE_USER}
+
+
+def test_logins_and_certificates(
     broker: Broker, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = broker.create(1)
-    monkeypatch.setenv("KAFKA_PASSWORD", "hush-hush")
-    options = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "me",
-        "sasl.password": dg.EnvVar("KAFKA_PASSWORD"),
-    }
-    log = KafkaSource(bootstrap=broker.address, topic=topic, options=options, timeout_seconds=2)
-    asset = build_file_ingestion_asset("shop.orders", LOG, source=log)
-    text = refusal(asset, paimon)
-    assert "does not answer" in text
-    monkeypatch.setenv("KAFKA_PASSWORD", "")
-    wrong = source(broker, topic, options={"security.protocol": "hush-hush"})
-    text += refusal(build_file_ingestion_asset("shop.orders", LOG, source=wrong), paimon)
-    assert "'security.protocol'" in text
-    monkeypatch.delenv("KAFKA_PASSWORD")
-    text += refusal(asset, paimon)
-    assert "'KAFKA_PASSWORD', which is not set" in text
-    assert "hush-hush" not in text + repr(wrong) + repr(log)
+    """What brokers refuse is told at once, with the way out, and no secret is told."""
+    topic, authority = broker.create(1), {"ssl.ca.location": str(broker.authority)}
+    broker.send(topic, *numbered(1))
+    told: list[str] = []
+
+    def outcome(listener: str, protocol: str, password: str | None, **options: Any) -> str:
+        if password is None:
+            monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+        else:
+            monkeypatch.setenv("KAFKA_PASSWORD", password)
+        if protocol[:4] == "SASL":
+            options = {**SCRAM, "sasl.password": dg.EnvVar("KAFKA_PASSWORD"), **options}
+        log = KafkaSource(
+            bootstrap=broker.addresses[listener],
+            topic=topic,
+            options={"security.protocol": protocol, **options},
+        )
+        asset = build_file_ingestion_asset(f"shop.l{len(told)}", LOG, source=log)
+        with dg.DagsterInstance.ephemeral() as instance:
+            result = run(asset, paimon, instance=instance)
+            text = failure_text(result) if not result.success else "read"
+            logs = [repr(each) for each in instance.all_logs(result.run_id)]
+            told.extend([repr(log), text, *logs, repr(result.dagster_run)])
+        return text
+
+    assert outcome("SASL", "SASL_PLAINTEXT", PASSWORD) == "read"
+    assert outcome("TLS", "SASL_SSL", PASSWORD, **authority) == "read"
+    wrong = outcome("SASL", "SASL_PLAINTEXT", f"{PASSWORD}!")
+    assert "due to invalid credentials" in wrong
+    assert "correct the credentials" in wrong
+    assert "'KAFKA_PASSWORD', which is not set" in outcome("SASL", "SASL_PLAINTEXT", None)
+    for listener in ("TLS", "EXPIRED"):
+        known = authority if listener == "EXPIRED" else {}
+        text = outcome(listener, "SSL", None, **known)
+        assert "certificate verify failed" in text
+        assert "correct the certificates: the brokers', or 'ssl.ca.location'" in text
+    assert "'ssl.ca.location' is not known, or" in outcome("TLS", "SSL", None, **NO_FILE)
+    assert "'security.protocol'" in outcome("TLS", PASSWORD, None)
+    assert PASSWORD not in "".join(told)
 
 
 def test_a_broker_that_dies_and_comes_back_loses_nothing(
@@ -506,24 +530,88 @@ def test_a_sensor_requests_a_run_when_the_table_lags(
 ) -> None:
     topic = broker.create(1)
     asset, log = rows_in(broker, topic), source(broker, topic)
-    sensor = build_lag_sensor(asset, source=log, records=3)
+    config = TopicConfig(follow_seconds=60)
+    sensor = build_lag_sensor(asset, source=log, records=3, config=config)
+    keys: list[str | None] = []
     with dg.DagsterInstance.ephemeral() as instance:
 
         def tick() -> Any:
             with dg.build_sensor_context(instance, resources={"paimon": paimon}) as context:
                 return sensor(context)
 
+        def requested(status: dg.DagsterRunStatus) -> dg.DagsterRun:
+            """Add the run that is requested, as it is now."""
+            [request] = tick().run_requests
+            assert request.run_config["ops"]["shop__orders"]["config"]["follow_seconds"] == 60
+            keys.append(request.run_key)
+            run = dg.DagsterRun(job_name="orders", tags=request.tags, status=status)
+            return instance.add_run(run)
+
         broker.send(topic, *numbered(1, 2))
         assert "2 offsets behind" in (tick().skip_message)
         broker.send(topic, *numbered(3))
-        [request] = tick().run_requests
-        assert request.run_key
+        first = requested(dg.DagsterRunStatus.STARTED)
+        assert "is under way" in tick().skip_message
+        instance.report_run_canceled(first)
+        assert "the next is due in" in tick().skip_message
+        instance.delete_run(first.run_id)
+        requested(dg.DagsterRunStatus.SUCCESS)
+        requested(dg.DagsterRunStatus.SUCCESS)
+        assert [key == keys[0] for key in keys] == [True, True, False], "one after each run"
         ok(asset, paimon)
         assert "0 offsets behind" in (tick().skip_message)
         broker.expire(topic, 0, 3)
         broker.delete(topic)
         broker.create(1, topic=topic)
         assert "made again" in (tick().skip_message)
+
+
+def test_a_run_goes_on_with_a_commit_every_few_seconds(broker: Broker, tmp_path: Path) -> None:
+    """Each is a materialization at once; what happens once is done once; failures are told."""
+    topic, warehouse = broker.create(1), str(tmp_path / "lake")
+    asset, sound = table_of(broker, topic), PaimonCatalogResource(warehouse=warehouse)
+    broker.send(topic, *numbered(1, 2))
+    ok(asset, sound)
+    broker.send(topic, *numbered(3))
+    unreliable = unsound(
+        warehouse, FaultyFileIO(LocalFileIO(), faults=dict.fromkeys((30, 60, 90), Fault.FAIL))
+    )
+    config = TopicLogConfig(follow_seconds=4, commit_seconds=0.2, reload=True)
+    with dg.DagsterInstance.ephemeral() as instance:
+        thread = Thread(
+            target=run,
+            args=(asset, unreliable),
+            kwargs={"instance": instance, "run_config": dg.RunConfig(ops={"shop__orders": config})},
+        )
+        thread.start()
+        for number in itertools.count(4):
+            if not thread.is_alive():
+                break
+            broker.send(topic, *numbered(number))
+            thread.join(0.3)
+        [followed] = instance.get_runs()
+        assert followed.is_success
+        told: Any = instance.fetch_materializations(asset.key, limit=100).records
+        lines = [each.message for each in instance.all_logs(followed.run_id)]
+    versions = [each.asset_materialization.tags["dagster/data_version"] for each in told]
+    read = [each.asset_materialization.metadata["paimon/offsets_read"].value for each in told]
+    assert len({*versions}) == len(versions) > 1
+    assert read[-1] >= 3, "all again"
+    assert sum(read) < number, "and that once"
+    assert any("The run goes on in" in line for line in lines)
+    ok(asset, sound)
+    assert sorted(states(sound)) == [*range(1, number)]
+
+
+def test_a_run_that_goes_on_ends_when_it_is_terminated(broker: Broker, tmp_path: Path) -> None:
+    topic, warehouse = broker.create(1), str(tmp_path / "lake")
+    broker.send(topic, *numbered(1, 2))
+    assert exit_code(follow_until_terminated, warehouse, broker.address, topic) == 1
+    paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    assert len(states(paimon)) > 2
+    ok(table_of(broker, topic), paimon)
+    _, end = broker.bounds(topic, 0)
+    assert sorted(states(paimon)) == [1, 2, *range(10, 8 + end)]
 
 
 def test_the_demo_follows_a_topic(broker: Broker, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """A real broker of Kafka: one process of Java, from the jars of Maven Central, on loopback."""
 
 import contextlib
+import datetime as dt
 import fcntl
+import ipaddress
 import json
 import os
 import shutil
@@ -17,6 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from paimon_assets.spark.java import find_java
 from tests.interop.environment import HOME
@@ -31,10 +37,17 @@ _SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocols}
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.sasl.scram-sha-512.sasl.jaas.config={login}
+listener.name.tls.scram-sha-512.sasl.jaas.config={login}
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={folder}/tls.pem
+listener.name.expired.ssl.keystore.type=PEM
+listener.name.expired.ssl.keystore.location={folder}/expired.pem
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -47,6 +60,15 @@ background.threads=1
 log.cleaner.dedupe.buffer.size=8388608
 log.cleaner.backoff.ms=200
 """
+_LISTENERS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SASL": "SASL_PLAINTEXT",
+    "TLS": "SASL_SSL",
+    "EXPIRED": "SSL",
+}
+"""Listener → its protocol; the last one has a certificate that has expired."""
+_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+LAKE_USER, PASSWORD = "lake", "hush-hush"
 _JVM = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=64m")
 _SECONDS = 180
 
@@ -92,18 +114,56 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def write_certificates(folder: Path, authority: Path, names: Mapping[str, int]) -> None:
+    """Write an authority, and keys with certificates of it that end in so many days."""
+    now = dt.datetime.now(dt.UTC)
+    own_key, own_name = ec.generate_private_key(ec.SECP256R1()), _name("authority")
+
+    def signed(name: x509.Name, key: Any, days: int, *, is_authority: bool) -> bytes:
+        hosts = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        rules = x509.BasicConstraints(ca=is_authority, path_length=None)
+        made = (
+            x509.CertificateBuilder(own_name, name, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(days=9))
+            .not_valid_after(now + dt.timedelta(days=days))
+            .add_extension(hosts, critical=False)
+            .add_extension(rules, critical=True)
+        )
+        return made.sign(own_key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    authority.write_bytes(signed(own_name, own_key, 9, is_authority=True))
+    for name, days in names.items():
+        key = ec.generate_private_key(ec.SECP256R1())
+        own = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        both = own + signed(_name(name), key, days, is_authority=False)
+        (folder / f"{name}.pem").write_bytes(both)
+
+
+def _name(text: str) -> Any:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
 class Broker:
     """A broker that may be killed and started again; what it stores stays."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        port, controller = _free_port(), _free_port()
-        self.address = f"127.0.0.1:{port}"
+        self.addresses = {name: f"127.0.0.1:{_free_port()}" for name in _LISTENERS}
+        self.address = self.addresses["PLAINTEXT"]
+        self.authority = folder / "authority.pem"
+        write_certificates(folder, self.authority, {"tls": 1, "expired": -1})
         self._settings = folder / "server.properties"
-        text = _SETTINGS.format(port=port, controller=controller, folder=folder)
+        text = _SETTINGS.format(
+            listeners=",".join(f"{name}://{at}" for name, at in self.addresses.items()),
+            protocols=",".join(f"{name}:{protocol}" for name, protocol in _LISTENERS.items()),
+            controller=_free_port(),
+            folder=folder,
+            login=_LOGIN,
+        )
         self._settings.write_text(text, encoding="utf-8")
         cluster = ["-t", "4L6g3nShT-eMCtK--X86sw", "-c", str(self._settings)]
+        cluster += ["--add-scram", f"SCRAM-SHA-512=[name={LAKE_USER},password={PASSWORD}]"]
         subprocess.run(
             [*self._java("kafka.tools.StorageTool"), "format", *cluster],
             check=True,
@@ -175,6 +235,18 @@ class Broker:
         part = _library("confluent_kafka").TopicPartition(topic, partition, offset)
         for answer in self.admin.delete_records([part]).values():
             answer.result()
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset, and the one after the last."""
+        kafka = _library("confluent_kafka")
+        consumer = kafka.Consumer({"bootstrap.servers": self.address, "group.id": "bounds"})
+        try:
+            found: tuple[int, int] = consumer.get_watermark_offsets(
+                kafka.TopicPartition(topic, partition)
+            )
+        finally:
+            consumer.close()
+        return found
 
     def producer(self, **settings: Any) -> Any:
         return _library("confluent_kafka").Producer(

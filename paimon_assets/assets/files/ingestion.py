@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, Unpack, cast
 
 import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.files.following import follow
 from paimon_assets.assets.files.landing import (
     FileIntake,
     IngestConfig,
@@ -188,12 +189,14 @@ def ingest(
 
     The key is that of the table, if it is not the asset's.
     """
-    with dagster_failures(target.identifier, context):
+    key = key or context.asset_key
+
+    def take(config: Any, *, is_told: bool, is_first: bool) -> dg.MaterializeResult[Any] | None:
         ensured = target.ensure(paimon)
-        table, step, key = ensured.table, step_of_asset(context), key or context.asset_key
+        table, step = ensured.table, step_of_asset(context)
         audit = BatchAudit(target.before_commit, table, paimon)
         newest = ledger_snapshot(table, source_name_of(key))
-        if newest is not None and step.made(newest.properties):
+        if is_first and newest is not None and step.made(newest.properties):
             return result_of_earlier_try(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )
@@ -203,7 +206,7 @@ def ingest(
         )
         run.choose(config)
         if config.dry_run or intake.is_empty:
-            return run.nothing_written(dry_run=config.dry_run)
+            return run.nothing_written(dry_run=config.dry_run) if is_told else None
         step.log.info("%s", intake.news())
         started = time.monotonic()
         outcome = run.write_readable()
@@ -215,6 +218,11 @@ def ingest(
         return result_of_write(
             step, ensured, outcome, metadata, audit.results(), rows_shown=paimon.rows_shown
         )
+
+    with dagster_failures(target.identifier, context):
+        if isinstance(config, TopicConfig) and config.follow_seconds and not config.dry_run:
+            return follow(context, key, config, partial(take, is_first=False))
+        return cast("dg.MaterializeResult[Any]", take(config, is_told=True, is_first=True))
 
 
 def _intake_of(

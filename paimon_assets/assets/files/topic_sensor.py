@@ -2,6 +2,8 @@
 
 import logging
 import time
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import dagster as dg
@@ -11,13 +13,17 @@ from paimon_assets.assets.files.ledger import Ledger, ledger_snapshot, load_ledg
 from paimon_assets.assets.files.topic_intake import TopicIntake
 from paimon_assets.assets.files.topic_source import KafkaSource, TopicConfig
 from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
-from paimon_assets.assets.sensors import FAILED, REQUEST_TAG, Ticked, define_sensor, requests_of
+from paimon_assets.assets.sensors import FAILED, REQUEST_TAG, Ticked, define_sensor
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 
 _PAUSE_SECONDS, _LONGEST_PAUSE = 60.0, 3600.0
 """After a failed run the next waits so long, after each further one twice that."""
+_MOST_FAILURES = 8
+"""So many runs are looked at."""
+_TICK_SECONDS = 15.0
+"""So long a tick waits for an answer of the cluster."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -26,19 +32,24 @@ def build_lag_sensor(
     *,
     source: KafkaSource,
     records: int = 1,
+    config: TopicConfig | None = None,
     name: str | None = None,
     target: Any = None,
     minimum_interval_seconds: int = 30,
 ) -> dg.SensorDefinition:
     """Request a run of an asset when its table lags so many records behind its topics.
 
-    While a run is under way no other is requested; after one that failed, only after a pause. The
-    sensor is shipped stopped. For commits a few seconds apart let it tick as often.
+    While a run that it requested is under way no other is requested; after one that failed, only
+    after a pause. The sensor is shipped stopped.
+
+    For commits a few seconds apart give a config with `follow_seconds`: the run goes on so long,
+    and its end makes the next one due.
 
     Args:
         asset: From `build_file_ingestion_asset` or `build_change_log_asset`, of topics.
         source: The asset's.
         records: Offsets behind at which a run is due.
+        config: Of the runs.
         name: The name of the sensor; `<table>_lag` by default.
         target: A job or selection that contains the asset; the asset by default.
         minimum_interval_seconds: Between ticks.
@@ -48,14 +59,26 @@ def build_lag_sensor(
     """
     identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
     op_name, ledger_name = asset.node_def.name, source_name_of(asset.key)
+    key = f"{identifier}:lag"
+    hasty = replace(source, timeout_seconds=min(source.timeout_seconds, _TICK_SECONDS))
 
     def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+        runs = dg.RunsFilter(tags={REQUEST_TAG: key})
+        earlier = context.instance.get_run_records(runs, limit=_MOST_FAILURES)
+        if earlier and not earlier[0].dagster_run.is_finished:
+            return dg.SkipReason(f"Run {earlier[0].dagster_run.run_id} is under way.")
+        failed = [*takewhile(lambda each: each.dagster_run.status in FAILED, earlier)]
+        if failed:
+            pause = min(_PAUSE_SECONDS * 2 ** (len(failed) - 1), _LONGEST_PAUSE)
+            left = (failed[0].end_time or 0.0) + pause - time.time()
+            if left > 0:
+                return dg.SkipReason(f"The last run failed; the next is due in {left:.0f} s.")
         table = table_or_none(paimon, identifier)
         ledger = Ledger(source=ledger_name)
         if table is not None:
             ledger = load_ledger(table, ledger_name, ledger_snapshot(table, ledger_name))
         intake = TopicIntake(
-            paimon=paimon, table=table, source=source, ledger=ledger, log=_LOG, is_change_log=True
+            paimon=paimon, table=table, source=hasty, ledger=ledger, log=_LOG, is_change_log=True
         )
         try:
             intake.choose(TopicConfig(max_records=0, new_partitions=True))
@@ -64,17 +87,12 @@ def build_lag_sensor(
         lag = sum(map(len, intake.ranges))
         if lag < records and (lag or intake.is_empty):
             return dg.SkipReason(f"{identifier} is {counted(lag, 'offset')} behind {source.place}.")
-        version = "none" if table is None else table.state.created_ms
-        before = requests_of(context.instance, f"{identifier}:{version}:{ledger.generation}")
-        if before.status in FAILED:
-            pause = min(_PAUSE_SECONDS * 2 ** (before.times - 1), _LONGEST_PAUSE)
-            left = (before.ended or 0.0) + pause - time.time()
-            if left > 0:
-                return dg.SkipReason(f"The last run failed; the next is due in {left:.0f} s.")
-        elif before.status is not None:
-            return dg.SkipReason("A run is requested already, and has not committed yet.")
-        request = dg.RunRequest(run_key=before.run_key, tags={REQUEST_TAG: before.key})
-        return dg.SensorResult(run_requests=[request], cursor=before.run_key)
+        request = dg.RunRequest(
+            run_key=f"{key}:{earlier[0].dagster_run.run_id if earlier else ''}",
+            run_config=None if config is None else dg.RunConfig(ops={op_name: config}),
+            tags={REQUEST_TAG: key},
+        )
+        return dg.SensorResult(run_requests=[request])
 
     return define_sensor(
         name or f"{op_name}_lag",

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import dagster as dg
 from pydantic import Field
@@ -164,7 +164,19 @@ class TopicConfig(dg.Config):
         description="Whether partitions that were added are read though keys may have moved to "
         "them: run so once, when all changes from before are in the table.",
     )
+    follow_seconds: int = Field(
+        default=0,
+        description="So long the run goes on after the topic's end, with a commit and a "
+        "materialization every commit_seconds; 0: it ends there.",
+    )
+    commit_seconds: float = Field(
+        default=5.0, description="Of a run that goes on: seconds from one commit to the next."
+    )
     dry_run: bool = Field(default=False, description="Only report what is new; write nothing.")
+
+    def later(self) -> Self:
+        """Return the config of the further commits of the run: what happens once is left out."""
+        return type(self)(max_records=self.max_records, max_bytes=self.max_bytes)
 
 
 class TopicLogConfig(TopicConfig):
@@ -187,10 +199,11 @@ def check_config(config: TopicConfig) -> None:
     Raises:
         InvalidInputError: Kind `ingest-config`.
     """
-    for name, value in (("max_records", config.max_records), ("max_bytes", config.max_bytes)):
+    for name in ("max_records", "max_bytes", "follow_seconds", "commit_seconds"):
+        value = getattr(config, name)
         if value < 0:
             raise InvalidInputError(
-                f"{name} is {value}; give 0 for all, or how many at most.", kind="ingest-config"
+                f"{name} is {value}; give 0, or a number above.", kind="ingest-config"
             )
     if config.lost_position not in _LOST:
         raise InvalidInputError(

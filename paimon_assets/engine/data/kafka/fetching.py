@@ -86,6 +86,7 @@ def fetch(
             with client.asking("its records"):
                 first = consumer.poll(1.0)
                 messages = [] if first is None else [first, *consumer.consume(_BATCH, 0)]
+                client.check_connection()
             now = time.monotonic()
             if messages:
                 heard = now

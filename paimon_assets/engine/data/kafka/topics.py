@@ -24,6 +24,10 @@ _DEFAULTS = {
 _DENIED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
            "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")  # fmt: skip
 
+_REFUSED = ("_AUTHENTICATION", "_SSL")
+"""Why a connection fails for good: credentials, certificates."""
+_POLL_SECONDS = 0.05
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
@@ -79,6 +83,7 @@ class Client:
         self.settings, self.seconds = settings, seconds
         self._settings = {**_DEFAULTS, **settings}
         self._complaint = ""
+        self._refusal: Any = None
 
     def open(self, make: Callable[[dict[str, Any]], Any], more: Mapping[str, Any]) -> Any:
         """Return a consumer or an admin client.
@@ -90,7 +95,7 @@ class Client:
         try:
             return make(settings)
         except (library().KafkaException, TypeError, ValueError) as error:
-            names = [name for name in settings if f'"{name}"' in str(error)]
+            names = sorted((name for name in settings if name in str(error)), key=len)[-1:]
             about = f"the setting '{names[0]}'" if names else f"one of {shorten([*self._settings])}"
             raise InvalidInputError(
                 f"Kafka's client does not take its settings: {about} is not known, or its value is "
@@ -99,7 +104,21 @@ class Client:
             ) from None  # its message has the value
 
     def _hear(self, error: Any) -> None:
-        self._complaint = f"; {error.str()}"
+        if error.name() != "_ALL_BROKERS_DOWN" or not self._complaint:
+            self._complaint = f"; {error.str()}"
+        if error.name() in _REFUSED:
+            self._refusal = error
+
+    def check_connection(self) -> None:
+        """Refuse to wait for brokers that a connection to fails for good."""
+        if self._refusal is not None:
+            raise library().KafkaException(self._refusal)
+
+    def _result(self, admin: Any, future: Any) -> Any:
+        while not future.done():
+            admin.poll(_POLL_SECONDS)  # it hears complaints
+            self.check_connection()
+        return future.result()
 
     @contextmanager
     def asking(self, what: str) -> Iterator[None]:
@@ -119,11 +138,15 @@ class Client:
                 kind="kafka-topic",
                 details=details,
             )
-        way_out = "try again"
+        way_out, complaint = "try again", self._complaint
         if error.name() in _DENIED:
             way_out = "correct the credentials, or let the user read and describe it"
+        elif error.name() == "_SSL":
+            way_out = "correct the certificates: the brokers', or 'ssl.ca.location'"
+        if error is self._refusal:
+            complaint = ""
         return StorageError(
-            f"Kafka at {broker} does not answer for {what}: {error.str()}{self._complaint}. "
+            f"Kafka at {broker} does not answer for {what}: {error.str()}{complaint}. "
             f"Nothing was committed; {way_out}.",
             kind="kafka",
             details=details,
@@ -157,6 +180,7 @@ class Client:
         admin = self.open(admin_module.AdminClient, {})
         if pattern is not None:
             with self.asking(f"topics like '{pattern}'"):
+                self._result(admin, admin.describe_cluster(request_timeout=self.seconds))
                 listed = admin.list_topics(timeout=self.seconds).topics
             names = sorted(name for name in listed if fnmatch.fnmatchcase(name, pattern))
         if not names:
@@ -167,7 +191,7 @@ class Client:
         states = []
         for name in names:
             with self.asking(f"topic '{name}'"):
-                told = described[name].result()
+                told = self._result(admin, described[name])
                 partitions = sorted(part.id for part in told.partitions)
                 spec = admin_module.OffsetSpec
                 firsts = self._offsets(admin, name, partitions, spec.earliest())
@@ -194,4 +218,6 @@ class Client:
         answers = admin.list_offsets(
             wanted, isolation_level=self.isolation, request_timeout=self.seconds
         )
-        return {part.partition: answer.result().offset for part, answer in answers.items()}
+        return {
+            part.partition: self._result(admin, answer).offset for part, answer in answers.items()
+        }

@@ -1,0 +1,78 @@
+"""A run that goes on: a commit every few seconds, each a materialization, until its time is over.
+
+It saves the start of a process that each run of a few seconds would pay. Terminating the run ends
+it between or within commits: the table has the rows of its last commit, and the next run goes on.
+"""
+
+import time
+from threading import Event
+from typing import Any, Protocol
+
+import dagster as dg
+
+from paimon_assets.assets.failures import TRY_AGAIN
+from paimon_assets.assets.files.topic_source import TopicConfig
+from paimon_assets.engine.errors import PaimonError
+
+_DATA_VERSION = "dagster/data_version"
+_MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
+"""Failures one after the other that end the run; the pause doubles with each."""
+
+
+class Take(Protocol):
+    """Takes what is new as one commit."""
+
+    def __call__(self, config: Any, *, is_told: bool) -> dg.MaterializeResult[Any] | None:
+        """Return its materialization; where nothing is new, that of the table if `is_told`."""
+
+
+def follow(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, config: TopicConfig, take: Take
+) -> dg.MaterializeResult[Any]:
+    """Take what is new, again and again; return the materialization of the last time.
+
+    The others are logged when their commits are made, so what hangs on them sees them at once. What
+    may succeed next time is told and tried again.
+    """
+    end, failures = time.monotonic() + config.follow_seconds, 0
+    now_config = config
+    while True:
+        began, pause = time.monotonic(), config.commit_seconds
+        try:
+            result = take(now_config, is_told=began >= end)
+        except TRY_AGAIN as error:
+            failures += 1
+            if failures > _MOST_FAILURES:
+                raise
+            pause = min(max(pause, 1.0) * 2**failures, _LONGEST_PAUSE)
+            _tell(context, error, failures, pause)
+        else:
+            if result is not None and began >= end:
+                return result
+            if result is not None:
+                context.log_event(_materialization(key, result))
+            failures, now_config = 0, config.later()
+        wake = began + pause
+        Event().wait(max(0.0, (wake if failures else min(wake, end)) - time.monotonic()))
+
+
+def _tell(
+    context: dg.AssetExecutionContext, error: PaimonError, failures: int, pause: float
+) -> None:
+    context.log.warning(
+        "%s The run goes on in %.0f s; it ends after %d more failures like this.",
+        error.message,
+        pause,
+        _MOST_FAILURES - failures,
+    )
+
+
+def _materialization(
+    key: dg.AssetKey, result: dg.MaterializeResult[Any]
+) -> dg.AssetMaterialization:
+    version = result.data_version
+    return dg.AssetMaterialization(
+        asset_key=key,
+        metadata=result.metadata,
+        tags={} if version is None else {_DATA_VERSION: version.value},
+    )
