@@ -5,7 +5,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from paimon_assets import (
@@ -19,37 +18,14 @@ from paimon_assets import (
     set_option,
     update_column_type,
 )
-from paimon_assets.engine.control.iceberg.state import newest_metadata
 from tests.testkit import iceberg_histories as histories
 from tests.testkit.effort import often
-from tests.testkit.oracle import Oracle
+from tests.testkit.iceberg_histories import located, seen_alike
 from tests.testkit.tables import arrow
 
 pytestmark = pytest.mark.interop
 
 STORAGE = {"metadata.iceberg.storage": "table-location"}
-
-
-def located(table: Table) -> str:
-    found = newest_metadata(table._store)
-    assert found is not None
-    return found.location
-
-
-def in_order(rows: pa.Table) -> list[dict[str, Any]]:
-    return sorted(rows.to_pylist(), key=repr)
-
-
-def seen_alike(table: Table, iceberg: Oracle, expected: pa.Table | None = None) -> None:
-    """Compare the rows of all readers with ours, or with some."""
-    ours = in_order(table.to_arrow() if expected is None else expected)
-    path = located(table)
-    for reader in ("", "duckdb:"):
-        rows = iceberg.read(f"{reader}{path}")
-        names = [field.name for field in table.schema.fields]
-        assert rows.column_names == names
-        plain = rows.cast(table.to_arrow().schema)
-        assert in_order(plain) == ours, reader or "pyiceberg"
 
 
 def new_table(at: Path, columns: Any, **declared: Any) -> Table:
@@ -229,7 +205,7 @@ def test_readers_follow_any_history(tmp_path, iceberg, kind):
         history = histories.History(
             catalog, kind, seed + 50, {"metadata.iceberg.format-version": "23"[seed % 2]}
         )
-        for number, _ in enumerate(history.run(20)):
+        for number, _ in enumerate(history.run(range(20))):
             table = history.table
             if number % 3 == 0 and table.state.iceberg_behind():
                 table.compact(full=True)

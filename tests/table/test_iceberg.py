@@ -453,7 +453,7 @@ def test_any_history_is_followed(catalog, kind):
         history = histories.History(
             catalog, kind, seed, {"metadata.iceberg.format-version": "32"[seed % 2]}
         )
-        for step in history.run(12):
+        for step in history.run(range(12)):
             newest = history.table.latest_snapshot()
             if newest is None:
                 continue

@@ -1,26 +1,41 @@
-"""Random histories of one table with Iceberg metadata: each step is one command, or a crash."""
+"""Random histories of one table with Iceberg metadata: each step is one command, or a crash.
+
+A step is drawn by its number alone, so a history can be told again with fewer of them.
+"""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from paimon_assets import (
+    EmbeddedExecutor,
     PaimonError,
     Schema,
+    SegmentSource,
+    Table,
     TableCatalog,
     add_column,
     drop_column,
+    move_column,
     rename_column,
     set_option,
+    update_column_nullability,
     update_column_type,
 )
+from paimon_assets.engine.control.iceberg.state import newest_metadata
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from tests.testkit.metadata_tables import FixedClock
+from tests.testkit.oracle import Oracle
 from tests.testkit.tables import arrow
 
 COLUMNS = {"id": "BIGINT NOT NULL", "p": "INT NOT NULL", "n": "INT", "v": "STRING"}
+NESTED = {"r": "ROW<a INT, b ARRAY<ROW<c STRING>>>", "m": "MAP<STRING, INT>"}
 LATER = FixedClock(now=4_000_000_000_000)
 VECTORS = {"deletion-vectors.enabled": "true", "metadata.iceberg.format-version": "3"}
 KEYED: dict[str, Any] = {"primary_keys": ["id", "p"]}
@@ -39,41 +54,77 @@ KINDS: Mapping[str, dict[str, Any]] = {
     "keyed-vectors": {**KEYED, "options": {**VECTORS, "bucket": "2"}},
     "first-row": {**KEYED, "options": {"bucket": "1", "merge-engine": "first-row"}},
 }
+MORE_KINDS: Mapping[str, dict[str, Any]] = {
+    **KINDS,
+    "aggregation": {**KEYED, "options": {"bucket": "2", "merge-engine": "aggregation"}},
+    "postponed-partitions": {**KEYED, "partition_keys": ["p"], "options": {"bucket": "-2"}},
+    "vectors-partitions": {"partition_keys": ["p"], "options": VECTORS},
+    "dynamic-vectors": {
+        **KEYED, "partition_keys": ["p"], "options": {**VECTORS, "bucket": "-1"},
+    },
+}  # fmt: skip
+
+
+def located(table: Table) -> str:
+    found = newest_metadata(table._store)
+    assert found is not None
+    return found.location
+
+
+def in_order(rows: pa.Table) -> list[dict[str, Any]]:
+    return sorted(rows.to_pylist(), key=repr)
+
+
+def seen_alike(table: Table, iceberg: Oracle, expected: pa.Table | None = None) -> None:
+    """Compare the rows of pyiceberg and duckdb with ours, or with some."""
+    ours = table.to_arrow() if expected is None else expected
+    path = located(table)
+    for reader in ("", "duckdb:"):
+        rows = iceberg.read(f"{reader}{path}")
+        assert rows.column_names == [*table.schema.field_names], reader or "pyiceberg"
+        assert in_order(rows.cast(ours.schema)) == in_order(ours), reader or "pyiceberg"
 
 
 class History:
     """A table and the steps it took; the same seed takes the same steps."""
 
     def __init__(
-        self, catalog: TableCatalog, kind: str, seed: int, options: Mapping[str, str]
-    ) -> None:
-        declared = dict(KINDS[kind])
+        self, catalog: TableCatalog, kind: str, seed: int, options: Mapping[str, str],
+        *, nested: bool = False,
+    ) -> None:  # fmt: skip
+        declared = dict(MORE_KINDS[kind])
         own = {
             "metadata.iceberg.storage": "table-location",
             "metadata.iceberg.compaction.max.file-num": "6",
             **options,
             **declared.pop("options", {}),
         }
-        self.random = random.Random(seed)  # noqa: S311 - no secret
+        self.seed, self.random = seed, random.Random(seed)  # noqa: S311 - no secret
         self.catalog, self.kind, self.steps = catalog, kind, list[str]()
         name = f"db.t{seed}"
-        self.table = catalog.create_table(name, Schema.of(COLUMNS, options=own, **declared))
+        columns = {**COLUMNS, **(NESTED if nested else {})}
+        self.table = catalog.create_table(name, Schema.of(columns, options=own, **declared))
         self._number = 0
 
     @property
     def folder(self) -> Path:
-        return Path(self.table._store.table_path) / "metadata"
+        return self._path / "metadata"
 
-    def run(self, count: int) -> Iterator[str]:
+    @property
+    def _path(self) -> Path:
+        return Path(self.table._store.table_path.removeprefix("file://"))
+
+    def run(self, numbers: Iterable[int]) -> Iterator[str]:
         """Take steps; yield what was done after each."""
         choices = dict(self._choices())
-        for _ in range(count):
+        for number in numbers:
+            self.random = random.Random(f"{self.seed}/{number}")  # noqa: S311
             name = self.random.choice(list(choices))
             try:
                 choices[name]()
             except PaimonError as error:
                 name = f"{name}: {error.kind}"
-            self.steps.append(name)
+            self.steps.append(f"{number} {name}")
             self.table = self.catalog.get_table(self.table.name)
             yield name
 
@@ -98,6 +149,15 @@ class History:
         yield "manifests", lambda: self._run(MaintenanceTask.COMPACT_MANIFESTS)
         yield "repair", lambda: self._run(MaintenanceTask.ICEBERG)
         yield "off", self._off
+        yield "update", self._update
+        yield "merge", self._merge
+        yield "empty", lambda: self.table.drop_partitions([{"p": str(self._any(0, 2))}])
+        yield "move", lambda: self.table.alter([move_column(self._own(), first=True)])
+        yield "nulls", lambda: self.table.alter([update_column_nullability("p", nullable=True)])
+        yield "rename-table", self._move
+        yield "rescale", lambda: self.table.rescale(EmbeddedExecutor(), buckets=self._any(1, 3))
+        yield "branch", self._branch
+        yield "segment", self._segment
 
     def _any(self, low: int, high: int) -> int:
         return self.random.randint(low, high)
@@ -110,7 +170,9 @@ class History:
         own = [name for name in self.table.schema.field_names if name not in ("id", "p")]
         return self.random.choice(own or ["v"])
 
-    def _rows(self) -> Any:
+    def _rows(self, schema: TableSchema | None = None) -> Any:
+        schema = schema or self.table.schema
+
         def value(name: str, text: str) -> object:
             if name == "id":
                 return self._any(0, 30)
@@ -118,11 +180,15 @@ class History:
                 return self._any(0, 2)
             if self._any(0, 4) == 0:
                 return None
+            if text.startswith("MAP"):
+                return [(f"k{n}", self._any(0, 9)) for n in range(self._any(0, 3))]
+            if text.startswith("ROW"):
+                return {"a": self._any(0, 9), "b": [None, {"c": "x"}][: self._any(0, 2)]}
             return self._any(0, 99) if "INT" in text else f"v{self._any(0, 99)}"
 
-        fields = [(field.name, str(field.type)) for field in self.table.schema.fields]
+        fields = [(field.name, str(field.type)) for field in schema.fields]
         rows = [tuple(value(name, text) for name, text in fields) for _ in range(self._any(1, 12))]
-        return arrow(self.table.schema, *rows)
+        return arrow(schema, *rows)
 
     def _write(self) -> None:
         self.table.new_write_builder().write(self._rows())
@@ -130,6 +196,44 @@ class History:
     def _delete(self) -> None:
         low = self._any(0, 30)
         self.table.delete(f"id > {low} and id < {low + self._any(2, 9)}")
+
+    def _update(self) -> None:
+        name, low = self._own(), self._any(0, 30)
+        types = {field.name: str(field.type) for field in self.table.schema.fields}
+        value = str(self._any(100, 199)) if types[name] in ("INT", "BIGINT") else "'u'"
+        self.catalog.execute(f"UPDATE {self.table.name} SET {name} = {value} WHERE id > {low}")
+
+    def _merge(self) -> None:
+        rows = self._rows()
+        places = {number: n for n, number in enumerate(rows["id"].to_pylist())}
+        self.table.upsert(rows.take(list(places.values())), on=["id"])
+
+    def _move(self) -> None:
+        name = f"{self.table.name}x"
+        self.catalog.rename_table(self.table.name, name)
+        self.table = self.catalog.get_table(name)
+
+    def _branch(self) -> None:
+        """Write on a branch; sometimes it becomes main, which the next commit tells."""
+        newest, branches = self.table.latest_snapshot(), self.table.branches
+        if newest is None:
+            return
+        branches.create("b", snapshot_id=newest.id)
+        try:
+            branch = self.table.at_branch("b")
+            branch.new_write_builder().write(self._rows(branch.schema))
+            if self._any(0, 1):
+                branches.fast_forward("b")
+        finally:
+            branches.delete("b")
+        self._write()
+
+    def _segment(self) -> None:
+        """Add a file of others: refused, as Iceberg would not know its columns by id."""
+        folder = self._path.parents[2] / "others" / str(self.seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(self._rows(), folder / f"{self._any(0, 10**9)}.parquet")
+        self.table.segments().add(SegmentSource(path=str(folder)))
 
     def _compact(self) -> None:
         self.table.compact()
