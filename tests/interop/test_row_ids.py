@@ -95,6 +95,43 @@ def test_both_delete_rows_of_evolving_tables(pypaimon: Oracle, ours: OurSide):
     same([0])
 
 
+def test_a_table_of_pypaimon_gets_row_ids(pypaimon: Oracle, ours: OurSide):
+    name = "python_ids.enabled"
+    pypaimon.call("create", table=name, columns={**COLUMNS, "n": "INT"}, primary_keys=[],
+                  partition_keys=[], options={})  # fmt: skip
+    rows = [(k, "a", k) for k in range(20)]
+    columns = {"k": pa.int32(), "v": pa.string(), "n": pa.int32()}
+    first = pa.table(
+        [
+            pa.array(values, kind)
+            for values, kind in zip(zip(*rows, strict=True), columns.values(), strict=True)
+        ],
+        names=list(columns),
+    )
+    pypaimon.write(name, first)
+    table = ours.open(name)
+    write(table, (20, "b", 20), (21, "b", 21))
+    table = table.enable_row_ids(data_evolution=True)
+    names = ["k", "v", "n", "_ROW_ID"]
+
+    def same():
+        found = sorted(read(table, names))
+        assert of_peer(pypaimon, name, names) == found
+        assert [row[3] for row in found] == list(range(len(found)))
+        return found
+
+    assert same() == [(*row, row[0]) for row in [*rows, (20, "b", 20), (21, "b", 21)]]
+    table.new_row_change_builder().update({"v": "x"}, "k < 3")
+    ids = pa.array([2, 21], pa.int64())
+    pypaimon.write(
+        name, pa.table({"_ROW_ID": ids, "n": pa.array([50, 51], pa.int32())}), "update_columns"
+    )
+    pypaimon.write(name, first.slice(0, 1))
+    found = sorted(read(table, names), key=lambda row: row[3])
+    assert (found[2], found[21], found[22]) == ((2, "x", 50, 2), (21, "b", 51, 21), (0, "a", 0, 22))
+    assert of_peer(pypaimon, name, names) == sorted(found)
+
+
 def test_both_write_columns_of_the_same_rows(pypaimon: Oracle, ours: OurSide):
     name = "python_ids.columns"
     table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))

@@ -180,6 +180,12 @@ def _fallback_branch(at):
     table.copy({"scan.fallback-branch": "old"}).new_read_builder().plan()
 
 
+def _with_stored_ids(at):
+    table = at.written(options=TRACKED)
+    table.delete("k = 1")
+    return table
+
+
 def _blob_reference(at):
     schema = table_schema({"k": "INT", "b": "BLOB"}, options={"data-evolution.enabled": "true"})
     rows = pa.table({"k": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
@@ -433,6 +439,9 @@ REFUSALS: dict[str, Provocation] = {
     ).compact(),
     "columns alone of a table": lambda at: (
         at.written().new_column_write_builder(["v"]).write(lambda rows: rows)
+    ),
+    "row ids for a table that exists": lambda at: _with_stored_ids(at).enable_row_ids(
+        data_evolution=True
     ),
     "update of rows that a table": lambda at: refuse_ranges("db.t", [data_file()]),
     "write to a table with `metadata.iceberg": lambda at: at.table(

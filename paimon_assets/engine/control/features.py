@@ -156,7 +156,9 @@ def refuse_ranges(table: str, files: Iterable[DataFileMeta]) -> None:
     """Refuse to write columns of rows without ids."""
     for file in files:
         if file.first_row_id is None:
-            reason = f"rows of file '{file.file_name}' have no ids; they were written without."
+            reason = (
+                f"rows of file '{file.file_name}' have no ids; 'Table.enable_row_ids' gives some."
+            )
             _refuse(table, "write columns of", "rows-without-ids", reason)
 
 

@@ -26,6 +26,7 @@ from paimon_assets.engine.control.ledgers import forget_after
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Rollback:
 
 def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
     snapshot = store.snapshots.snapshot(snapshot_id)
+    _refuse_without_ids(store, snapshot)
     if store.managed is not None:
         return _through_catalog(store, store.managed, snapshot_id, snapshot)
     with _mark(store, snapshot):
@@ -58,9 +60,22 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
     return done
 
 
+def _refuse_without_ids(store: FileStore, snapshot: Snapshot) -> None:
+    """Refuse a snapshot from before the table had row ids: Java could not read its files then."""
+    tracks = store.current().schema.typed_options.get(ROW_TRACKING_ENABLED)
+    if tracks and snapshot.total_record_count and not snapshot.next_row_id:
+        raise errors.InvalidInputError(
+            f"Table '{store.label}' cannot be rolled back to snapshot {snapshot.id}: its rows have"
+            " no row ids, and the table's have since. Make a branch of it.",
+            kind="rollback-row-ids",
+            details={"table": store.label, "snapshot_id": snapshot.id},
+        )
+
+
 def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
     """Roll back to a tag; a snapshot that expired comes back."""
     snapshot = store.tags.get(tag).snapshot
+    _refuse_without_ids(store, snapshot)
     if store.managed is not None:
         return _through_catalog(store, store.managed, tag, snapshot)
     with _mark(store, snapshot):

@@ -341,6 +341,27 @@ class Table:
         with after("changed", self._store.label):
             return Table(_followed(self._store.reopened()))
 
+    def enable_row_ids(self, *, data_evolution: bool = False) -> Table:
+        """Give the rows of an append table that exists ids, and return the table as it is then.
+
+        By metadata alone: a snapshot of new manifests and the same files, then the options
+        `row-tracking.enabled` and, if asked, `data-evolution.enabled`. Older snapshots and tags
+        stay as they are. If it ends on the way, the table is as before, or rows that others wrote
+        meanwhile have no ids: call it again. Writers of other engines are to open the table again.
+
+        Raises:
+            InvalidInputError: The table cannot have row ids: it has a primary key or buckets.
+            UnsupportedFeatureError: It is in a REST catalog, or has files of segments; or files
+                store ids themselves, and data evolution is asked for.
+            CommitConflictError, CommitUnknownError, NotFoundError: As `alter`.
+
+        Cost:
+            The entries of all live files are in memory, and written again.
+        """
+        from paimon_assets.engine.table.upkeep.row_ids import enable_row_ids
+
+        return Table(enable_row_ids(self._store, data_evolution=data_evolution))
+
     def plan_alter(
         self,
         changes: Sequence[SchemaChange],

@@ -66,6 +66,30 @@ def test_both_compact_and_changed_rows_keep_their_ids(options, java: Oracle, our
     assert same()[1][2] == 8
 
 
+def test_a_table_of_java_gets_row_ids(java: Oracle, ours: OurSide):
+    name = "ids.java_enabled"
+    ours.create(name, Schema.of({**COLUMNS, "n": "INT"}))
+    javas = JavaSide(java, ours)
+    rows = [{"k": n, "v": "a", "n": n} for n in range(20)]
+    javas.do(name, Write(tuple(rows[:15])))
+    javas.do(name, Write(tuple(rows[15:])))
+    table = ours.open(name).enable_row_ids(data_evolution=True)
+
+    def same():
+        found = sorted(read(table, [*COLUMNS, "n", "_ROW_ID"]))
+        assert sorted(tuple(row[:4]) for row in of_java(java, name)) == found
+        return found
+
+    assert same() == [(n, "a", n, n) for n in range(20)]
+    table.new_row_change_builder().update({"v": "x"}, "k IN (3, 17)")
+    javas.do(name, Write(({"k": 20, "v": "b", "n": 20},)))
+    assert [row[1] for row in same()] == [
+        "x" if n in (3, 17) else "b" if n == 20 else "a" for n in range(21)
+    ]
+    javas.do(name, Compact())
+    assert same()[17] == (17, "x", 17, 17)
+
+
 def test_both_write_columns_of_the_same_rows(java: Oracle, ours: OurSide):
     name = "ids.java_columns"
     table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))

@@ -107,13 +107,18 @@ class CatalogSchemaManager(SchemaManager):
         return loaded.schema.id
 
     def commit_changes(
-        self, changes: Sequence[SchemaChange], *, time_millis: int, base: TableSchema | None = None
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        time_millis: int,
+        base: TableSchema | None = None,
+        is_unwritten: bool = False,
     ) -> TableSchema:
         """Let the catalog change the newest schema; see `SchemaManager.commit_changes`.
 
         No request names a base: a change of others in between is kept, and a warning says so.
         """
-        new = self.evolved(changes, time_millis=time_millis)
+        new = self.evolved(changes, time_millis=time_millis, is_unwritten=is_unwritten)
         newest = self.schema(new.id - 1)
         if base is not None and newest.id != base.id:
             raise self._conflict(

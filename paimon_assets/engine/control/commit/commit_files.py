@@ -92,16 +92,18 @@ class CommitFiles:
         changes: CommitChanges,
         latest: Snapshot | None,
         index: Sequence[IndexManifestEntry] | None,
+        live: Sequence[ManifestEntry] | None = None,
     ) -> WrittenLists:
-        """Write the manifests of a snapshot on top of `latest`."""
+        """Write the manifests of a snapshot on top of `latest`; `live` replaces what it has."""
         with self.store.file_io.at_once():
-            return self._write(changes, latest, index)
+            return self._write(changes, latest, index, live)
 
     def _write(
         self,
         changes: CommitChanges,
         latest: Snapshot | None,
         index: Sequence[IndexManifestEntry] | None,
+        live: Sequence[ManifestEntry] | None,
     ) -> WrittenLists:
         if self._changes is not changes:
             self._delete(self._of_changes())
@@ -116,7 +118,7 @@ class CommitFiles:
             write=lambda entries: manifests.write(entries, self.names),
             may_hold=lambda meta, named: PartitionFilter.of(self.store, named).may_hold(meta),
         )
-        merged = folding.folded(before)
+        merged = folding.folded(before) if live is None else self._manifests(live)
         index_manifest = latest.index_manifest if latest else None
         if index is not None:
             index_manifest = manifests.write_index(index, self.names) if index else None

@@ -43,13 +43,14 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy
-from paimon_assets.engine.control.commit.row_ids import with_row_ids
+from paimon_assets.engine.control.commit.row_ids import with_ids_of_all, with_row_ids
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.follow import follow_commit
 from paimon_assets.engine.control.ledgers import point_to
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -59,6 +60,7 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
+from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import (
     FIRST_SNAPSHOT_ID,
@@ -68,7 +70,11 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
     Statistics,
 )
-from paimon_assets.engine.spec.options.all_options import BUCKET, ROW_TRACKING_ENABLED
+from paimon_assets.engine.spec.options.all_options import (
+    BUCKET,
+    DATA_EVOLUTION_ENABLED,
+    ROW_TRACKING_ENABLED,
+)
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 logger = logging.getLogger(__name__)
@@ -197,6 +203,23 @@ class FileStoreCommit:
             store.file_io.delete_file(path)
         return snapshot
 
+    def assign_row_ids(self, *, commit_user: str, commit_identifier: int) -> Snapshot:
+        """Give ids to live rows without any, in a snapshot of new manifests and the same files.
+
+        Source: `org.apache.paimon.append.dataevolution.DataEvolutionRowIdReassigner`.
+
+        Cost:
+            The entries of all live files are in memory.
+        """
+        request = CommitRequest(
+            changes=CommitChanges(),
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+            kind=CommitKind.OVERWRITE,
+            assigns_row_ids=True,
+        )
+        return self._until_done(request)
+
     def _changes(self, messages: Iterable[CommitMessage], kind: CommitKind) -> CommitChanges:
         schema = self._store.schema
         check_writable(self._store.label, schema)
@@ -248,8 +271,15 @@ class FileStoreCommit:
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
             protect_external(self._store, latest, checked.changes.entries, request)
-            changes, next_row_id = self._numbered(checked.changes, latest)
-            lists = files.write(changes, latest, checked.index)
+            changes, next_row_id = self._numbered(checked.changes, latest, schema_id)
+            live = None
+            if request.assigns_row_ids and latest is not None:
+                live, next_row_id = with_ids_of_all(
+                    FileStoreScan(self._store).live_files(latest),
+                    snapshot_id=latest.id + 1,
+                    next_row_id=next_row_id,
+                )
+            lists = files.write(changes, latest, checked.index, live)
             inherited = inherited_properties(self._store, latest, changes, request.kind)
             now_ms = self._clock.now_millis()
             snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
@@ -272,11 +302,11 @@ class FileStoreCommit:
         return _Lost()
 
     def _numbered(
-        self, changes: CommitChanges, latest: Snapshot | None
+        self, changes: CommitChanges, latest: Snapshot | None, schema_id: int
     ) -> tuple[CommitChanges, int]:
         """Return changes with the row ids of their new rows, and the row id after them."""
         next_row_id = (latest.next_row_id or 0) if latest else 0
-        if not self._store.schema.typed_options.get(ROW_TRACKING_ENABLED):
+        if not self._store.schemas.schema(schema_id).typed_options.get(ROW_TRACKING_ENABLED):
             return changes, next_row_id
         snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
         entries, next_row_id = with_row_ids(
@@ -289,9 +319,26 @@ class FileStoreCommit:
     ) -> None:
         """Refuse new rows whose values the newest schema would change; compactions add none."""
         store = self._store
-        if schema_id == store.schema.id or kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
+        if schema_id == store.schema.id:
             return
-        column = first_unkept(store.schema, store.schemas.schema(schema_id))
+        newest, entries = store.schemas.schema(schema_id), list(entries)
+        options, known = newest.typed_options, store.schema.typed_options
+        rewrites = any(
+            entry.kind is FileKind.DELETE or entry.file.file_source is FileOrigin.COMPACT
+            for entry in entries
+        )
+        for option in (ROW_TRACKING_ENABLED, DATA_EVOLUTION_ENABLED):
+            if rewrites and options.get(option) != known.get(option):
+                raise CommitConflictError(
+                    f"Table '{store.label}': '{option.key}' was set by schema {schema_id}, and"
+                    f" files were written again by schema {store.schema.id}, without row ids. Open"
+                    " the table again, and do it anew.",
+                    kind=SCHEMA_CHANGED,
+                    details={"table": store.label, "schema_id": schema_id},
+                )
+        if kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            return
+        column = first_unkept(store.schema, newest)
         adds = any(entry.kind is FileKind.ADD for entry in entries)
         if column is None or not adds:
             return

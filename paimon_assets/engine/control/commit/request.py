@@ -75,6 +75,8 @@ class CommitRequest:
     """Partitions whose live files go, whatever they are when the commit succeeds."""
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
+    assigns_row_ids: bool = False
+    """Live files whose rows have no ids get some."""
     planned_on: PlannedOn | None = None
     """What must not have changed since."""
     statistics: tuple[str, int] | None = None

@@ -130,21 +130,31 @@ class SchemaManager:
             )
         return first
 
-    def evolved(self, changes: Sequence[SchemaChange], *, time_millis: int) -> TableSchema:
+    def evolved(
+        self, changes: Sequence[SchemaChange], *, time_millis: int, is_unwritten: bool = False
+    ) -> TableSchema:
         """Return the result of `commit_changes` on the newest schema; writes nothing."""
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
         check_follows(newest.id, "schema", self._paths.table)
-        has_snapshots = self._snapshots.latest() is not None
+        has_snapshots = not is_unwritten and self._snapshots.latest() is not None
         return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
 
     def commit_changes(
-        self, changes: Sequence[SchemaChange], *, time_millis: int, base: TableSchema | None = None
+        self,
+        changes: Sequence[SchemaChange],
+        *,
+        time_millis: int,
+        base: TableSchema | None = None,
+        is_unwritten: bool = False,
     ) -> TableSchema:
-        """Publish one schema with all changes applied to the newest, or none."""
+        """Publish one schema with all changes applied to the newest, or none.
+
+        `is_unwritten` allows what is allowed before the first snapshot.
+        """
         for _ in range(_MOST_TRIES):
-            new = self.evolved(changes, time_millis=time_millis)
+            new = self.evolved(changes, time_millis=time_millis, is_unwritten=is_unwritten)
             newest = self.schema(new.id - 1)
             if base is not None and newest.id != base.id:
                 raise self._conflict(

@@ -313,7 +313,10 @@ def _check_changeable(key: str, *, has_snapshots: bool) -> None:
     if key in _KEY_LISTS:
         _refuse_change(key, "keys are chosen when a table is created")
     if has_snapshots and key in IMMUTABLE_OPTIONS:
-        _refuse_change(key, "the table has been written to, with the value it has")
+        reason = "the table has been written to, with the value it has"
+        if key in (opt.ROW_TRACKING_ENABLED.key, opt.DATA_EVOLUTION_ENABLED.key):
+            reason += "; 'Table.enable_row_ids' gives the rows there are ids, and sets it"
+        _refuse_change(key, reason)
 
 
 def options_naming(options: Mapping[str, str], column: str) -> list[str]:
