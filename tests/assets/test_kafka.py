@@ -1,6 +1,5 @@
 """Topics of a real Kafka: each record once, in order; what is lost, moved or made again is told."""
 
-import base64
 import datetime as dt
 import itertools
 import json
@@ -42,8 +41,6 @@ from tests.testkit.faults.topics import follow, follow_until_killed, follow_unti
 from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.kafka_broker import LAKE_USER, PASSWORD, Broker, running_broker, send_all
-from tests.testkit.recorded_debezium import recorded
-from tests.testkit.schema_registry import USER, RegistryServer
 
 NO_FILE = {"ssl.ca.location": "/nowhere.pem"}
 KEY = dg.AssetKey(["shop", "orders"])
@@ -205,37 +202,6 @@ def test_debezium_of_many_tables_with_keys_tombstones_and_values_that_did_not_ar
     broker.send(topic, (None, json.loads(debezium("u", 5, name="other", id=1, state="newer"))))
     ok(asset, paimon)
     assert states(paimon) == {1: "newer"}
-
-
-def test_a_real_debeziums_avro_with_a_registry_follows_the_database_step_by_step(
-    broker: Broker, paimon: PaimonCatalogResource
-) -> None:
-    topic, (steps, schemas) = broker.create(1), recorded()
-    with RegistryServer(schemas, has_user=True).running() as server:
-        options = {"schema.registry.url": server.uri, "schema.registry.basic.auth.user.info": USER}
-        asset = build_change_log_asset(
-            "shop.lines",
-            Schema.of({"order_id": "BIGINT", "no": "INT"}, primary_keys=["order_id", "no"]),
-            source=source(broker, topic, format="debezium-avro", options=options),
-            log=ChangeLog(source_table="lines", on_truncate="empty", metadata={"k": "key"}),
-            schema_policy="add",
-        )
-        rows: list[dict[str, Any]] = []
-        for step in steps[:4]:
-            producer = broker.producer()
-            for event in step.events:
-                parts = {side: event.get(f"avro_{side}") for side in ("key", "value")}
-                if "Mixed" not in event["topic"]:
-                    sent = {side: text and base64.b64decode(text) for side, text in parts.items()}
-                    producer.produce(topic, **sent)
-            assert producer.flush(60) == 0
-            result = run(asset, paimon)
-            assert result.success, (step.name, failure_text(result))
-            rows = paimon.catalog().get_table("shop.lines").to_arrow().to_pylist()
-            found = {(row["order_id"], row["no"]): row["text"] for row in rows}
-            expected = {(row["order_id"], row["no"]): row["text"] for row in step.rows["lines"]}
-            assert found == expected, step.name
-        assert json.loads(rows[0]["k"]).keys() == {"order_id", "no"}
 
 
 def test_a_run_takes_so_many_records_or_bytes(broker: Broker, tmp_path: Path) -> None:

@@ -11,11 +11,16 @@ from paimon_assets.assets import (
     ChangeLog,
     DatabaseLog,
     FileSource,
+    KafkaSource,
     OtherTablesConfig,
     PaimonCatalogResource,
     build_change_log_assets,
 )
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.assets.change_logs.shared_files import SharedFiles
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceTable
+from paimon_assets.engine.data.cdc.formats import cdc_format
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit import recorded_debezium as real
 from tests.testkit.asset_tables import failure_text, lent_instance
@@ -150,3 +155,31 @@ def test_a_recorded_database_is_followed_whole(
                 for row in found
             ]
             assert sorted(map(str, shown)) == sorted(map(str, expected)), (step.name, table)
+
+
+def test_a_file_is_parsed_once_for_all_tables(tmp_path: Path) -> None:
+    file_io, kind = LocalFileIO(), cdc_format("debezium-json")
+    lines = [message(table, "c", 10, id=1, n="x") for table in ("a", "b", "c")]
+    land(tmp_path, "1", *lines)
+    path = f"{tmp_path}/1.json"
+    known = SourceTable(keys=("id",))
+    shared = SharedFiles(tables={f"shop.public.{t}": known for t in "ab"}, most_bytes=1 << 20)
+
+    def of(table: str, **choices: Any) -> Any:
+        of_table = {"table_of": lambda name: known if name[2] == table else None}
+        return [*shared(file_io, path, kind, CdcOptions(**{**of_table, **choices}))]
+
+    assert [batch.table for batch in of("a")] == ["a"]
+    (tmp_path / "1.json").rename(tmp_path / "gone")
+    assert [batch.table for batch in of("b")] == ["b"], "without a look at the file"
+    for again in (lambda: of("a"), lambda: of("b", on_rejected=lambda _: None)):
+        with pytest.raises(NotFoundError):  # reads it by itself
+            again()
+
+
+def test_topics_are_one_table_each(paimon: PaimonCatalogResource) -> None:
+    with pytest.raises(InvalidInputError, match="pattern"):
+        build_change_log_assets(
+            DatabaseLog(database="shop"),
+            source=KafkaSource(bootstrap="x:1", topic="t", format="debezium-json"),
+        )

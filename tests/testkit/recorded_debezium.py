@@ -21,12 +21,11 @@ class Step:
 
 
 @cache
-def recorded() -> tuple[list[Step], dict[int, Any]]:
-    """Return the steps, and the registry's schemas by id."""
-    lines = gzip.decompress((GOLDEN / "debezium_postgres.jsonl.gz").read_bytes()).splitlines()
-    *steps, registry = map(json.loads, lines)
-    schemas = {int(number): schema for number, schema in registry["schemas"].items()}
-    return [_step(step) for step in steps], schemas
+def recorded(file: str = "debezium_postgres.jsonl.gz") -> tuple[list[Step], dict[int, Any]]:
+    """Return the steps, and the registry's schemas by id, if it has one."""
+    lines = [*map(json.loads, gzip.decompress((GOLDEN / file).read_bytes()).splitlines())]
+    schemas = lines.pop()["schemas"] if "schemas" in lines[-1] else {}
+    return [_step(step) for step in lines], {int(id_): schema for id_, schema in schemas.items()}
 
 
 def _step(line: Any) -> Step:

@@ -2,7 +2,7 @@
 
 Concept → modules:
     the asset of a table                        change_log_asset
-    all tables of a database                    whole_database
+    all tables of a database                    whole_database, shared_files
     its choices, and the config of a run        change_log
     one run: read, evolve, fold, commit         change_log_run
     the images that a run reads                 change_images

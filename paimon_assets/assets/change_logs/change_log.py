@@ -11,12 +11,12 @@ from pydantic import Field
 from paimon_assets.assets.change_logs.change_images import METADATA_TYPES, MISSING, OP, POSITION
 from paimon_assets.assets.files.landing import IngestConfig
 from paimon_assets.assets.translator import identifier_of
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceName
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceName, SourceTable
 from paimon_assets.engine.data.cdc.computed import computation_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 
 
 class OnTruncate(StrEnum):
@@ -138,6 +138,14 @@ class ChangeLog:
     def own_names(self) -> Mapping[str, str]:
         """Column of the table → its name in the source, of those that are renamed."""
         return {new: old for old, new in self.renamed.items() if new}
+
+    def known_of(self, schema: TableSchema) -> SourceTable:
+        """Return what a stored table says of its source."""
+        own = self.own_names
+        return SourceTable(
+            keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.computed),
+            columns={own.get(each.name, each.name): each.type for each in schema.fields},
+        )
 
     def salt_text(self) -> str:
         """Return what comes before each hashed value.

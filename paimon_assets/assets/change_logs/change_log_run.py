@@ -43,12 +43,7 @@ from paimon_assets.assets.files.ingestion import IngestionRun
 from paimon_assets.assets.files.topic_source import TopicLogConfig
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.data.cdc.change_batch import (
-    ORIGIN_SCHEMA,
-    AbsentValue,
-    ChangeBatch,
-    SourceTable,
-)
+from paimon_assets.engine.data.cdc.change_batch import ORIGIN_SCHEMA, AbsentValue, ChangeBatch
 from paimon_assets.engine.data.change_fold import Doubt, LogState, Settled, settle
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import BucketMode
@@ -141,11 +136,7 @@ class ChangeLogRun(IngestionRun):
     def _read(self) -> list[ChangeBatch] | None:
         """Return the batches with changes; None if something was left out."""
         schema = self.table.schema
-        own = self.log.own_names
-        known = SourceTable(
-            keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.log.computed),
-            columns={own.get(each.name, each.name): each.type for each in schema.fields},
-        )
+        known = self.log.known_of(schema)
         options = replace(
             self.log.records,
             table_of=lambda name: known if self.log.takes(name) else None,

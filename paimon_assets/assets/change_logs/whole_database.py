@@ -4,7 +4,7 @@
          └─ all others ─▶ `<database>/other_tables`: makes them, and reports each under its own key
 
 Definitions load without the log: which tables it has is seen by the runs. Each table has its own
-position, whichever asset follows it.
+position, whichever asset follows it. A file is parsed once for all of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,24 +21,39 @@ from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConf
 from paimon_assets.assets.change_logs.change_log_asset import FollowedTable, build_change_log_asset
 from paimon_assets.assets.change_logs.change_log_run import ChangeLogRun
 from paimon_assets.assets.change_logs.log_positions import LogHead
+from paimon_assets.assets.change_logs.shared_files import SharedFiles
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.ingestion import ingest
-from paimon_assets.assets.files.landing import Landing, compare_landing, source_name_of
-from paimon_assets.assets.files.ledger import ledger_snapshot
+from paimon_assets.assets.files.landing import (
+    ReadFile,
+    compare_landing,
+    read_changes,
+    source_name_of,
+)
+from paimon_assets.assets.files.ledger import Ledger, ledger_snapshot, load_ledger
 from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.files.topic_intake import TopicIntake
+from paimon_assets.assets.files.topic_source import KafkaSource, TopicLogConfig
 from paimon_assets.assets.metadata import grid
-from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
-from paimon_assets.assets.tables.table_asset import AssetOptions
+from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
+from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, DEFAULT_TRANSLATOR
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.data.cdc.change_batch import SourceName, SourceTable
-from paimon_assets.engine.data.cdc.formats import cdc_format, changes_of
-from paimon_assets.engine.data.format.text_streams import open_text_stream
+from paimon_assets.engine.data.cdc.change_batch import (
+    CdcOptions,
+    ChangeBatch,
+    SourceName,
+    SourceTable,
+)
+from paimon_assets.engine.data.cdc.formats import cdc_format
+from paimon_assets.engine.data.kafka.topics import OffsetRange
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.segments.text_options import TextOptions
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataType
 from paimon_assets.engine.spec.words import shorten
+
+_LOOKED_AT = 100
+"""Offsets of a new topic that are read to find out its table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,25 +100,33 @@ def _is_named(source_table: str, name: str) -> bool:
     return f".{source_table}".endswith(f".{name}")
 
 
+_TABLES_TEXT = (
+    "Only these, as the lake calls them, such as one that is loaded again; all if empty. One that "
+    "is not there yet is looked for in all files or topics."
+)
+
+
 class OtherTablesConfig(ChangeLogConfig):
     """The config of a run that follows the tables which have no asset of their own."""
 
-    tables: list[str] = Field(
-        default_factory=list,
-        description="Only these, as the lake calls them, such as one that is loaded again; all if "
-        "empty. One that is not there yet is looked for in all files.",
-    )
+    tables: list[str] = Field(default_factory=list, description=_TABLES_TEXT)
+
+
+class OtherTopicsConfig(TopicLogConfig):
+    """The same, of topics."""
+
+    tables: list[str] = Field(default_factory=list, description=_TABLES_TEXT)
 
 
 def build_change_log_assets(
     database: DatabaseLog,
     *,
-    source: FileSource,
+    source: FileSource | KafkaSource,
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> list[dg.AssetsDefinition]:
-    """Make assets of the tables of a database whose log lands in a folder.
+    """Make assets of the tables of a database whose log lands in a folder, or in topics.
 
     Declared tables have an asset each. All others are followed by the asset `other_tables`: it
     makes a table when the log first names it, and reports a materialization under the table's own
@@ -111,16 +134,20 @@ def build_change_log_assets(
 
     Args:
         database: Which tables, and what they are called.
-        source: The folder.
+        source: The folder; or topics by a pattern, where the other tables have one each.
         executor: As for `build_change_log_asset`.
         warehouse: As for `build_change_log_asset`.
         **options: As for `build_change_log_asset`, of each asset; `schema_policy` is `widen` by
             default.
 
     Raises:
-        InvalidInputError: As `build_change_log_asset`; two tables would have one name.
+        InvalidInputError: As `build_change_log_asset`; two tables would have one name, or the
+            source is one topic.
     """
     options.setdefault("schema_policy", "widen")
+    is_topics = isinstance(source, KafkaSource)
+    if is_topics and source.pattern is None:
+        raise invalid_choice("Tables of a database are topics each: give KafkaSource(pattern=…).")
     names = [database.identifier(name) for name in database.tables]
     if len({*names}) < len(names):
         raise invalid_choice(f"Two of {shorten([*database.tables])} would be one table.")
@@ -133,50 +160,60 @@ def build_change_log_assets(
     ]  # fmt: skip
     resource_key = options.get("resource_key", DEFAULT_RESOURCE_KEY)
 
-    @dg.asset(
-        key=dg.AssetKey([database.database, "other_tables"]),
-        group_name=database.database,
-        required_resource_keys={resource_key},
-        description="Follows the tables of a log that have no asset of their own.",
-    )
-    def other_tables(
-        context: dg.AssetExecutionContext, config: OtherTablesConfig
-    ) -> dg.MaterializeResult[Any]:
+    def follow(context: dg.AssetExecutionContext, config: Any) -> dg.MaterializeResult[Any]:
         paimon = getattr(context.resources, resource_key)
         others = _OtherTables(database, source, paimon, executor, options)
         with dagster_failures(Identifier(database.database, "other_tables"), context):
             return others.follow(context, config)
 
+    follow.__annotations__["config"] = OtherTopicsConfig if is_topics else OtherTablesConfig
+    other_tables = dg.asset(
+        key=dg.AssetKey([database.database, "other_tables"]),
+        group_name=database.database,
+        required_resource_keys={resource_key},
+        description="Follows the tables of a log that have no asset of their own.",
+    )(follow)
     return [*assets, other_tables]
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """A source table, and how far it is followed."""
+
+    schema: Schema
+    topic: str = ""
+    pending: Sequence[str] = ()
+    """Names of files that it has not taken."""
 
 
 @dataclass(frozen=True)
 class _OtherTables:
     database: DatabaseLog
-    source: FileSource
+    source: FileSource | KafkaSource
     paimon: PaimonCatalogResource
     executor: ExecutorKind | None
     options: AssetOptions
 
-    def follow(
-        self, context: dg.AssetExecutionContext, config: OtherTablesConfig
-    ) -> dg.MaterializeResult[Any]:
+    def follow(self, context: dg.AssetExecutionContext, config: Any) -> dg.MaterializeResult[Any]:
         """Follow all; one that fails does not stop the others, but the run fails in the end."""
         known = dict(self._known())
-        schemas = {name: schema for name, (schema, _) in known.items()}
-        schemas |= self._new(config, [landing for _, landing in known.values()], {*known})
+        followed = {**known, **self._new(context, config, known)}
+        targets = {
+            name: self._target(name, each.schema)
+            for name, each in sorted(followed.items())
+            if not config.tables or self.database.identifier(name).table in config.tables
+        }
+        read = self._shared(config, targets)
         lines: list[dict[str, Any]] = []
         failed = []
-        for name, schema in sorted(schemas.items()):
-            identifier = self.database.identifier(name)
-            if config.tables and identifier.table not in config.tables:
-                continue
-            line = {"table": identifier.table, "source": name, "changes": 0, "note": ""}
+        for name, target in targets.items():
+            table = target.identifier.table
+            line = {"table": table, "source": name, "changes": 0, "note": ""}
             try:
-                found = self._follow_one(context, config, name, schema)
+                found = self._follow_one(context, config, name, target, followed[name].topic, read)
                 line["changes"] = int(found.get("paimon/changes_in", 0))
             except dg.Failure as failure:
-                failed.append(identifier.table)
+                failed.append(table)
                 line["note"] = str(failure.description)
             lines.append(line)
         shown = {"paimon/tables": grid(lines)} if lines else {}
@@ -188,32 +225,50 @@ class _OtherTables:
             raise dg.Failure(text, metadata=shown)
         return dg.MaterializeResult(metadata=shown)
 
-    def _follow_one(
-        self,
-        context: dg.AssetExecutionContext,
-        config: OtherTablesConfig,
-        name: str,
-        schema: Schema,
-    ) -> dict[str, Any]:
+    def _target(self, name: str, schema: Schema) -> TableTarget:
         log = self.database.log_of(name)
-        target = FollowedTable.of(
+        return FollowedTable.of(
             self.database.identifier(name), log.table_schema(schema), self.options,
             executor=self.executor,
         )  # fmt: skip
-        key = self._key(name)
+
+    def _shared(self, config: Any, targets: Mapping[str, TableTarget]) -> ReadFile:
+        """Return what reads files for all tables, as their tables are now."""
+        if isinstance(self.source, KafkaSource) or len(targets) < 2:
+            return read_changes
+        tables = {}
+        for name, target in targets.items():
+            stored = table_or_none(self.paimon, target.identifier)
+            schema = first_table_schema(target.schema, time_millis=0)
+            schema = schema if stored is None else stored.schema
+            tables[name] = self.database.log_of(name).known_of(schema)
+        return SharedFiles(tables=tables, most_bytes=config.max_bytes)
+
+    def _follow_one(
+        self,
+        context: dg.AssetExecutionContext,
+        config: Any,
+        name: str,
+        target: TableTarget,
+        topic: str,
+        read: ReadFile,
+    ) -> dict[str, Any]:
+        source, key = self.source, self._key(target.identifier)
+        if isinstance(source, KafkaSource):
+            source = replace(source, topic=topic, pattern=None)
+        make_run = partial(ChangeLogRun, log=self.database.log_of(name))
         result = ingest(
-            context, self.paimon, config, target, source=self.source, key=key,
-            make_run=partial(ChangeLogRun, log=log),
+            context, self.paimon, config, target,
+            source=source, key=key, make_run=make_run, read=read,
         )  # fmt: skip
         metadata = dict(result.metadata or {})
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=metadata))
         return metadata
 
-    def _key(self, name: str) -> dg.AssetKey:
-        translator = self.options.get("translator", DEFAULT_TRANSLATOR)
-        return translator.get_asset_key(self.database.identifier(name))
+    def _key(self, identifier: Identifier) -> dg.AssetKey:
+        return self.options.get("translator", DEFAULT_TRANSLATOR).get_asset_key(identifier)
 
-    def _known(self) -> Iterator[tuple[str, tuple[Schema, Landing]]]:
+    def _known(self) -> Iterator[tuple[str, _Followed]]:
         """Yield source tables that have a table which follows them, with its key columns."""
         catalog = self.paimon.catalog()
         try:
@@ -222,35 +277,30 @@ class _OtherTables:
             return
         for name in names:
             identifier = Identifier(self.database.database, name)
-            table = catalog.get_table(identifier)
-            translator = self.options.get("translator", DEFAULT_TRANSLATOR)
-            key = translator.get_asset_key(identifier)
-            if OP not in table.schema.by_name:
+            table, key = catalog.get_table(identifier), self._key(identifier)
+            newest = ledger_snapshot(table, source_name_of(key))
+            if OP not in table.schema.by_name or newest is None:
                 continue
-            if ledger_snapshot(table, source_name_of(key)) is None:
-                continue
-            landing = compare_landing(self.paimon, table, key, self.source)
-            head = LogHead.of(landing.ledger.log)
-            if head.source and self.database.takes(head.source):
+            ledger = load_ledger(table, source_name_of(key), newest)
+            source = LogHead.of(ledger.log).source
+            if source and self.database.takes(source):
                 keys = {key: table.schema.by_name[key].type for key in table.schema.primary_keys}
-                yield head.source, (self._schema(keys), landing)
+                pending: Sequence[str] = ()
+                if isinstance(self.source, FileSource):
+                    landing = compare_landing(self.paimon, table, key, self.source)
+                    pending = [file.name for file in landing.pending.new]
+                yield source, _Followed(
+                    self._schema(keys), next(iter(ledger.offsets), ""), pending
+                )  # fmt: skip
 
     def _schema(self, keys: Mapping[str, DataType]) -> Schema:
         return Schema.of(dict(keys), primary_keys=[*keys], options=self.database.options)
 
     def _new(
-        self, config: OtherTablesConfig, landings: Sequence[Landing], known: set[str]
-    ) -> dict[str, Schema]:
-        """Return the tables that the log names in files which no table has, with their keys.
-
-        In all files, if one is asked for that is not there.
-        """
-        key = dg.AssetKey([self.database.database, "other_tables"])
-        whole = compare_landing(self.paimon, None, key, self.source, folder=config.source)
-        is_there = {*config.tables} <= {self.database.identifier(name).table for name in known}
-        searched = landings if landings and is_there else [whole]
-        files = {file.name for each in searched for file in each.pending.new}
-        seen: dict[str, Schema] = {}
+        self, context: dg.AssetExecutionContext, config: Any, known: Mapping[str, _Followed]
+    ) -> dict[str, _Followed]:
+        """Return the tables that the log names where no table has read, with their keys."""
+        seen: dict[str, _Followed] = {}
 
         def table_of(name: SourceName) -> SourceTable | None:
             full = ".".join(part for part in name if part)
@@ -258,20 +308,18 @@ class _OtherTables:
             return SourceTable() if wanted else None
 
         options = replace(self.database.log.records, table_of=table_of)
-        for name in sorted(files):
-            path = f"{whole.folder}/{name}"
-            with open_text_stream(whole.file_io, path, TextOptions()) as stream:
-                for batch in changes_of(stream, path, cdc_format(self.source.format), options):
-                    types = {column.name: column.type for column in batch.fields}
-                    keys = {key: types[key] for key in batch.keys if key in types}
-                    if not keys and len(batch):
-                        raise invalid_choice(
-                            f"The records of '{batch.name}' do not tell its key ('{path}'): let "
-                            "the connector write keys, declare the table (tables), or leave it "
-                            "out (excluding)."
-                        )
-                    if keys and batch.name not in seen:
-                        seen[batch.name] = self._schema(keys)
+        for batch in self._unread(context, config, known, options):
+            types = {column.name: column.type for column in batch.fields}
+            keys = {key: types[key] for key in batch.keys if key in types}
+            if not keys and len(batch):
+                raise invalid_choice(
+                    f"The records of '{batch.name}' do not tell its key "
+                    f"('{batch.origin['file'][0]}'): let the connector write keys, declare the "
+                    "table (tables), or leave it out (excluding)."
+                )
+            if keys and batch.name not in seen:
+                topics = batch.metadata["topic"] if self._has_topics else [""]
+                seen[batch.name] = _Followed(self._schema(keys), str(topics[0]))
         twins = [self.database.identifier(name) for name in (*known, *seen)]
         if len({*twins}) < len(twins):
             raise invalid_choice(
@@ -279,3 +327,42 @@ class _OtherTables:
                 "(excluding), and let assets of its own follow it."
             )
         return seen
+
+    @property
+    def _has_topics(self) -> bool:
+        return isinstance(self.source, KafkaSource)
+
+    def _unread(
+        self,
+        context: dg.AssetExecutionContext,
+        config: Any,
+        known: Mapping[str, _Followed],
+        options: CdcOptions,
+    ) -> Iterator[ChangeBatch]:
+        """Yield the changes in files that no table has, or the first of topics that none follows.
+
+        Of all files, if a table is asked for that is not there.
+        """
+        if isinstance(self.source, KafkaSource):
+            first = TopicIntake(
+                paimon=self.paimon, table=None, source=self.source, ledger=Ledger(source=""),
+                log=context.log, is_change_log=True,
+            )  # fmt: skip
+            topics = self.source.client().topics([], self.source.pattern)
+            first.ranges = [
+                OffsetRange(topic=topic.name, partition=part, start=start,
+                            end=min(end, start + _LOOKED_AT))
+                for topic in topics if topic.name not in {each.topic for each in known.values()}
+                for part, (start, end) in topic.bounds.items() if end > start
+            ]  # fmt: skip
+            yield from first.changes(options)
+            return
+        key = dg.AssetKey([self.database.database, "other_tables"])
+        whole = compare_landing(self.paimon, None, key, self.source, folder=config.source)
+        names = {file.name for file in whole.pending.new}
+        is_there = {*config.tables} <= {self.database.identifier(name).table for name in known}
+        if known and is_there:
+            names &= {name for each in known.values() for name in each.pending}
+        kind = cdc_format(self.source.format)
+        for name in sorted(names):
+            yield from read_changes(whole.file_io, f"{whole.folder}/{name}", kind, options)

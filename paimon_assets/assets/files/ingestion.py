@@ -20,7 +20,9 @@ from paimon_assets.assets.files.landing import (
     FileIntake,
     IngestConfig,
     Landing,
+    ReadFile,
     compare_landing,
+    read_changes,
     source_name_of,
 )
 from paimon_assets.assets.files.ledger import (
@@ -184,10 +186,11 @@ def ingest(
     source: FileSource | KafkaSource,
     make_run: Callable[..., "IngestionRun"],
     key: dg.AssetKey | None = None,
+    read: ReadFile = read_changes,
 ) -> dg.MaterializeResult[Any]:
     """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`.
 
-    The key is that of the table, if it is not the asset's.
+    The key is that of the table, if it is not the asset's; `read` reads files of a change log.
     """
     key = key or context.asset_key
 
@@ -200,7 +203,7 @@ def ingest(
             return result_of_earlier_try(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )
-        intake = _intake_of(source, paimon, table, key, config, step)
+        intake = _intake_of(source, paimon, table, key, config, step, read)
         run = make_run(
             paimon=paimon, target=target, table=table, audit=audit, step=step, intake=intake
         )
@@ -232,6 +235,7 @@ def _intake_of(
     key: dg.AssetKey,
     config: Any,
     step: Step,
+    read: ReadFile,
 ) -> Intake:
     if isinstance(source, KafkaSource):
         name = source_name_of(key)
@@ -244,7 +248,9 @@ def _intake_of(
             is_change_log=isinstance(config, TopicLogConfig),
         )
     landing = compare_landing(paimon, table, key, source, folder=config.source)
-    return FileIntake(paimon=paimon, table=table, source=source, landing=landing, log=step.log)
+    return FileIntake(
+        paimon=paimon, table=table, source=source, landing=landing, log=step.log, read=read
+    )
 
 
 @dataclass(kw_only=True)

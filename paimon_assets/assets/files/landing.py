@@ -3,7 +3,7 @@
 A file that cannot be read goes to quarantine, if the source has one, and the others are read again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat, naming
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.data.cdc.formats import cdc_format, changes_of
+from paimon_assets.engine.data.cdc.formats import CdcFormat, cdc_format, changes_of
 from paimon_assets.engine.data.format.text_streams import open_text_stream
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
@@ -106,6 +106,17 @@ def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValu
     )
 
 
+ReadFile = Callable[[FileIO, str, CdcFormat, CdcOptions], Iterable[ChangeBatch]]
+
+
+def read_changes(
+    file_io: FileIO, path: str, kind: CdcFormat, options: CdcOptions
+) -> Iterator[ChangeBatch]:
+    """Yield the changes in a file of a change log."""
+    with naming(path, RowFormat.JSON), open_text_stream(file_io, path, TextOptions()) as stream:
+        yield from changes_of(stream, path, kind, options)
+
+
 @dataclass(kw_only=True)
 class FileIntake:
     """The files that one run takes; see `ingestion.Intake`."""
@@ -116,6 +127,8 @@ class FileIntake:
     landing: Landing
     log: Any
     """Takes lines for the log of the run."""
+    read: "ReadFile" = field(default_factory=lambda: read_changes)
+    """Reads a file of a change log."""
     arrival: str = "order of files"
     ledger: Ledger = field(init=False)
     """Of what the table holds before the run, with the quarantine of the run."""
@@ -243,10 +256,7 @@ class FileIntake:
         batches: list[ChangeBatch] = []
         for path in self.paths:
             try:
-                with naming(path, RowFormat.JSON):
-                    stream = open_text_stream(self.landing.file_io, path, TextOptions())
-                    with stream:
-                        batches += changes_of(stream, path, kind, options)
+                batches += self.read(self.landing.file_io, path, kind, options)
             except (FormatError, InvalidInputError) as error:
                 if not self._has_quarantine:
                     raise

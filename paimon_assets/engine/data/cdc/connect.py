@@ -117,6 +117,8 @@ def encodings_of(struct: Schema, options: CdcOptions) -> dict[str, Encoding]:
 def row_schema(envelope: Schema) -> Schema:
     """Return the schema of the rows in an envelope's schema, or itself if it is flattened."""
     by_name = {column.get("field"): column for column in envelope.get("fields") or ()}
+    if by_name.keys() >= {"ddl", "tableChanges"}:
+        return {}  # a change of schemas has no row
     if "op" in by_name and ("after" in by_name or "before" in by_name):
         row: Schema = by_name.get("after") or by_name["before"]
         return row

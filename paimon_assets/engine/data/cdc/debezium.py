@@ -188,7 +188,10 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     ]
     for row in np.flatnonzero(is_ddl).tolist():  # few
         text = messages.payload.take(np.array([row])).source()[0].as_py()
-        events.append((row, _ddl_event(json.loads(text), source.options)))
+        event = _ddl_event(json.loads(text), source.options)
+        if messages.schema.has_value[row]:  # then records tell the types that they have
+            event = replace(event, fields=None)
+        events.append((row, event))
     origin = members.spans("source").members()
     parts = {name: origin.spans(name) for name in _PARTS}
     times = parts["ts_ms"]
@@ -325,6 +328,9 @@ def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
     words = [*str(statement or "").upper().split(), ""]
     word = words[0] if words[0] == "TRUNCATE" else str(changes[0].get("type") or words[0]).upper()
     kind = _EVENTS.get(word, EventKind.OTHER)
+    is_snapshot = str((change.get("source") or {}).get("snapshot") or "false").lower() != "false"
+    if is_snapshot and kind is EventKind.DROP:
+        kind = EventKind.OTHER  # the statement before the one that makes the table
     if kind is EventKind.ALTER and " RENAME TO " in " ".join(words):
         kind = EventKind.RENAME
     table = changes[0].get("table") or {}

@@ -133,6 +133,7 @@ class SchemaRegistry:
                     return answer
                 failure = ValueError("its answer is no object")
             except urllib.error.HTTPError as error:
+                error.close()
                 if error.code in (*_DENIED, _NOT_FOUND):
                     raise self._refusal(error.code, url, what) from error
                 failure = error
