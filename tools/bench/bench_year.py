@@ -4,9 +4,9 @@
 
 80,000 files of 128 MB are 10 TB: `--partitions` of 25 buckets of eight files, with statistics of 20
 columns. Each hour brings `--hourly` buckets one small file, those of four partitions in turn; each
-night a compaction joins these into as many large ones as before, and snapshots older than a day
-expire. Commits, plans and expirations are the engine's; what they say about a file is invented.
-Seconds are of CPU, so that other work on the machine hardly shows; reads find files in its cache.
+night a compaction joins these into as many large ones as before, and all but 24 snapshots expire.
+Commits, plans and expirations are the engine's; what they say about a file is invented, so that no
+data file is deleted. Seconds are of CPU, so that other work on the machine hardly shows.
 """
 
 import argparse

@@ -76,6 +76,7 @@ _CLASSES = {
 _ABOVE = frozenset({"Project", "SubqueryAlias", "View"})
 _LEFT_OUT = frozenset({"Filter"})
 """What Spark's optimizer may find to do nothing, as the filter `true` of our own reads."""
+_NOT_COMPUTED = frozenset({"AttributeReference", "Cast"})
 _REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
 _OPTIONS: Mapping[str, frozenset[str] | None] = {
     "path": None,
@@ -175,7 +176,8 @@ def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> "Plain
 
 def _plan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> "PlainFiles | None":
     """Return the files of a scan as Spark plans it; their footers are not looked at yet."""
-    if _relation_below(_java(frame).queryExecution().analyzed(), _ABOVE | _LEFT_OUT) is None:
+    analyzed = _java(frame).queryExecution().analyzed()
+    if _relation_below(analyzed, _ABOVE | _LEFT_OUT) is None or _is_computed(analyzed):
         return None
     # A new plan: the old one does not know which rows Spark has cached since.
     execution = _java(frame.select("*")).queryExecution()
@@ -221,6 +223,14 @@ def _relation_below(plan: Any, above: frozenset[str]) -> Any:
     while plan.nodeName() in above:
         plan = plan.children().head()
     return plan if class_of(plan) == _RELATION else None
+
+
+def _is_computed(plan: Any) -> bool:
+    """Whether a plan ends with columns that no optimizer finds in a file; casts it may."""
+    if plan.nodeName() != "Project":
+        return False
+    columns = (c.child() if c.nodeName() == "Alias" else c for c in items(plan.projectList()))
+    return any(column.nodeName() not in _NOT_COMPUTED for column in columns)
 
 
 def _is_plain(frame: DataFrame, logical: Any) -> bool:
