@@ -19,6 +19,7 @@ from paimon_assets import (
     update_column_type,
 )
 from tests.testkit import iceberg_histories as histories
+from tests.testkit import iceberg_reader as reader
 from tests.testkit.effort import often
 from tests.testkit.iceberg_histories import located, seen_alike
 from tests.testkit.tables import arrow
@@ -145,6 +146,47 @@ def test_compaction_deletion_and_overwrite(tmp_path, iceberg):
     seen_alike(table, iceberg)
     table.append(arrow(columns, (2, "z")))
     seen_alike(table, iceberg)
+
+
+@pytest.mark.parametrize("partition", ["a b", "50%", "x/y", "k=v", "äö", "a+b&c", "q?r#s", "c:d"])
+def test_partitions_of_any_text_are_found(tmp_path, iceberg, partition):
+    columns = {"id": "BIGINT", "p": "STRING"}
+    table = new_table(tmp_path, columns, partition_keys=["p"])
+    table.append(arrow(columns, (1, partition), (2, "plain")))
+    seen_alike(table, iceberg)
+
+
+@pytest.mark.parametrize("option", ["data-file.path-directory", "data-file.external-paths"])
+def test_files_lie_where_an_option_says(tmp_path, iceberg, option):
+    columns = {"id": "BIGINT", "p": "STRING"}
+    options = {option: "data"}
+    if option == "data-file.external-paths":
+        options = {option: (tmp_path / "out").as_uri(),
+                   "data-file.external-paths.strategy": "round-robin"}  # fmt: skip
+    table = new_table(tmp_path / "in", columns, partition_keys=["p"], options=options)
+    table.append(arrow(columns, (1, "x"), (2, "y")))
+    table.append(arrow(columns, (3, "x")))
+    seen_alike(table, iceberg)
+    table.compact(full=True)
+    seen_alike(table, iceberg)
+
+
+def test_lists_name_their_counts_as_athena_wants_them(tmp_path, iceberg):
+    """The names of Iceberg 1.4, with the ids of today; one table may have lists of both."""
+    columns = {"id": "BIGINT", "v": "STRING"}
+    key = "metadata.iceberg.manifest-legacy-version"
+    table = new_table(tmp_path, columns, options={key: "true"})
+    for n in range(3):
+        table.append(arrow(columns, (n, "x")))
+    seen_alike(table, iceberg)
+    legacy = reader.manifests(reader.newest(Path(located(table)).parent))
+    assert [each["added_data_files_count"] for each in legacy] == [1, 1, 1]
+    assert not any("_files_count" in key and "_data_" not in key for each in legacy for key in each)
+    table = table.alter([set_option(key, "false")])
+    table.append(arrow(columns, (9, "y")))
+    seen_alike(table, iceberg)
+    plain = reader.manifests(reader.newest(Path(located(table)).parent))
+    assert [each["added_files_count"] for each in plain] == [1, 1, 1, 1]
 
 
 VECTORS = {"deletion-vectors.enabled": "true", "metadata.iceberg.format-version": "3"}

@@ -13,6 +13,7 @@ from paimon_assets import (
     Schema,
     UnsupportedFeatureError,
     add_column,
+    open_catalog,
     rename_column,
     set_option,
     update_column_nullability,
@@ -635,3 +636,23 @@ def test_no_fault_shows_a_half_state(catalog, fault):
         if not file_io.fired:
             break
     assert call > 5
+
+
+@pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
+def test_paths_are_absolute_though_the_warehouse_was_named_from_here(
+    catalog, monkeypatch, tmp_path, storage
+):
+    monkeypatch.chdir(tmp_path)
+    near = open_catalog("warehouse")
+    table = written(near, 2, options={"metadata.iceberg.storage": storage})
+    monkeypatch.chdir("/")
+    far = catalog.get_table("db.t")
+    found = newest_metadata(far._store)
+    assert found.document["location"] == f"{tmp_path}/warehouse/db.db/t"
+    assert reader.rows(found.document) == reader.ours(far.to_arrow())
+    far.append(arrow(COLUMNS, (7, "x")))
+    assert len(newest_metadata(far._store).document["snapshots"]) == 3
+    monkeypatch.chdir(tmp_path)
+    assert iceberg_state(table.refresh()._store).behind == 0
+    near.drop_table("db.t")
+    assert not Path(found.location).parent.exists()

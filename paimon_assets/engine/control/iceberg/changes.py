@@ -110,10 +110,6 @@ class FileRecords:
             "record_count": file.row_count,
             "file_size_in_bytes": file.file_size,
             **self._statistics(file),
-            "first_row_id": None,
-            "referenced_data_file": None,
-            "content_offset": None,
-            "content_size_in_bytes": None,
         }
 
     def _check_readable(self, path: str, file: DataFileMeta) -> None:

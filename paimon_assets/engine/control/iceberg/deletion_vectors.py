@@ -80,11 +80,6 @@ class PuffinVectors:
                     "referenced_data_file": file,
                     "content_offset": offset,
                     "content_size_in_bytes": len(encoded),
-                    "value_counts": None,
-                    "null_value_counts": None,
-                    "lower_bounds": None,
-                    "upper_bounds": None,
-                    "first_row_id": None,
                 }
             )
             parts.append(encoded)

@@ -54,7 +54,7 @@ class DocumentDraft:
         document: JsonObject = {
             "format-version": table.format_version,
             "table-uuid": str(uuid4()) if identity is None else identity["table-uuid"],
-            "location": table.location,
+            "location": table.store.table_path,
             "last-sequence-number": newest["sequence-number"],
             "last-updated-ms": log[-1]["timestamp-ms"],
             "last-column-id": max(*ids, 0, int((identity or {}).get("last-column-id", 0))),

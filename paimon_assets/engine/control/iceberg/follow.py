@@ -179,7 +179,7 @@ class _Follower:
         if (
             not is_ours
             or before["format-version"] != table.format_version
-            or before["location"] != table.location
+            or before["location"] != table.store.table_path
             or before["partition-specs"] != [table.partition_spec]
             or self.snapshot.id - version > _MOST_MISSING
             or not self._knows_schema(before)

@@ -24,6 +24,7 @@ from paimon_assets.engine.codec.avro.avro import (
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
+from paimon_assets.engine.spec.options import all_options as opt
 
 _RECORDS_A_BLOCK = 1000
 _ENTRIES_A_MANIFEST = 20_000
@@ -50,93 +51,75 @@ class Content(IntEnum):
     DELETES = 1
 
 
-def _field(name: str, field_id: int, data_type: Any, *, optional: bool = False) -> dict[str, Any]:
-    if optional:
-        return {
-            "name": name, "field-id": field_id, "type": ["null", data_type], "default": None
-        }  # fmt: skip
-    return {"name": name, "field-id": field_id, "type": data_type}
+def _fields(text: str, **types: Any) -> list[dict[str, Any]]:
+    """Return the fields of an Avro record that are written as `name id type`; `?` is for null."""
+    fields = []
+    for name, field_id, kind in (part.split() for part in text.split(",")):
+        plain = types.get(kind.rstrip("?"), kind.rstrip("?"))
+        optional = {"type": ["null", plain], "default": None} if kind.endswith("?") else {}
+        fields.append({"name": name, "field-id": int(field_id), "type": plain, **optional})
+    return fields
 
 
-def _map(key_id: int, value_id: int, value: str) -> dict[str, Any]:
-    fields = [_field("key", key_id, "int"), _field("value", value_id, value)]
-    record = {"type": "record", "name": f"k{key_id}_v{value_id}", "fields": fields}
+def _record(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _map(key_id: int, value: str) -> dict[str, Any]:
+    record = _record(
+        f"k{key_id}_v{key_id + 1}", _fields(f"key {key_id} int, value {key_id + 1} {value}")
+    )
     return {"type": "array", "logicalType": "map", "items": record}
 
 
 def _entry_schema(table: IcebergTable) -> RecordSchema:
-    partition = {
-        "type": "record",
-        "name": "r102",
-        "fields": [
-            _field(field.name, field.field_id, field.avro_type, optional=True)
-            for field in table.partition_fields
-        ],
-    }
-    data_file = [
-        _field("content", 134, "int"),
-        _field("file_path", 100, "string"),
-        _field("file_format", 101, "string"),
-        _field("partition", 102, partition),
-        _field("record_count", 103, "long"),
-        _field("file_size_in_bytes", 104, "long"),
-        _field("value_counts", 109, _map(119, 120, "long"), optional=True),
-        _field("null_value_counts", 110, _map(121, 122, "long"), optional=True),
-        _field("lower_bounds", 125, _map(126, 127, "bytes"), optional=True),
-        _field("upper_bounds", 128, _map(129, 130, "bytes"), optional=True),
+    partition = [
+        field
+        for each in table.partition_fields
+        for field in _fields(f"{each.name} {each.field_id} type?", type=each.avro_type)
     ]
+    data_file = _fields(
+        "content 134 int, file_path 100 string, file_format 101 string, partition 102 partition,"
+        "record_count 103 long, file_size_in_bytes 104 long, value_counts 109 counts?,"
+        "null_value_counts 110 nulls?, lower_bounds 125 lows?, upper_bounds 128 highs?",
+        partition=_record("r102", partition),
+        counts=_map(119, "long"), nulls=_map(121, "long"),
+        lows=_map(126, "bytes"), highs=_map(129, "bytes"),
+    )  # fmt: skip
     if table.format_version >= 3:
-        data_file += [
-            _field("first_row_id", 142, "long", optional=True),
-            _field("referenced_data_file", 143, "string", optional=True),
-            _field("content_offset", 144, "long", optional=True),
-            _field("content_size_in_bytes", 145, "long", optional=True),
-        ]
-    fields = [
-        _field("status", 0, "int"),
-        _field("snapshot_id", 1, "long", optional=True),
-        _field("sequence_number", 3, "long", optional=True),
-        _field("file_sequence_number", 4, "long", optional=True),
-        _field("data_file", 2, {"type": "record", "name": "r2", "fields": data_file}),
-    ]
-    schema = {"type": "record", "name": "manifest_entry", "fields": fields}
-    return RecordSchema.of(json.dumps(schema).encode())
+        data_file += _fields(
+            "first_row_id 142 long?, referenced_data_file 143 string?, content_offset 144 long?,"
+            "content_size_in_bytes 145 long?"
+        )
+    fields = _fields(
+        "status 0 int, snapshot_id 1 long?, sequence_number 3 long?, file_sequence_number 4 long?,"
+        "data_file 2 file",
+        file=_record("r2", data_file),
+    )
+    return RecordSchema.of(json.dumps(_record("manifest_entry", fields)).encode())
+
+
+def _is_legacy(table: IcebergTable) -> bool:
+    return table.schema.typed_options.get(opt.ICEBERG_LEGACY_MANIFESTS)
 
 
 def _list_schema(table: IcebergTable) -> RecordSchema:
-    summary = [
-        _field("contains_null", 509, "boolean"),
-        _field("contains_nan", 518, "boolean", optional=True),
-        _field("lower_bound", 510, "bytes", optional=True),
-        _field("upper_bound", 511, "bytes", optional=True),
-    ]
-    files = "data_files" if table.legacy_manifests else "files"
-    partitions = {
-        "type": "array",
-        "element-id": 508,
-        "items": {"type": "record", "name": "r508", "fields": summary},
-    }
-    fields = [
-        _field("manifest_path", 500, "string"),
-        _field("manifest_length", 501, "long"),
-        _field("partition_spec_id", 502, "int"),
-        _field("content", 517, "int"),
-        _field("sequence_number", 515, "long"),
-        _field("min_sequence_number", 516, "long"),
-        _field("added_snapshot_id", 503, "long"),
-        _field(f"added_{files}_count", 504, "int"),
-        _field(f"existing_{files}_count", 505, "int"),
-        _field(f"deleted_{files}_count", 506, "int"),
-        _field("added_rows_count", 512, "long"),
-        _field("existing_rows_count", 513, "long"),
-        _field("deleted_rows_count", 514, "long"),
-        _field("partitions", 507, partitions, optional=True),
-    ]
-    if table.format_version >= 3:
-        fields.append(_field("first_row_id", 520, "long", optional=True))
-    return RecordSchema.of(
-        json.dumps({"type": "record", "name": "manifest_file", "fields": fields}).encode()
+    files = "data_files" if _is_legacy(table) else "files"
+    summary = _fields(
+        "contains_null 509 boolean, contains_nan 518 boolean?, lower_bound 510 bytes?,"
+        "upper_bound 511 bytes?"
     )
+    fields = _fields(
+        "manifest_path 500 string, manifest_length 501 long, partition_spec_id 502 int,"
+        "content 517 int, sequence_number 515 long, min_sequence_number 516 long,"
+        f"added_snapshot_id 503 long, added_{files}_count 504 int, existing_{files}_count 505 int,"
+        f"deleted_{files}_count 506 int, added_rows_count 512 long, existing_rows_count 513 long,"
+        "deleted_rows_count 514 long, partitions 507 summaries?",
+        summaries={"type": "array", "element-id": 508, "items": _record("r508", summary)},
+    )
+    if table.format_version >= 3:
+        fields += _fields("first_row_id 520 long?")
+    return RecordSchema.of(json.dumps(_record("manifest_file", fields)).encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +162,12 @@ class ManifestFiles:
             "content": content.name.lower().encode(),
         }
         size = self._store(path, _entry_schema(table), entries, headers)
-        files, rows = dict.fromkeys(Status, 0), dict.fromkeys(Status, 0)
-        for entry in entries:
-            files[Status(entry["status"])] += 1
-            rows[Status(entry["status"])] += entry["data_file"]["record_count"]
         live = [entry for entry in entries if entry["status"] != Status.DELETED] or entries
+        counts = dict[str, int]()
+        for status in Status:
+            some = [each["data_file"] for each in entries if each["status"] == status]
+            counts[f"{status.name.lower()}_files_count"] = len(some)
+            counts[f"{status.name.lower()}_rows_count"] = sum(each["record_count"] for each in some)
         return {
             "manifest_path": path,
             "manifest_length": size,
@@ -192,12 +176,7 @@ class ManifestFiles:
             "sequence_number": snapshot_id,
             "min_sequence_number": min(entry["sequence_number"] for entry in live),
             "added_snapshot_id": snapshot_id,
-            "added_files_count": files[Status.ADDED],
-            "existing_files_count": files[Status.EXISTING],
-            "deleted_files_count": files[Status.DELETED],
-            "added_rows_count": rows[Status.ADDED],
-            "existing_rows_count": rows[Status.EXISTING],
-            "deleted_rows_count": rows[Status.DELETED],
+            **counts,
             "partitions": table.partition_summaries(
                 entry["data_file"]["partition"] for entry in entries
             ),
@@ -213,7 +192,7 @@ class ManifestFiles:
             "format-version": str(self.table.format_version).encode(),
         }
         renamed = [_with_names(each, "_files_", "_data_files_") for each in manifests]
-        listed = renamed if self.table.legacy_manifests else list(manifests)
+        listed = renamed if _is_legacy(self.table) else list(manifests)
         self._store(path, _list_schema(self.table), listed, headers)
         return path
 
@@ -251,7 +230,9 @@ class ManifestFiles:
         headers: Mapping[str, bytes],
     ) -> int:
         """Write a file of records; return its size."""
-        name, compress = _CODECS[self.table.codec]
+        name, compress = _CODECS[
+            self.table.schema.typed_options.get(opt.ICEBERG_MANIFEST_COMPRESSION)
+        ]
         blocks = [
             encode_block(schema, records[start : start + _RECORDS_A_BLOCK], compress)
             for start in range(0, len(records), _RECORDS_A_BLOCK)

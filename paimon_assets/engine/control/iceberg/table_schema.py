@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 from paimon_assets.engine.codec.avro.avro import Record
@@ -42,8 +43,18 @@ TEXT_LIKE = CHARACTER_ROOTS | BINARY_ROOTS
 JsonObject = dict[str, Any]
 
 
+def absolute_path(path: str) -> str:
+    """Return a path that says the same wherever its reader runs.
+
+    >>> absolute_path("s3://b/wh/db.db/t"), absolute_path("/wh/db.db/t")
+    ('s3://b/wh/db.db/t', '/wh/db.db/t')
+    """
+    return path if ":" in path.partition("/")[0] else str(Path(path).absolute())
+
+
 def metadata_directory(store: FileStore) -> str:
     """Return the folder of a table's Iceberg metadata."""
+    table_path = absolute_path(store.table_path)
     options = store.schema.typed_options
     location = options.get(opt.ICEBERG_STORAGE_LOCATION)
     if location is None:
@@ -52,8 +63,8 @@ def metadata_directory(store: FileStore) -> str:
             opt.IcebergLocation.TABLE_LOCATION if in_table else opt.IcebergLocation.CATALOG_LOCATION
         )
     if location is opt.IcebergLocation.TABLE_LOCATION:
-        return f"{store.table_path}/metadata"
-    database, _, table = store.table_path.rpartition("/")
+        return f"{table_path}/metadata"
+    database, _, table = table_path.rpartition("/")
     warehouse, _, name = database.rpartition("/")
     if not name.endswith(_DATABASE_SUFFIX) or not warehouse:
         raise InvalidInputError(
@@ -176,15 +187,12 @@ class IcebergTable:
     def of(cls, store: FileStore, schema_id: int) -> Self:
         """Return a table as one of its schemas shows it."""
         stored = store.schemas.schema(schema_id)
-        return cls(store=store.with_schema(stored.with_dynamic_options(store.dynamic_options)))
+        shown = store.with_schema(stored.with_dynamic_options(store.dynamic_options))
+        return cls(store=replace(shown, table_path=absolute_path(store.table_path)))
 
     @property
     def schema(self) -> TableSchema:
         return self.store.schema
-
-    @property
-    def location(self) -> str:
-        return self.store.table_path
 
     @cached_property
     def metadata_directory(self) -> str:
@@ -193,14 +201,6 @@ class IcebergTable:
     @cached_property
     def format_version(self) -> int:
         return self.schema.typed_options.get(opt.ICEBERG_FORMAT_VERSION)
-
-    @cached_property
-    def codec(self) -> str:
-        return self.schema.typed_options.get(opt.ICEBERG_MANIFEST_COMPRESSION)
-
-    @cached_property
-    def legacy_manifests(self) -> bool:
-        return self.schema.typed_options.get(opt.ICEBERG_LEGACY_MANIFESTS)
 
     @cached_property
     def current_schema(self) -> JsonObject:

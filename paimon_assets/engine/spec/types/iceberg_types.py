@@ -114,23 +114,22 @@ def iceberg_fields(fields: Iterable[DataField], required: Collection[int] = ()) 
     return listed
 
 
-def iceberg_ids(fields: Iterable[Json]) -> Iterator[int]:
-    """Yield all ids of columns, those inside their types included."""
-    for field in fields:
-        if isinstance(field, dict):
-            yield int(str(field["id"]))
-            yield from _inner_ids(field["type"])
+def iceberg_ids(json: Json) -> Iterator[int]:
+    """Yield all ids in columns, those inside their types included.
 
-
-def _inner_ids(json: Json) -> Iterator[int]:
-    if not isinstance(json, dict):
-        return
-    if json["type"] == "struct":
-        yield from iceberg_ids(json["fields"])  # type: ignore[arg-type]
-    for part in ("element", "key", "value"):
-        if part in json:
-            yield int(str(json[f"{part}-id"]))
-            yield from _inner_ids(json[part])
+    >>> from paimon_assets.engine.spec.types.data_types import string
+    >>> list(iceberg_ids(iceberg_type(ArrayType(element=string()), 1)))
+    [536871936]
+    """
+    if isinstance(json, list):
+        for each in json:
+            yield from iceberg_ids(each)
+    elif isinstance(json, dict):
+        for key, value in json.items():
+            if key == "id" or key.endswith("-id"):
+                yield int(str(value))
+            else:
+                yield from iceberg_ids(value)
 
 
 def is_read_alike(old: DataType, new: DataType) -> bool:
