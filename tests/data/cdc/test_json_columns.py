@@ -1,6 +1,7 @@
 """JSON in columns holds the same as Python's parser, and nothing is rounded."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,10 +42,10 @@ def _check(spans: Spans, values: list[Any]) -> None:
         _check(column, [value.get(name, ABSENT) for value in objects])
     elements = [(row, part) for row, value in enumerate(values) if isinstance(value, list)
                 for part in value]  # fmt: skip
-    found = spans.elements()
-    assert found.owners.tolist() == [row for row, _ in elements]
+    owners, found = spans.elements()
+    assert owners.tolist() == [row for row, _ in elements]
     if elements:
-        _check(found.elements(), [part for _, part in elements])
+        _check(found, [part for _, part in elements])
 
 
 @pytest.mark.hunt
@@ -93,6 +94,53 @@ def test_an_array_that_is_broken_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
         changes(text, "json")
     assert caught.value.kind == "cdc-record"
+
+
+BLANKS = st.sampled_from(["", "", "", " ", "\t ", "\r"])
+SPELLED = [("a", '"a"'), ("a", '"\\u0061"'), ('c"', '"c\\""'), ("é", '"é"'), ("é", '"\\u00E9"')]
+NUMBERS = ["0", "-0", "-0.0", "1E+2", "1.10", "-1e-300", "12345678901234567890.123456789", "9" * 60]
+SOURCES = (
+    st.sampled_from(
+        [*NUMBERS, "true", "false", "null", '""', '"\\ud83d\\ude00"', '"\\u0000"', '"null"']
+    )
+    | TEXTS.map(json.dumps)
+    | TEXTS.map(partial(json.dumps, ensure_ascii=False))
+    | VALUES.filter(lambda value: isinstance(value, list | dict)).map(json.dumps)
+)
+MEMBERS = st.lists(st.tuples(st.sampled_from(SPELLED), SOURCES, BLANKS, BLANKS), max_size=6)
+
+
+def _model(source: str) -> str | None:
+    """The text of a value by Python's parser: numbers, arrays and objects as they stand."""
+    value = json.loads(source)
+    return value if value is None or isinstance(value, str) else source
+
+
+@pytest.mark.hunt
+@settings(max_examples=often(60), deadline=None)
+@given(rows=st.lists(MEMBERS, min_size=1, max_size=8), size=st.integers(1, 400))
+def test_rows_are_those_of_a_slow_model(rows: list[list[Any]], size: int) -> None:
+    """Repeated, escaped and absent names, nulls, blanks, numbers that no double holds."""
+    lines, expected = [], []
+    for row in rows:
+        members = [f"{b}{spelled}{b}:{a}{source}{a}" for (_, spelled), source, b, a in row]
+        lines.append(
+            '{"database":"d","table":"t","type":"update","data":{' + ",".join(members) + "}}"
+        )
+        expected.append({name: _model(source) for (name, _), source, _, _ in row})
+    found = []
+    for batch in changes(lines, "maxwell-json", CdcOptions(block_bytes=size)):
+        kinds_and_rows = list(rows_of(batch))
+        assert {kind for kind, _ in kinds_and_rows} == {2}
+        found += [row for _, row in kinds_and_rows]
+    assert found == expected
+
+
+@pytest.mark.parametrize("value", ['"\\ud800"', "1e400", "01", '"a\tb"', "[1,]"])
+def test_a_value_that_is_no_json_is_refused(value: str) -> None:
+    """Or that no text holds, or Arrow's parser does not take, with its reason."""
+    with pytest.raises(FormatError, match="line 2: it is no JSON"):
+        changes(['{"a":1}', f'{{"a":{value}}}'], "json")
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "[]", " [ ] ", "null\n", "\ufeff"])

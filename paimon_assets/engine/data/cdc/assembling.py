@@ -22,15 +22,7 @@ from paimon_assets.engine.data.cdc.change_batch import (
     SourceTable,
     TableEvent,
 )
-from paimon_assets.engine.data.cdc.json_columns import (
-    Array,
-    Flags,
-    Ints,
-    Longs,
-    Members,
-    Spans,
-    kernels,
-)
+from paimon_assets.engine.data.cdc.json_columns import Array, Flags, Ints, Longs, Spans, kernels
 from paimon_assets.engine.data.cdc.json_records import Records, Source
 from paimon_assets.engine.data.cdc.values import Encoding, encoding_of, fields_of, nulls
 from paimon_assets.engine.spec.types.data_types import RowKind, string
@@ -51,8 +43,8 @@ class Block:
     owners: Longs
     """Row image → its record; in the order of the records."""
     kinds: Kinds
-    members: Members
-    """Columns of the row images."""
+    columns: Callable[[Longs], dict[str, Spans]]
+    """Numbers of row images → their columns."""
     origin: pa.Table
     """By record; so is `metadata`."""
     metadata: pa.Table
@@ -152,14 +144,11 @@ def batches_of(block: Block, source: Source) -> Iterator[ChangeBatch]:
             groups[run] = len(runs)
             runs.append((table, 0 if block.shapes is None else int(block.shapes[run[0]]), known))
     image_groups = groups[block.owners]
-    sizes = np.bincount(image_groups[image_groups >= 0], minlength=len(runs)).tolist()
-    columns = block.members.grouped(image_groups, sizes)
     for number, (table, shape, known) in enumerate(runs):
         images = np.flatnonzero(image_groups == number)
         events = [event for event in block.events if groups[event[0]] == number]
         if len(images) or events:
-            encodings = block.encodings(shape)
-            batch = _batch(block, table, known, encodings, columns[number], images, source)
+            batch = _batch(block, table, known, block.encodings(shape), images, source)
             owners = block.owners[images]
             yield replace(batch, events=tuple(_placed(event, owners, block) for event in events))
 
@@ -169,10 +158,10 @@ def _batch(
     table: int,
     known: SourceTable,
     told: Encodings | None,
-    columns: dict[str, Spans],
     images: Longs,
     source: Source,
 ) -> ChangeBatch:
+    columns = block.columns(images)
     encodings = _encodings(told, columns, known, source.options)
     owners, kinds = block.owners[images], block.kinds[images]
     arrays, missing, bad = _decoded(encodings, columns, kinds, source.options)
@@ -237,7 +226,7 @@ def _decoded(
             absent = ~spans.is_present
             unknown = encoding.is_unavailable(spans)
             if unknown.any():
-                spans = spans.where(~unknown, Spans.none(spans.index, count))
+                spans = spans.where(~unknown)
             arrays[name], failures = encoding.values(spans)
             bad.update({row: f"column '{name}': {why}" for row, why in failures.items()})
             missing[name] = unknown

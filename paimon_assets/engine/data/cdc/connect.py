@@ -191,13 +191,12 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
 
 def _numbers(spans: Spans, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
     quoted = spans.starts_with('"')
-    none = Spans.none(spans.index, len(spans))
-    numbers = spans.where(~quoted, none).texts()
+    numbers = spans.where(~quoted).texts()
     if kind is not None:
         numbers = from_texts(numbers, kind)
     if not quoted.any():
         return numbers
-    texts = spans.where(quoted, none).texts()
+    texts = spans.where(quoted).texts()
     return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), numbers)
 
 

@@ -38,7 +38,7 @@ from paimon_assets.engine.data.cdc.change_batch import (
     TableEvent,
 )
 from paimon_assets.engine.data.cdc.connect import encodings_of, row_schema
-from paimon_assets.engine.data.cdc.json_columns import Ints, Longs, Members, Spans, kernels
+from paimon_assets.engine.data.cdc.json_columns import Longs, Spans, kernels, overlaid
 from paimon_assets.engine.data.cdc.json_records import Records, Source
 from paimon_assets.engine.data.cdc.mysql import mysql_fields
 from paimon_assets.engine.spec.types.data_types import RowKind
@@ -115,7 +115,7 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
     """Unwrap records; those of one form stay together."""
     top = records.spans.members()
     if source.offsets is not None:
-        torn = np.bincount(top.owners, minlength=len(records)) != _MESSAGE_MEMBERS
+        torn = top.counts() != _MESSAGE_MEMBERS
         if torn.any():
             source.reject(records, torn, ["its key or its value is no JSON."])
             yield from _layouts(records.take(np.flatnonzero(~torn)), source)
@@ -196,10 +196,10 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     parts = {name: origin.spans(name) for name in _PARTS}
     times = parts["ts_ms"]
     parts["ts_ms"] = times.where(times.has_value, members.spans("ts_ms"))
-    rows = images.take(order).members()
     yield from _rows(
-        messages, rows, owners[order], np.concatenate(kinds)[order], parts, source, events
-    )
+        messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts, source,
+        events,
+    )  # fmt: skip
 
 
 def _joined(*parts: Spans) -> Spans:
@@ -225,30 +225,22 @@ def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     tombstone = ~has_row & ~wrong & messages.key.starts_with("{")
     kinds = np.where(ops == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT)
     kinds[(ops == ord("d")) | deleted | tombstone] = RowKind.DELETE
-    is_added = np.array([name.startswith(_ADDED) for name in members.names] or [False])
-    stays = ~is_added[members.codes]
-    rank = np.cumsum(has_row | tombstone) - 1
     owners = np.flatnonzero(has_row | tombstone)
-    rows = replace(
-        members,
-        owners=rank[members.owners[stays]],
-        codes=members.codes[stays],
-        starts=members.starts[stays],
-        ends=members.ends[stays],
-        count=len(owners),
-    )
+    rows = messages.payload.take(owners)
     parts = {name: added.get(name, none) for name in _PARTS}
-    yield from _rows(messages, rows, owners, kinds[owners], parts, source, [])
+    yield from _rows(messages, rows, owners, kinds[owners], parts, source, is_flattened=True)
 
 
 def _rows(
     messages: _Messages,
-    members: Members,
+    images: Spans,
     owners: Longs,
     kinds: Any,
     parts: Mapping[str, Spans],
     source: Source,
-    events: Sequence[tuple[int, TableEvent]],
+    events: Sequence[tuple[int, TableEvent]] = (),
+    *,
+    is_flattened: bool = False,
 ) -> Iterator[ChangeBatch]:
     tables, names = codes_of(*(parts[name].texts() for name in _PARTS[:3]))
     schemas, options = messages.records.schemas, source.options
@@ -260,8 +252,13 @@ def _rows(
 
     shapes, encodings = shapes_of(messages.schema.texts(), messages.records, source, parse)
     has_key = messages.key.starts_with("{")
-    if has_key.any():
-        members = _with_keys(messages.key.take(owners).members(), members)
+
+    def columns(rows: Longs) -> dict[str, Spans]:
+        """Take from the message's key what a row does not have."""
+        held = images.take(rows).members().columns()
+        if is_flattened:
+            held = {name: spans for name, spans in held.items() if not name.startswith(_ADDED)}
+        return overlaid(messages.key.take(owners[rows]).members().columns(), held)
 
     def keys(table: int) -> tuple[str, ...]:
         rows = np.flatnonzero(has_key & (tables == table))[:1]
@@ -273,7 +270,7 @@ def _rows(
         tables=tables,
         owners=owners,
         kinds=kinds.astype(np.int8),
-        members=members,
+        columns=columns,
         origin=_origin(messages.records, source, parts),
         metadata=messages.metadata,
         shapes=shapes,
@@ -283,19 +280,6 @@ def _rows(
         events=events,
     )
     yield from batches_of(block, source)
-
-
-def _with_keys(keys: Members, rows: Members) -> Members:
-    """Take from the message's key what a row does not have; of one name the last wins."""
-    names = list(dict.fromkeys([*rows.names, *keys.names]))
-    moved: Ints = np.array([names.index(name) for name in keys.names] or [0], dtype=np.int32)
-    order = np.argsort(np.concatenate([keys.owners, rows.owners]), kind="stable")
-    keys = replace(keys, codes=moved[keys.codes])
-    parts: dict[str, Any] = {
-        side: np.concatenate([getattr(keys, side), getattr(rows, side)])[order]
-        for side in ("owners", "codes", "starts", "ends")
-    }
-    return replace(rows, names=names, **parts)
 
 
 def _origin(records: Records, source: Source, parts: Mapping[str, Spans]) -> pa.Table:

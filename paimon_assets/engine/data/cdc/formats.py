@@ -39,7 +39,7 @@ def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         tables=zeros,
         owners=np.arange(len(records)),
         kinds=zeros.astype(np.int8),
-        members=records.spans.members(),
+        columns=lambda rows: records.spans.take(rows).members().columns(),
         origin=origin_of(records, source),
         metadata=no_columns(len(records)),
     )

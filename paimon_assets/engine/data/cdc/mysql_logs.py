@@ -29,7 +29,14 @@ from paimon_assets.engine.data.cdc.assembling import (
     whole,
 )
 from paimon_assets.engine.data.cdc.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
-from paimon_assets.engine.data.cdc.json_columns import Array, Longs, Members, Spans, kernels
+from paimon_assets.engine.data.cdc.json_columns import (
+    Array,
+    Longs,
+    Members,
+    Spans,
+    kernels,
+    overlaid,
+)
 from paimon_assets.engine.data.cdc.json_records import Records, Source
 from paimon_assets.engine.data.cdc.mysql import mysql_encoding, mysql_fields
 from paimon_assets.engine.spec.types.data_types import RowKind
@@ -71,10 +78,9 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     kinds = np.where(is_ddl, -1, _kinds(types, _CANAL_ROWS)).astype(np.int8)
     data, old = top.spans("data"), top.spans("old")
     is_update = (kinds == RowKind.UPDATE_AFTER) & old.starts_with("[")
-    nothing = Spans.none(data.index, len(data))
-    rows = data.where(kinds >= 0, nothing).elements()
-    olds = old.where(is_update, nothing).elements()
-    counts, old_counts = (np.bincount(part.owners, minlength=len(data)) for part in (rows, olds))
+    owners, rows = data.where(kinds >= 0).elements()
+    old_owners, olds = old.where(is_update).elements()
+    counts, old_counts = (np.bincount(of, minlength=len(data)) for of in (owners, old_owners))
     wrong = (old_counts > 0) & (counts != old_counts)
     for flags, reason in (
         ((kinds < 0) & ~is_ddl, "its 'type' is unknown."),
@@ -82,12 +88,10 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         (wrong, "'data' and 'old' have different numbers of rows."),
     ):
         source.reject(records, flags, [reason])
-    good = ~wrong[rows.owners]
-    owners = rows.owners[good]
-    images = _Rows(
-        rows.elements().take(good), owners, kinds[owners],
-        olds.elements().take(~wrong[olds.owners]), np.flatnonzero((old_counts > 0)[owners]),
-    )  # fmt: skip
+    rows, owners = rows.take(~wrong[owners]), owners[~wrong[owners]]
+    olds = olds.take(~wrong[old_owners])
+    updated = np.flatnonzero((old_counts > 0)[owners])
+    images = _Rows(rows, owners, kinds[owners], olds, updated)
 
     def parse(text: str) -> Encodings:
         words = json.loads(text).items()
@@ -187,23 +191,17 @@ def _block(
 ) -> Block:
     """Make images of rows, and before those that were updated one of what they were."""
     tables, pairs = codes_of(top.spans("database").texts(), top.spans("table").texts())
-    rows, updated = changes.rows, changes.updated
-    sides = np.ones(len(rows), dtype=np.int64)
-    sides[updated] = 2
-    after = np.cumsum(sides) - 1
-    members, old = rows.members(), changes.olds.members()
-    copied = (sides == 2)[members.owners]
-    names = list(dict.fromkeys([*members.names, *old.names]))
-    moved = np.array([names.index(name) for name in old.names] or [0], np.int32)
-    copies = [part[copied] for part in (members.codes, members.starts, members.ends)]
-    parts: Any = (
-        (after[members.owners], members.codes, members.starts, members.ends),
-        (after[members.owners[copied]] - 1, *copies),
-        (after[updated][old.owners] - 1, moved[old.codes], old.starts, old.ends),  # the last win
-    )
-    owners, codes, starts, ends = (np.concatenate(part) for part in zip(*parts, strict=True))
-    count = int(sides.sum())
-    kinds = np.full(count, RowKind.UPDATE_BEFORE, dtype=np.int8)
+    sides = np.ones(len(changes.rows), dtype=np.int64)
+    sides[changes.updated] = 2
+    rows, after = np.repeat(np.arange(len(sides)), sides), np.cumsum(sides) - 1
+    olds: Longs = np.full(len(rows), -1)  # image → what it has of `olds`
+    olds[after[changes.updated] - 1] = np.arange(len(changes.updated))
+
+    def columns(images: Longs) -> dict[str, Spans]:
+        new = changes.rows.take(rows[images]).members().columns()
+        return overlaid(new, changes.olds.at(olds[images]).members().columns())
+
+    kinds = np.full(len(rows), RowKind.UPDATE_BEFORE, dtype=np.int8)
     kinds[after] = changes.kinds
     told = top.spans(key_member)
 
@@ -216,9 +214,9 @@ def _block(
         records=records,
         names=[(database, None, table) for database, table in pairs],
         tables=tables,
-        owners=np.repeat(changes.owners, sides),
+        owners=changes.owners[rows],
         kinds=kinds,
-        members=Members(rows.index, owners, names, codes, starts, ends, count, members.depth),
+        columns=columns,
         origin=origin,
         metadata=no_columns(len(records)),
         keys=keys,

@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -92,12 +93,15 @@ class Encoding:
 
     def is_unavailable(self, spans: Spans) -> Flags:
         """Return which values stand for one that did not arrive."""
-        if not spans.index.holds(self.unavailable):
-            return np.zeros(len(spans), dtype=np.bool_)
-        texts = pa.array(self.unavailable, pa.string())
-        return to_numpy(kernels.is_in(spans.source(), value_set=texts))
+        lengths = [len(text.encode()) for text in self.unavailable]
+        flags = np.isin(spans.ends - spans.starts, lengths)
+        if flags.any():
+            texts = pa.array(self.unavailable, pa.string())
+            flags[flags] = to_numpy(kernels.is_in(spans.take(flags).source(), value_set=texts))
+        return flags
 
 
+@cache
 def unavailable_texts(placeholder: str) -> tuple[str, ...]:
     """Return the forms in which Debezium writes that it does not know a value.
 
@@ -294,10 +298,8 @@ def array_decoder(element: Decode, data_type: DataType) -> Decode:
     """Return how to decode arrays."""
 
     def decode(spans: Spans) -> Array:
-        members = spans.elements()
-        order = np.argsort(members.owners, kind="stable")
-        values = element(members.elements().take(order))
-        return _lists(spans, members.owners, (values,), data_type)
+        owners, elements = spans.elements()
+        return _lists(spans, owners, (element(elements),), data_type)
 
     return decode
 
@@ -306,11 +308,8 @@ def map_decoder(value: Decode, data_type: DataType) -> Decode:
     """Return how to decode objects whose names are the keys of a map."""
 
     def decode(spans: Spans) -> Array:
-        members = spans.members()
-        order = np.argsort(members.owners, kind="stable")
-        names = pa.array(members.names, pa.string()).take(from_numpy(members.codes[order]))
-        values = value(members.elements().take(order))
-        return _lists(spans, members.owners, (names, values), data_type)
+        owners, names, members = spans.members().entries()
+        return _lists(spans, owners, (names, value(members)), data_type)
 
     return decode
 
