@@ -155,6 +155,27 @@ def java_rest_server(
     return ["java", "-Xmx512m", "-cp", path, "RestServer", *arguments]
 
 
+def trino_server(java_home: Path) -> list[str]:
+    """Return the command that starts Trino with a Java 25; Maven fetches 540 MB if due."""
+    folder = ROOT / "tests" / "interop" / "java" / "trino"
+    pom, classpath = folder / "pom.xml", HOME / "trino-classpath"
+    if not classpath.exists() or classpath.stat().st_mtime < pom.stat().st_mtime:
+        HOME.mkdir(exist_ok=True)
+        subprocess.run(
+            [
+                *("mvn", "--quiet", "--batch-mode", "--file", str(pom)),
+                *("dependency:build-classpath", f"-Dmdep.outputFile={classpath}"),
+                f"-Dmaven.repo.local={HOME / 'm2'}",
+            ],
+            check=True,
+        )
+    return [
+        *(str(java_home / "bin" / "java"), "-Xmx1500m", "-XX:+UseSerialGC"),
+        *("-XX:TieredStopAtLevel=1", "--add-modules=jdk.incubator.vector"),
+        *("-cp", classpath.read_text(), str(folder / "TrinoServer.java")),
+    ]
+
+
 def _compiled(folder: str, libraries: str) -> str:
     """Return the class path of the sources in a folder, compiled if that is due."""
     classes = HOME / ("classes" if folder == "java" else f"classes-{folder.replace('/', '-')}")

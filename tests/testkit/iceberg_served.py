@@ -91,6 +91,7 @@ def client_options(options: dict[str, str]) -> dict[str, str]:
 @dataclass(frozen=True)
 class ServedLake:
     uri: str
+    endpoint: str
     faults: S3Faults
 
     @property
@@ -124,4 +125,5 @@ def served_lake(folder: Path) -> Iterator[ServedLake]:
             **written_settings(folder),  # type: ignore[arg-type]  # files, all of them
         )
         with serving(settings) as client:
-            yield ServedLake(f"http://127.0.0.1:{client.port}/iceberg", faults)
+            uri = f"http://127.0.0.1:{client.port}/iceberg"
+            yield ServedLake(uri, through["s3.endpoint"], faults)
