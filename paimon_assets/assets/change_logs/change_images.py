@@ -24,9 +24,9 @@ OP, POSITION = "_op", "_position"
 """Columns that a table fed by a log has beside its own: the row kind, and the position."""
 MISSING = "_missing"
 """Column of a history: names of the columns whose value did not arrive, joined by commas."""
-_SOURCE = ("database", "schema", "table")
+SOURCE = ("database", "schema", "table")
 METADATA_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(_SOURCE, "STRING"),
+    **dict.fromkeys(SOURCE, "STRING"),
     LOG: "STRING",
     "op_time": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
     "file": "STRING",

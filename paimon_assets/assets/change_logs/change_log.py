@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import dagster as dg
@@ -17,15 +16,6 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
-
-
-class OnTruncate(StrEnum):
-    """What becomes of the table when the source table is emptied."""
-
-    REFUSE = "refuse"
-    """The run fails."""
-    EMPTY = "empty"
-    """It is emptied, too, in one snapshot with the changes that follow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +47,9 @@ class ChangeLog:
     and, of values that did not arrive, the names of their columns in `_missing`."""
     soft_deletes: str = ""
     """A BOOLEAN column of the table that is true for deleted rows, which stay."""
-    on_truncate: str = OnTruncate.REFUSE
-    """What becomes of the table when the source is emptied: `refuse`, `empty`."""
+    on_truncate: str = "refuse"
+    """Whether an emptied source fails the run, `refuse`, or empties the table, too, in one snapshot
+    with the changes that follow: `empty`."""
     on_drop: str = "refuse"
     """Whether a dropped or renamed source table fails the run: `refuse`, `ignore`."""
     on_default: str = "refuse"
@@ -75,14 +66,14 @@ class ChangeLog:
             InvalidInputError: Kind `cdc-option`.
         """
         choices = (
-            ("on_truncate", self.on_truncate, tuple(OnTruncate)),
+            ("on_truncate", self.on_truncate, ("refuse", "empty")),
             ("on_drop", self.on_drop, ("refuse", "ignore")),
             ("on_default", self.on_default, ("refuse", "null")),
         )
         for name, value, allowed in choices:
             if value not in allowed:
                 raise invalid_choice(f"{name} is '{value}'; expected one of {', '.join(allowed)}.")
-        if self.history and (self.soft_deletes or self.on_truncate == OnTruncate.EMPTY):
+        if self.history and (self.soft_deletes or self.on_truncate == "empty"):
             raise invalid_choice(
                 "A history keeps every change; leave soft_deletes and on_truncate out."
             )

@@ -28,12 +28,7 @@ from paimon_assets.assets.change_logs.change_images import (
     missing_names,
     with_log_columns,
 )
-from paimon_assets.assets.change_logs.change_log import (
-    ChangeLog,
-    ChangeLogConfig,
-    OnTruncate,
-    invalid_choice,
-)
+from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.assets.change_logs.dead_letters import DeadLetters
 from paimon_assets.assets.change_logs.log_positions import LogHead, Positions, positions_of
 from paimon_assets.assets.change_logs.log_schema import followed_schema
@@ -219,7 +214,7 @@ class ChangeLogRun(IngestionRun):
         due = [text for text in positions.truncates if text > head.truncated]
         if not due:
             return ""
-        if self.log.on_truncate == OnTruncate.REFUSE:
+        if self.log.on_truncate == "refuse":
             raise InvalidInputError(
                 f"The source of table '{self.table.name}' was emptied, at position {max(due)}. "
                 "Nothing was committed. Say ChangeLog(on_truncate='empty') to empty the table, "

@@ -36,15 +36,9 @@ class LogHead:
     def of(cls, members: Mapping[str, Any]) -> "LogHead":
         """Parse what a ledger has."""
         state = LogState(**{key: str(text) for key, text in members.get("state", {}).items()})
-        logs = tuple(map(str, members.get("logs", ())))
-        truncated = str(members.get("truncated", ""))
-        return cls(
-            logs=logs,
-            state=state,
-            truncated=truncated,
-            columns=dict(members.get("columns", {})),
-            source=str(members.get("source", "")),
-        )
+        texts = {name: str(members.get(name, "")) for name in ("truncated", "source")}
+        logs, columns = tuple(map(str, members.get("logs", ()))), dict(members.get("columns", {}))
+        return cls(logs=logs, state=state, columns=columns, **texts)
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_assets.assets.change_logs.change_images import SOURCE
 from paimon_assets.assets.change_logs.change_log import ChangeLog
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
@@ -19,8 +20,6 @@ from paimon_assets.engine.data.cdc.change_batch import ORIGIN_SCHEMA, ChangeBatc
 from paimon_assets.engine.data.cdc.computed import computation_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import DataField, RowKind, string
-
-_SOURCE = ("database", "schema", "table")
 
 
 def as_stored(batch: ChangeBatch, log: ChangeLog, keys: Sequence[str]) -> ChangeBatch:
@@ -87,7 +86,7 @@ def _hashes(column: Any, salt: str) -> Any:
 
 
 def _metadata(batch: ChangeBatch, what: str) -> Any:
-    if what in _SOURCE:
+    if what in SOURCE:
         return pa.repeat(pa.scalar(getattr(batch, what), pa.string()), len(batch))
     if what in ORIGIN_SCHEMA.names:
         return batch.origin[what]
