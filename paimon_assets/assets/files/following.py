@@ -5,6 +5,7 @@ it between or within commits: the table has the rows of its last commit, and the
 """
 
 import time
+from collections import deque
 from threading import Event
 from typing import Any, Protocol
 
@@ -51,6 +52,8 @@ def follow(
                 return result
             if result is not None:
                 context.log_event(_materialization(key, result))
+                # They are stored already, and would be kept until the step ends.
+                deque(context.op_execution_context.consume_events(), maxlen=0)
             failures, now_config = 0, config.later()
         wake = began + pause
         Event().wait(max(0.0, (wake if failures else min(wake, end)) - time.monotonic()))

@@ -50,10 +50,12 @@ def follow(warehouse: str, address: str, topic: str, most: int = 0, **config: An
         ).success
 
 
-def follow_until_killed(warehouse: str, address: str, topic: str, most: int, steps: int) -> None:
+def follow_until_killed(
+    warehouse: str, address: str, topic: str, most: int, steps: int, seconds: int = 0
+) -> None:
     """Apply what a topic has; die at the n-th thing done to a file of the warehouse."""
     Countdown(steps).watch(warehouse)
-    if follow(warehouse, address, topic, most):
+    if follow(warehouse, address, topic, most, follow_seconds=seconds, commit_seconds=0.2):
         os._exit(SURVIVED)
 
 

@@ -108,6 +108,10 @@ class _Reading:
     def __init__(self, ranges: Sequence[OffsetRange], *, max_bytes: int, has_headers: bool) -> None:
         self._ranges = ranges
         self._places = {(each.topic, each.partition): at for at, each in enumerate(ranges)}
+        self._topics = {each.topic for each in ranges}
+        parts = [each.partition for each in ranges]
+        self._place_of_part = np.zeros(max(parts) + 1, np.int32)
+        self._place_of_part[parts] = np.arange(len(parts))
         self._ends = np.array([each.end for each in ranges], dtype=np.int64)
         self._reached = np.array([each.start for each in ranges], dtype=np.int64)
         self._budget = max_bytes or None
@@ -160,8 +164,7 @@ class _Reading:
 
     def _add(self, messages: Sequence[Any]) -> None:
         kind, count = library().Message, len(messages)
-        parts = zip(map(kind.topic, messages), map(kind.partition, messages), strict=True)
-        places = np.fromiter(map(self._places.__getitem__, parts), np.int32, count)
+        places = self._places_of(messages)
         reached = np.fromiter(map(kind.offset, messages), np.int64, count) + 1
         texts: Any = pa.nulls(count, pa.string())
         if self._has_headers:
@@ -188,6 +191,16 @@ class _Reading:
             batch = batch.filter(pa.array(wanted))
         self.count += len(batch)
         self._batches.append(batch)
+
+    def _places_of(self, messages: Sequence[Any]) -> Any:
+        kind, count = library().Message, len(messages)
+        parts = map(kind.partition, messages)
+        if len(self._ranges) == 1:
+            return np.zeros(count, np.int32)
+        if len(self._topics) == 1:
+            return self._place_of_part[np.fromiter(parts, np.int32, count)]
+        names = zip(map(kind.topic, messages), parts, strict=True)
+        return np.fromiter(map(self._places.__getitem__, names), np.int32, count)
 
     def fetched(self) -> list[Fetched]:
         everything = pa.concat_tables([pa.schema(_COLUMNS).empty_table(), *self._batches])
