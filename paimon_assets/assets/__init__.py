@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     )
     from paimon_assets.assets.tables.column_asset import (
         ColumnConfig as ColumnConfig,
+        build_rows_behind_check as build_rows_behind_check,
         column_asset as column_asset,
     )
     from paimon_assets.assets.tables.io_manager import (

@@ -11,6 +11,7 @@ import pytest
 
 from paimon_assets.assets import (
     PaimonCatalogResource,
+    build_rows_behind_check,
     column_asset,
     paimon_asset,
     refuse_shared_tables,
@@ -224,3 +225,64 @@ def test_options_that_it_cannot_have_are_refused_at_once():
     ):
         with pytest.raises(InvalidInputError, match=text):
             make()
+
+
+KEYED = Schema.of(
+    {"day": "STRING", "id": "INT", "amount": "DOUBLE", "status": "STRING"},
+    primary_keys=["day", "id"],
+    partition_keys=["day"],
+    options={"bucket": "1", "merge-engine": "partial-update"},
+)
+
+
+def judged(asset, check, paimon):
+    """Evaluate the check alone."""
+    result = run([asset, check], paimon, selection=dg.AssetSelection.checks(check))
+    [evaluation] = result.get_asset_check_evaluations()
+    return evaluation
+
+
+def test_of_a_table_with_a_key_it_is_the_same(paimon):
+    rows = [ROWS]
+
+    def rows_of_orders() -> Any:
+        return arrow(KEYED, *rows[0])
+
+    orders = paimon_asset("shop.orders", KEYED, schema_policy="add")(rows_of_orders)
+    asset = scoring()
+    check = build_rows_behind_check(asset)
+    assert run(orders, paimon).success
+    result = run([asset, check], paimon)
+    assert metadata_of(result, KEY)["paimon/rows_behind"] == 6
+    assert result.get_asset_check_evaluations()[0].passed
+    table = paimon.catalog().get_table("shop.orders")
+    assert scores(table) == SCORES
+    assert table.schema.field_names[-2:] == ("score", "score_version")
+
+    rows[0] = [("b", 4, 10.0, None)]
+    assert run(orders, paimon).success
+    evaluation = judged(asset, check, paimon)
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
+    [line] = evaluation.metadata["paimon/rows_behind_by_partition"].value.records
+    assert line.data == {"partition": "day=b", "rows behind": 1, "rows": 3}
+    result = run([orders, asset, check], paimon)
+    assert metadata_of(result, KEY)["paimon/rows_written"] == 1
+    assert result.get_asset_check_evaluations()[0].passed
+    assert scores(table)[4] == (4, 20.0)
+
+
+def test_the_check_of_rows_behind(paimon, table):
+    asset = scoring()
+    check = build_rows_behind_check(asset, max_behind=3)
+    evaluation = judged(asset, check, paimon)  # no column yet
+    assert (evaluation.passed, evaluation.metadata["paimon/rows_behind"].value) == (False, 6)
+    assert run(asset, paimon).success
+    table.refresh().new_row_change_builder().update({"amount": 10.0}, "id = 4", EXECUTOR)
+    evaluation = judged(asset, check, paimon)
+    assert (evaluation.passed, evaluation.metadata["paimon/rows_behind"].value) == (True, 3)
+
+    def orders() -> Any:
+        return None
+
+    with pytest.raises(InvalidInputError, match="is none of columns"):
+        build_rows_behind_check(paimon_asset("shop.orders", ORDERS)(orders))

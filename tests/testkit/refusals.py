@@ -437,7 +437,10 @@ REFUSALS: dict[str, Provocation] = {
     "compaction of a table with BLOB": lambda at: at.table(
         {"k": "INT", "b": "BLOB"}, options=EVOLVING
     ).compact(),
-    "columns alone of a table": lambda at: (
+    "columns alone of a table with a primary key": lambda at: (
+        at.written(primary_keys=["k"]).new_column_write_builder(["v"]).write(lambda rows: rows)
+    ),
+    "columns alone of a table without": lambda at: (
         at.written().new_column_write_builder(["v"]).write(lambda rows: rows)
     ),
     "row ids for a table that exists": lambda at: _with_stored_ids(at).enable_row_ids(

@@ -17,7 +17,9 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
+from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PartitionColumns, column_names, run_partitions
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import PaimonCatalogResource
@@ -37,11 +39,12 @@ from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.features import check_column_files
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from_batches
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
+from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder, RowsBehind
+from paimon_assets.engine.table.write.keyed_columns import changes_for_columns, check_keyed_columns
 
 _REFUSED: Mapping[str, str] = {
     "before_commit": "the rows are there already; declare asset checks of the table",
@@ -49,6 +52,9 @@ _REFUSED: Mapping[str, str] = {
     "pass_through": "all its columns are new",
     "schema_policy": "it adds the columns that the table lacks, and changes none",
 }
+_READS = "paimon/reads_columns"
+_MOST_PARTITIONS = 100
+_WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
 _IN_MEMORY = (FrameKind.ARROW, FrameKind.PANDAS, FrameKind.POLARS)
 
 
@@ -80,23 +86,20 @@ class _Columns:
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
         """Return the table with the columns; those that it lacks are added."""
         table = paimon.catalog().get_table(self.target.identifier)
-        check_column_files(table.name, table.schema)
         before = table.schema.id
-        missing = []
+        check = check_keyed_columns if table.schema.has_primary_key else check_column_files
+        check(table.name, table.schema)
         for column in self.target.schema.fields:
             stored = table.schema.by_name.get(column.name)
-            if stored is None:
-                missing.append(add_column(column.name, column.type))
-            elif stored.type != column.type:
+            if stored is not None and stored.type != column.type:
                 raise InvalidInputError(
                     f"Column '{column.name}' of table '{table.name}' is {stored.type}, but the"
                     f" asset declares {column.type}. Declare the stored type, or alter the table.",
                     kind="schema-mismatch",
                     details={"table": table.name, "column": column.name},
                 )
-        if missing:
-            table = table.alter(missing)
-        return EnsuredTable(table=table, schema_before=before)
+        changes = changes_for_columns(table.schema, self.target.schema.fields)
+        return EnsuredTable(table=table.alter(changes) if changes else table, schema_before=before)
 
     def builder(self, table: Table) -> ColumnWriteBuilder:
         """Describe the write."""
@@ -151,6 +154,8 @@ def column_asset(
             raise _refused(table, f"cannot have {name}: {why}")
     if (options.get("partitions_def") is None) != (partition_column is None):
         raise _refused(table, "needs both partitions_def and partition_column, or neither")
+    if not reads:
+        raise _refused(table, "needs columns that it reads: what they are made from")
     schema = Schema.of(columns)
     target = replace(
         TableTarget.of(table, schema, options, warehouse=warehouse),
@@ -217,6 +222,7 @@ def _define(
         "deps": [*options.get("deps", ()), table_key],
         "metadata": {
             WRITES_COLUMNS: ", ".join(columns.names),
+            _READS: ", ".join(columns.reads),
             COLUMN_LINEAGE: lineage,
             **options.get("metadata", {}),
         },
@@ -240,16 +246,14 @@ def _materialize(
     earlier = builder.find_committed()
     if earlier is not None:
         return result_of_earlier_try(step, ensured.table, earlier, rows_shown=paimon.rows_shown)
-    rows = builder.rows_behind()
-    metadata = {
-        "paimon/rows_behind": rows.behind,
-        "paimon/rows_current": rows.total - rows.behind,
-        WRITES_COLUMNS: ", ".join(columns.names),
-        COLUMN_LINEAGE: context.assets_def.metadata_by_key[context.asset_key][COLUMN_LINEAGE],
-    }
     if all_rows:
         builder = builder.with_all_rows()
     outcome = builder.write(compute, paimon.new_executor(target.executor))
+    metadata = {
+        **rows_behind_metadata(outcome.rows),
+        WRITES_COLUMNS: ", ".join(columns.names),
+        COLUMN_LINEAGE: context.assets_def.metadata_by_key[context.asset_key][COLUMN_LINEAGE],
+    }
     return result_of_write(step, ensured, outcome, metadata, rows_shown=paimon.rows_shown)
 
 
@@ -276,3 +280,66 @@ def _of_run(
             )
     partitions = run_partitions(step.partition_keys, definition, partition_column, table.schema)
     return builder.with_partitions(partitions.predicate())
+
+
+def rows_behind_metadata(rows: RowsBehind) -> Metadata:
+    """Return how many rows are behind, also of each partition with such rows; not of all."""
+    metadata: Metadata = {
+        "paimon/rows_behind": rows.behind,
+        "paimon/rows_current": rows.total - rows.behind,
+    }
+    behind = [(part, count) for part, count in rows.by_partition.items() if count.behind]
+    if behind:
+        shown = behind[:_MOST_PARTITIONS]
+        metadata["paimon/partitions_behind"] = len(behind)
+        metadata["paimon/rows_behind_by_partition"] = grid(
+            {"partition": part, "rows behind": count.behind, "rows": count.total}
+            for part, count in shown
+        )
+    return metadata
+
+
+def build_rows_behind_check(
+    asset: dg.AssetsDefinition, *, max_behind: int = 0, options: CheckOptions = _WARNING
+) -> dg.AssetChecksDefinition:
+    """Check that no more rows than this are behind, and show of which partitions they are.
+
+    It looks at the table, not at Dagster's events: changes by other engines count.
+
+    Args:
+        asset: What `column_asset` made.
+        max_behind: So many rows may be behind.
+        options: Name, severity (a warning by default), blocking.
+
+    Raises:
+        InvalidInputError: The asset is none of columns (kind `asset-options`).
+
+    Cost:
+        Metadata alone; of a table with a primary key, a read of what `rows_behind` reads.
+    """
+    metadata = asset.get_asset_spec().metadata
+    if _READS not in metadata:
+        raise InvalidInputError(
+            f"Asset {asset.key.to_user_string()} is none of columns: give what column_asset made.",
+            kind="asset-options",
+        )
+    columns, reads = (metadata[key].split(", ") for key in (WRITES_COLUMNS, _READS))
+
+    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
+        builder = run.table.new_column_write_builder(columns, reads=reads)
+        if run.where is not None:
+            builder = builder.with_partitions(run.where)
+        if set(columns) <= set(run.table.schema.field_names):
+            rows = builder.rows_behind()
+        else:
+            total = run.reader().count(run.executor())
+            rows = RowsBehind(behind=total, total=total)
+        return run.result(
+            passed=rows.behind <= max_behind,
+            description=f"{counted(rows.behind, 'row')} of {rows.total:,}{run.of_what} behind; at"
+            f" most {max_behind:,} may be.",
+            metadata=rows_behind_metadata(rows),
+        )
+
+    text = f"Checks that at most {counted(max_behind, 'row')} have columns older than their inputs."
+    return define_check(asset, "rows_behind", text, options, evaluate)

@@ -5,7 +5,7 @@ it by their sequence numbers, so nothing else is to be remembered. Where one fil
 after a compaction, only the snapshot that wrote it last says whether the columns were written then.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -85,9 +85,17 @@ class ColumnGroups:
         buckets = [(b, tuple(filter(self._is_behind, groups))) for b, groups in self.buckets]
         return replace(self, buckets=tuple((b, groups) for b, groups in buckets if groups))
 
-    @property
-    def row_count(self) -> int:
-        return sum(live_row_count(bucket, g) for bucket, groups in self.buckets for g in groups)
+    def counts(self) -> Mapping[bytes, tuple[int, int]]:
+        """Return partition → its rows that are behind, and all of them."""
+        counts: dict[bytes, tuple[int, int]] = {}
+        for bucket, groups in self.buckets:
+            behind, total = counts.get(bucket.key[0], (0, 0))
+            for group in groups:
+                rows = live_row_count(bucket, group)
+                behind += rows if self._is_behind(group) else 0
+                total += rows
+            counts[bucket.key[0]] = (behind, total)
+        return counts
 
     @property
     def files(self) -> list[DataFileMeta]:

@@ -165,16 +165,12 @@ def refuse_ranges(table: str, files: Iterable[DataFileMeta]) -> None:
 def check_column_files(table: str, schema: TableSchema) -> None:
     """Refuse tables that have no files of some columns alone."""
     check_writable(table, schema)
-    if schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
-        return
-    reason = (
-        "it has a primary key; write records of the key and these columns, with 'merge-engine' ="
-        " partial-update."
-        if schema.has_primary_key
-        else f"its files hold all columns. Create it with '{opt.ROW_TRACKING_ENABLED.key}' and"
-        f" '{opt.DATA_EVOLUTION_ENABLED.key}' = true."
-    )
-    _refuse(table, "write single columns of", "column-files", reason)
+    if not schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
+        _refuse(
+            table, "write single columns of", "column-files", "its files hold all columns. Create"
+            f" it with '{opt.ROW_TRACKING_ENABLED.key}' and '{opt.DATA_EVOLUTION_ENABLED.key}' ="
+            " true."
+        )  # fmt: skip
 
 
 def check_sortable(table: str, schema: TableSchema) -> None:

@@ -7,15 +7,16 @@
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport, WriteResult
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import COLUMN_TASK, ColumnTask, dump_source
@@ -24,8 +25,11 @@ from paimon_assets.engine.control.commit.abort import deleted_on_definite_failur
 from paimon_assets.engine.control.commit.column_conflicts import (
     COLUMNS_CHANGED,
     columns_unchanged_since,
+    rows_kept_since,
 )
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
+from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
+from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.row_change import change_write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -34,12 +38,15 @@ from paimon_assets.engine.spec.metadata.snapshot import COLUMNS_PROPERTY, Commit
 from paimon_assets.engine.spec.options.all_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
+from paimon_assets.engine.table.write.keyed_columns import KeyedRows, record_context
+from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteOutcome
 
 logger = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE = 1_000_000
 _MOST_PLANS = 5
+_PLANNED_AGAIN = {COLUMNS_CHANGED, READ_CHANGED, *WRITTEN_ANEW}
 
 Compute = Callable[[pa.Table], Frame]
 """Some rows, with the columns that are read → as many rows in their order, with the new columns."""
@@ -51,6 +58,27 @@ class RowsBehind:
 
     behind: int
     total: int
+    by_partition: Mapping[str, "RowsBehind"] = field(default_factory=dict)
+    """Partition, as `day=2024-01-01`, → its rows; empty if the table has no partitions."""
+
+    @staticmethod
+    def of(store: FileStore, counts: Mapping[bytes, Sequence[int]]) -> "RowsBehind":
+        """Return the sum of partitions' rows: how many are behind, and how many there are."""
+        parts = {}
+        for partition, (behind, total) in counts.items() if store.schema.partition_keys else ():
+            spec = store.partitions.spec(partition)
+            name = "/".join(f"{column}={text}" for column, text in spec.items())
+            parts[name] = RowsBehind(behind=behind, total=total)
+        behind, total = (sum(count[at] for count in counts.values()) for at in (0, 1))
+        return RowsBehind(behind=behind, total=total, by_partition=dict(sorted(parts.items())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnWriteOutcome(WriteOutcome):
+    """The outcome of a write of columns."""
+
+    rows: RowsBehind = RowsBehind(behind=0, total=0)
+    """As the write found them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +104,10 @@ class ColumnWriteBuilder(CommitBuilder):
         return replace(self, rows_at_once=rows)
 
     def rows_behind(self) -> RowsBehind:
-        """Count rows, by metadata alone; of a range with a row that is behind all rows count.
+        """Count rows.
+
+        By metadata alone, and of a range with a row that is behind all rows count; of a table with
+        a primary key by reading the key, what the columns are made from, and their version.
 
         Raises:
             InvalidInputError, NotFoundError, UnsupportedFeatureError: As `write`.
@@ -84,10 +115,11 @@ class ColumnWriteBuilder(CommitBuilder):
         snapshot = self.store.newest()
         if snapshot is None:
             return RowsBehind(behind=0, total=0)
-        groups = self._groups(snapshot)
-        return RowsBehind(behind=groups.behind().row_count, total=groups.row_count)
+        if self.store.schema.has_primary_key:
+            return RowsBehind.of(self.store, self.keyed_rows().count())
+        return RowsBehind.of(self.store, self.groups(snapshot).counts())
 
-    def write(self, compute: Compute, executor: TaskRunner | None = None) -> WriteOutcome:
+    def write(self, compute: Compute, executor: Executor[Any] | None = None) -> ColumnWriteOutcome:
         """Write the columns that a function makes of rows, in one snapshot, once.
 
         Args:
@@ -99,7 +131,7 @@ class ColumnWriteBuilder(CommitBuilder):
             InvalidInputError: Values do not fit the columns, or are not as many as the rows (kind
                 `column-rows`); nothing was committed.
             NotFoundError: A column does not exist.
-            UnsupportedFeatureError: The table has no files of some columns alone; says the way out.
+            UnsupportedFeatureError: The table takes no columns alone; says the way out.
             CommitConflictError: Others changed the same columns too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; write again as the same user with the
                 same identifier, which finds the commit if it happened.
@@ -108,25 +140,53 @@ class ColumnWriteBuilder(CommitBuilder):
             Reads the columns `reads` of the ranges that are written. Memory for about a million
             rows of both.
         """
+        runner = executor or EmbeddedExecutor()
+        return self.planned(lambda named: _Run(builder=named, executor=runner).outcome(compute))
+
+    def planned(
+        self, attempt: Callable[["ColumnWriteBuilder"], ColumnWriteOutcome]
+    ) -> ColumnWriteOutcome:
+        """Write by what makes one plan and commits it; see `write`."""
         committed = self.find_committed()
         if committed is not None:
-            return WriteOutcome(
+            return ColumnWriteOutcome(
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         named = replace(self, store=self.store.current(), commit_user=self.commit_user or NewUser())
         for number in range(1, _MOST_PLANS + 1):
             try:
-                return _Run(builder=named, executor=executor or EmbeddedExecutor()).outcome(compute)
+                return attempt(named)
             except CommitConflictError as conflict:
-                if conflict.kind != COLUMNS_CHANGED or number == _MOST_PLANS:
+                if conflict.kind not in _PLANNED_AGAIN or number == _MOST_PLANS:
                     raise
                 logger.warning("table %s: written again, %s", self.store.label, conflict.message)
         raise AssertionError("the last plan returns or raises")
 
-    def _groups(self, snapshot: Snapshot) -> ColumnGroups:
+    @property
+    def properties_of_commit(self) -> dict[str, str]:
+        """The properties of the snapshot: also which columns were written."""
+        return {**self.properties, COLUMNS_PROPERTY: ",".join(self.columns)}
+
+    @property
+    def names_read(self) -> list[str]:
+        """The columns the function gets: one at least, for the number of rows."""
+        return list(self.reads or self.store.schema.field_names[:1])
+
+    def groups(self, snapshot: Snapshot) -> ColumnGroups:
+        """Return the ranges of rows of a snapshot."""
         predicate = None if self.predicate is None else bind(self.predicate, self.store.schema)
         return ColumnGroups.of(
             self.store, snapshot, predicate, columns=self.columns, reads=self.reads
+        )
+
+    def keyed_rows(self) -> KeyedRows:
+        """Plan a read of the rows of a table with a primary key."""
+        return KeyedRows(
+            store=self.store,
+            columns=self.columns,
+            reads=self.reads,
+            predicate=self.predicate,
+            only_behind=self.only_behind,
         )
 
 
@@ -135,46 +195,60 @@ class _Run:
     """One plan, and its commit."""
 
     builder: ColumnWriteBuilder
-    executor: TaskRunner
+    executor: Executor[Any]
     messages: list[CommitMessage] = field(init=False, default_factory=list)
 
-    def outcome(self, compute: Compute) -> WriteOutcome:
+    def outcome(self, compute: Compute) -> ColumnWriteOutcome:
         builder = self.builder
-        snapshot = builder.store.newest()
+        store, snapshot = builder.store, builder.store.newest()
         if snapshot is None:
-            return WriteOutcome(snapshot=None, report=WriteReport())
-        groups = builder._groups(snapshot)  # noqa: SLF001 - of this module
+            return ColumnWriteOutcome(snapshot=None, report=WriteReport())
+        try:
+            if store.schema.has_primary_key:
+                condition, counts = self._write_records(compute)
+            else:
+                condition, counts = self._write_ranges(snapshot, compute)
+        except BaseException:
+            _discard(builder, self.messages)
+            raise
+        rows = RowsBehind.of(store, counts)
+        count = rows.behind if builder.only_behind else rows.total
+        report = WriteReport(rows_in=count, rows_written=count)
+        if not self.messages:
+            return ColumnWriteOutcome(snapshot=None, report=report, rows=rows)
+        committed = commit_columns(builder, self.messages, condition)
+        return ColumnWriteOutcome(snapshot=committed, report=report, rows=rows)
+
+    def _write_ranges(
+        self, snapshot: Snapshot, compute: Compute
+    ) -> tuple[Condition, Mapping[bytes, Sequence[int]]]:
+        builder = self.builder
+        groups = builder.groups(snapshot)
+        counts = groups.counts()
         if builder.only_behind:
             groups = groups.behind()
-        try:
-            for split in groups.splits(builder.rows_at_once):
-                self.messages += self._written(groups, split, compute)
-        except BaseException:
-            self._discard()
-            raise
-        report = WriteReport(rows_in=groups.row_count, rows_written=groups.row_count)
-        if not self.messages:
-            return WriteOutcome(snapshot=None, report=report)
-        unchanged = columns_unchanged_since(
-            builder.store, snapshot, groups.files, {*builder.columns, *builder.reads}
-        )
-        with deleted_on_definite_failure(self._discard):
-            committed = FileStoreCommit(builder.store, condition=unchanged).commit(
-                self.messages,
-                commit_user=builder.commit_user or "",
-                commit_identifier=builder.commit_identifier,
-                kind=CommitKind.APPEND,
-                properties={**builder.properties, COLUMNS_PROPERTY: ",".join(builder.columns)},
-            )
-        return WriteOutcome(snapshot=committed, report=report)
+        for split in groups.splits(builder.rows_at_once):
+            self.messages += self._written(groups, split, compute)
+        columns = {*builder.columns, *builder.reads}
+        return columns_unchanged_since(builder.store, snapshot, groups.files, columns), counts
+
+    def _write_records(self, compute: Compute) -> tuple[Condition, Mapping[bytes, Sequence[int]]]:
+        builder = self.builder
+        store = builder.store
+        rows = builder.keyed_rows()
+        context = record_context(store)
+        for chunk in rows.chunks(builder.rows_at_once):
+            made = self._values(compute(chunk.select(builder.names_read)), chunk.num_rows)
+            self.messages += self.executor.map_rows(context, rows.records(chunk, made)).messages
+        buckets = {(message.partition, message.bucket) for message in self.messages}
+        return rows_kept_since(store, rows.snapshot, buckets), rows.counts
 
     def _written(
         self, groups: ColumnGroups, split: DataSplit, compute: Compute
     ) -> Iterator[CommitMessage]:
         builder, store = self.builder, self.builder.store
         read = store.rewrite_context(file.schema_id for file in split.data_files)
-        names = builder.reads or (store.schema.field_names[0],)
-        rows = _rows(replace(read, columns=names), split)
+        rows = _rows(replace(read, columns=tuple(builder.names_read)), split)
         values = self._values(compute(rows), rows.num_rows)
         batch = TaskBatch(
             name=COLUMN_TASK,
@@ -212,8 +286,23 @@ class _Run:
             )
         return table.select(list(builder.columns))
 
-    def _discard(self) -> None:
-        discard(self.builder.store, self.messages, "a write of columns")
+
+def commit_columns(
+    builder: ColumnWriteBuilder, messages: Sequence[CommitMessage], condition: Condition
+) -> Snapshot:
+    """Commit files of columns as one snapshot; on a definite failure they are removed."""
+    with deleted_on_definite_failure(lambda: _discard(builder, messages)):
+        return FileStoreCommit(builder.store, condition=condition).commit(
+            messages,
+            commit_user=builder.commit_user or "",
+            commit_identifier=builder.commit_identifier,
+            kind=CommitKind.APPEND,
+            properties=builder.properties_of_commit,
+        )
+
+
+def _discard(builder: ColumnWriteBuilder, messages: Sequence[CommitMessage]) -> None:
+    discard(builder.store, messages, "a write of columns")
 
 
 def _rows(context: ReadContext, split: DataSplit) -> pa.Table:

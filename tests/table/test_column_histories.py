@@ -1,0 +1,106 @@
+"""Random histories of a table with a computed column, of both kinds, against a model.
+
+Others write, change and remove rows between the runs and while a run's function runs. After each
+step the table has the model's rows, and a row whose column is not what its input gives is behind.
+"""
+
+import random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets.engine.table.write.keyed_columns import changes_for_columns
+from tests.table.test_keyed_columns import SCORE, change, keyed
+from tests.testkit.effort import often
+from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
+
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+
+
+class History:
+    """A table, and what its rows are: key → (day, n)."""
+
+    def __init__(self, table, rows, seed):
+        self.table, self.rows, self.random, self.clock = table, dict(rows), random.Random(seed), 1  # noqa: S311
+        self.is_keyed = table.schema.has_primary_key
+
+    def put(self):
+        """Write new rows, or new inputs of rows."""
+        self.clock += 1
+        for k in self.random.sample(range(20), 3):
+            n = self.random.choice([None, *range(50)])
+            day = self.rows[k][0] if k in self.rows else self.random.choice("ab")
+            if self.is_keyed:
+                change(self.table, (day, k, n, self.clock))
+            elif k in self.rows:
+                self.table.new_row_change_builder().update({"n": n}, f"k = {k}", EXECUTOR)
+            else:
+                write(self.table, (day, k, n, None))
+            self.rows[k] = (day, n)
+
+    def remove(self):
+        """Remove a row, or where rows are not removed one by one, a day."""
+        self.clock += 1
+        if self.is_keyed and self.rows and self.random.random() < 0.8:
+            k = self.random.choice(sorted(self.rows))
+            day, n = self.rows.pop(k)
+            change(self.table, (day, k, n, self.clock), kinds=["-D"])
+            return
+        self.table.drop_partitions([{"day": "a"}])
+        self.rows = {k: row for k, row in self.rows.items() if row[0] != "a"}
+
+    def compact(self):
+        compact(self.table, self.random.choice(["full", "minor"]))
+
+    def compute(self, beside):
+        """Write the column; what `beside` does comes between its read and its commit."""
+        left = [beside] if beside else []
+
+        def function(rows):
+            while left:
+                left.pop()()
+            return pa.table({"score": pc.multiply(rows["n"].cast("int64"), 2)})
+
+        return self.builder().write(function, EXECUTOR)
+
+    def builder(self):
+        return self.table.new_column_write_builder(["score"], reads=["n"])
+
+    def check(self, *, current):
+        self.table = self.table.refresh()
+        stored = {k: (day, n, s) for k, day, n, s in read(self.table, ["k", "day", "n", "score"])}
+        assert {k: row[:2] for k, row in stored.items()} == self.rows
+        wrong = [k for k, (_, n, s) in stored.items() if s != (None if n is None else 2 * n)]
+        rows = self.builder().rows_behind()
+        assert rows.total == len(self.rows)
+        assert rows.behind >= len(wrong)
+        if current:
+            assert (wrong, rows.behind) == ([], 0)
+
+
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_random_histories(tmp_path, kind):
+    for seed in range(often(2)):
+        follow(tmp_path / str(seed), kind, seed)
+
+
+def follow(tmp_path, kind, seed):
+    rows = {k: ("a" if k < 5 else "b", k) for k in range(10)}
+    if kind == "keyed":
+        table = keyed(tmp_path)
+    else:
+        columns = {"day": "STRING", "k": "INT", "n": "INT"}
+        made = [(day, k, n) for k, (day, n) in rows.items()]
+        table = new_table(tmp_path, columns, *made, partition_keys=["day"], options=EVOLVING)
+        table = table.alter(changes_for_columns(table.schema, SCORE))
+    history = History(table, rows, seed)
+    for _ in range(6):
+        step = history.random.choice([history.put, history.put, history.remove, history.compact])
+        beside = history.random.choice([None, history.put, history.remove, history.compact])
+        step()
+        history.check(current=False)
+        history.compute(beside)
+        history.check(current=beside in (None, history.compact))
+    history.compute(None)
+    history.check(current=True)
