@@ -10,7 +10,8 @@ import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from paimon_assets import EmbeddedExecutor, Schema, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
@@ -206,3 +207,51 @@ def test_tables_are_compacted_by_spark(lake: assets.PaimonCatalogResource) -> No
     assert result.success
     assert {entry.file.level for entry in table.state.live_files()} == {5}
     assert rows_of(table) == before
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_columns_are_made_of_spark_frames(lake, spark, kind) -> None:
+    keyed = {"primary_keys": ["id"], "options": {"bucket": "2", "merge-engine": "partial-update"}}
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    declared = keyed if kind == "keyed" else {"options": options}
+    columns = {"id": "INT", "amount": "DOUBLE", "at": "TIMESTAMP(3)"}
+    lake.catalog().create_database("shop")
+    table = lake.catalog().create_table("shop.orders", Schema.of(columns, **declared))
+    rows = pa.table(
+        {
+            "id": pa.array(range(6), "int32"),
+            "amount": [1.5 * n for n in range(6)],
+            "at": pa.array(range(6), pa.timestamp("ms")),
+        }
+    )
+    put = table.upsert if kind == "keyed" else table.append
+    put(rows.slice(0, 3))
+    put(rows.slice(3))
+    keeps = [True]
+
+    def score(rows: DataFrame) -> DataFrame:
+        made = rows.withColumn("score", sf.col("amount") * 2)
+        return made if keeps[0] else made.select("score")
+
+    asset = assets.column_asset("shop.orders", {"score": "DOUBLE"}, reads=["amount", "at"])(score)
+    key = dg.AssetKey(["shop", "orders", "score"])
+    result = run(asset, lake)
+    assert metadata_of(result, key)["paimon/rows_written"] == 6
+    table = table.refresh()
+    assert dict(zip(*table.to_arrow(["id", "score"]).to_pydict().values(), strict=True)) == {
+        n: 3.0 * n for n in range(6)
+    }
+    assert metadata_of(run(asset, lake), key)["paimon/rows_written"] == 0
+    in_process = table.new_column_write_builder(["score"], reads=["amount", "at"])
+    assert in_process.rows_behind().behind == 0, "alike where another executor asks"
+    if kind == "append":
+        table.new_row_change_builder().update({"amount": 10.0}, "id = 4")
+    else:
+        change = {"id": pa.array([4], "int32"), "amount": [10.0]}
+        table.copy({"write.fill-missing": "true"}).upsert(pa.table(change))
+    keeps[0] = False
+    assert "Return all columns it was given" in failure_text(run(asset, lake))
+    keeps[0] = True
+    written = metadata_of(run(asset, lake), key)["paimon/rows_written"]
+    assert written == (3 if kind == "append" else 1)
+    assert table.refresh().to_arrow(["score"], where="id = 4").to_pydict() == {"score": [20.0]}

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import dagster as dg
-import pyarrow as pa
 from pydantic import Field
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
@@ -45,6 +44,7 @@ from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder, RowsBehind
 from paimon_assets.engine.table.write.keyed_columns import changes_for_columns, check_keyed_columns
+from paimon_assets.executors import spark_module
 
 _REFUSED: Mapping[str, str] = {
     "before_commit": "the rows are there already; declare asset checks of the table",
@@ -55,7 +55,7 @@ _REFUSED: Mapping[str, str] = {
 _READS = "paimon/reads_columns"
 _MOST_PARTITIONS = 100
 _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
-_IN_MEMORY = (FrameKind.ARROW, FrameKind.PANDAS, FrameKind.POLARS)
+_FRAMES = (FrameKind.ARROW, FrameKind.PANDAS, FrameKind.POLARS, FrameKind.SPARK)
 
 
 class ColumnConfig(dg.Config):
@@ -106,9 +106,11 @@ class _Columns:
         made = table.new_column_write_builder(self.names, reads=self.reads)
         return made if self.rows_at_once is None else made.with_rows_at_once(self.rows_at_once)
 
-    def compute(self, first: tuple[Any, ...], inputs: Mapping[str, Any], rows: pa.Table) -> Any:
-        """Call the function with rows as the frame that it is annotated with."""
-        frame = from_batches(self.frame, lambda _columns, _where: rows.to_reader(), rows.schema)
+    def compute(self, first: tuple[Any, ...], inputs: Mapping[str, Any], rows: Any) -> Any:
+        """Call the function with rows, of Arrow or Spark, as the frame it is annotated with."""
+        frame = rows
+        if self.frame is not FrameKind.SPARK:
+            frame = from_batches(self.frame, lambda _columns, _where: rows.to_reader(), rows.schema)
         return self.function(*first, frame, **inputs)
 
 
@@ -127,7 +129,9 @@ def column_asset(
     The function's first parameter, after `context` if it takes that, gets rows with the columns
     `reads`, as the frame it is annotated with: a `pyarrow.Table` by default, a pandas or polars
     DataFrame. It returns the columns, in any frame, a row for each in their order. It is called
-    for about a million rows at a time. Further parameters are resources and upstream assets.
+    for about a million rows at a time. A Spark DataFrame has all rows, and columns besides that say
+    which is which: the function returns `rows.withColumn(…)`, and no row comes to the driver.
+    Further parameters are resources and upstream assets.
 
     Columns that the table lacks are added; the table's own asset, which does not declare them,
     needs `schema_policy="add"`. Only rows that are behind are computed, unless the run's config
@@ -172,8 +176,8 @@ def column_asset(
         own = next((item.name for item in others if is_catalog(item.annotation)), None)
         untyped = first.annotation is inspect.Parameter.empty
         kind = frame_kind(None if untyped else first.annotation)
-        if kind not in _IN_MEMORY:
-            names = ", ".join(_IN_MEMORY)
+        if kind not in _FRAMES:
+            names = ", ".join(_FRAMES)
             raise _refused(table, f"is given rows as one of {names}, not as {kind}")
         columns_of_run = _Columns(
             target=replace(target, resource_key=own or target.resource_key),
@@ -235,7 +239,7 @@ def _materialize(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
     columns: _Columns,
-    compute: Callable[[pa.Table], Any],
+    compute: Callable[[Any], Any],
     *,
     all_rows: bool,
 ) -> dg.MaterializeResult[Any]:
@@ -248,7 +252,12 @@ def _materialize(
         return result_of_earlier_try(step, ensured.table, earlier, rows_shown=paimon.rows_shown)
     if all_rows:
         builder = builder.with_all_rows()
-    outcome = builder.write(compute, paimon.new_executor(target.executor))
+    if columns.frame is FrameKind.SPARK:
+        on_spark: Any = paimon.new_executor("spark")
+        module = spark_module("paimon_assets.spark.dataframes.columns")
+        outcome = module.write_columns(builder, compute, on_spark.session)
+    else:
+        outcome = builder.write(compute, paimon.new_executor(target.executor))
     metadata = {
         **rows_behind_metadata(outcome.rows),
         WRITES_COLUMNS: ", ".join(columns.names),
