@@ -13,7 +13,7 @@ larger than every number, -0.0 is smaller than 0.0. Merges compare otherwise, se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -291,18 +291,21 @@ def _compare(op: CompareOp, column: Any, literal: Any) -> Mask:
 def _membership(column: Any, literals: tuple[Any, ...], field: DataField, *, negated: bool) -> Mask:
     if negated and any(literal is None for literal in literals):
         return _none(column)
-    values = [value for value in literals if value is not None]
-    mask = pc.is_in(column, value_set=_value_set(values, field, column.type))
+    mask = pc.is_in(column, value_set=_value_set(literals, field, column.type))
     return pc.and_(pc.invert(mask), pc.is_valid(column)) if negated else mask
 
 
-def _value_set(literals: list[Any], field: DataField, arrow_type: Any) -> Any:
+def _value_set(literals: Sequence[Any], field: DataField, arrow_type: Any) -> Any:
     """Return literals in the column's type, without those that it cannot hold: they equal nothing.
 
     `is_in` compares the bits of floating-point numbers: NaN equals NaN, the zeros differ.
     """
+    if field.type.root not in TIMESTAMP_ROOTS:  # their values are in nanoseconds
+        with suppress(pa.ArrowException, OverflowError, ValueError, TypeError):
+            own: Any = pa.array(literals, to_arrow_type(field.type))
+            return own.cast(arrow_type).drop_null()
     values = []
     for literal in literals:
         with suppress(pa.ArrowInvalid, InvalidInputError):
             values.append(to_scalar(literal, field.type).cast(arrow_type))
-    return pa.array(values, arrow_type)
+    return pa.array(values, arrow_type).drop_null()
