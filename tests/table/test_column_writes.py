@@ -158,3 +158,38 @@ def test_a_compaction_does_not_hide_what_is_behind(table):
     builder(table).write(Doubling())
     assert scores(table)[7] == 200
     assert builder(table).rows_behind().behind == 0
+
+
+@pytest.mark.parametrize("change", ["append", "update"])
+def test_ranges_that_are_joined_hide_no_row_that_changed_beside_the_run(table, change):
+    """The run wrote another range than the one that changed, and a compaction joins them."""
+    write(table, ("a", 10, 10, None))
+
+    def beside():
+        if change == "append":
+            write(table, ("a", 11, 11, None))
+        else:
+            update(table, {"n": 100}, "k = 10")
+
+    if change == "update":
+        builder(table).write(Doubling())
+        write(table, ("a", 11, 11, None))
+    builder(table).write(Doubling(then=beside))
+    compact(table, "full")
+    assert builder(table).rows_behind().behind == 2
+    builder(table).write(Doubling())
+    assert scores(table)[10:] == [20 if change == "append" else 200, 22]
+
+
+def test_a_compaction_leaves_columns_of_several_functions_current(table):
+    table = table.alter([add_column("rank", "BIGINT")])
+    other = table.new_column_write_builder(["rank"], reads=["n"])
+    builder(table).write(Doubling())
+    write(table, ("a", 10, 10, None, None))
+    builder(table).write(Doubling())
+    other.write(lambda rows: pa.table({"rank": rows["n"].cast("int64")}))
+    compact(table, "full")
+    assert (builder(table).rows_behind().behind, other.rows_behind().behind) == (0, 0)
+    update(table, {"n": 100}, "k = 7")
+    compact(table, "full")
+    assert (builder(table).rows_behind().behind, other.rows_behind().behind) == (5, 5)

@@ -2,12 +2,15 @@
 
 A range is behind if a column lacks values in it, or what they are made from is newer: the files say
 it by their sequence numbers, so nothing else is to be remembered. Where one file holds both, as
-after a compaction, only the snapshot that wrote it last says whether the columns were written then.
+after a compaction, which also joins ranges, the changes of the snapshots before it say which rows
+got values, and which inputs after them. Where such a snapshot expired, the range is behind.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
@@ -22,10 +25,13 @@ from paimon_assets.engine.spec.metadata.data_file import (
     range_row_count,
     row_ranges,
 )
-from paimon_assets.engine.spec.metadata.snapshot import COLUMNS_PROPERTY, Snapshot
+from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 Group = tuple[DataFileMeta, ...]
+Span = tuple[int, int]
+"""The first row id, and the one after the last."""
 
 
 def live_row_count(bucket: LiveBucket, group: Group) -> int:
@@ -43,6 +49,8 @@ class ColumnGroups:
     columns: tuple[str, ...]
     reads: tuple[str, ...]
     buckets: tuple[tuple[LiveBucket, tuple[Group, ...]], ...]
+    changes: dict[int, "_Changes | None"] = field(default_factory=dict)
+    """Snapshot id → what it wrote; None if it expired."""
 
     @classmethod
     def of(
@@ -111,24 +119,81 @@ class ColumnGroups:
     def _is_behind(self, group: Group) -> bool:
         newest: dict[int, int] = {}
         for file in group:
-            schema = self.store.schemas.schema(file.schema_id)
-            names = schema.field_names if file.write_cols is None else file.write_cols
-            for name in names:
-                if name in schema.by_name:
-                    field_id, number = schema.by_name[name].id, file.max_sequence_number
-                    newest[field_id] = max(newest.get(field_id, 0), number)
+            for field_id in self._written_ids(file):
+                newest[field_id] = max(newest.get(field_id, 0), file.max_sequence_number)
         schema = self.store.schema
-        written = [newest.get(column.id) for column in schema.columns(self.columns)]
-        known = [number for number in written if number is not None]
-        if len(known) < len(written):
+        written = {column.id: newest.get(column.id) for column in schema.columns(self.columns)}
+        read = (newest.get(column.id, 0) for column in schema.columns(self.reads))
+        newest_read = max(read, default=0)
+        if any(n is None or n < newest_read for n in written.values()):
             return True
-        oldest = min(known)
-        read = [newest.get(column.id, 0) for column in schema.columns(self.reads)]
-        if max(read, default=0) == oldest:
-            return not self._wrote(oldest)
-        return max(read, default=0) > oldest
+        beside = {field_id for field_id, number in written.items() if number == newest_read}
+        return bool(beside) and not self._written_after(group, beside, newest_read)
 
-    def _wrote(self, snapshot_id: int) -> bool:
-        snapshot = self.store.snapshots.snapshot_or_none(snapshot_id)
-        written = "" if snapshot is None else snapshot.properties.get(COLUMNS_PROPERTY, "")
-        return set(self.columns) <= set(written.split(","))
+    def _written_ids(self, file: DataFileMeta) -> set[int]:
+        schema = self.store.schemas.schema(file.schema_id)
+        names = schema.field_names if file.write_cols is None else file.write_cols
+        return {schema.by_name[name].id for name in names if name in schema.by_name}
+
+    def _written_after(self, group: Group, ids: set[int], newest: int) -> bool:
+        """Whether all rows of a range got values of columns after the last of what is read."""
+        columns = {column.id for column in self.store.schema.columns(self.columns)}
+        read = {column.id for column in self.store.schema.columns(self.reads)} - columns
+        first = group[0].first_row_id or 0
+        left = [(first, first + range_row_count(group))]
+        oldest = min(file.min_sequence_number for file in group)
+        for number in range(newest, oldest, -1):
+            changes = self._changes(number)
+            if changes is None:
+                return False
+            here = changes.within(left)
+            if any(made & read for _, made in here):
+                return False
+            for span, made in here:
+                left = _without(left, span) if ids <= made <= columns else left
+            if not left:
+                return True
+        return False
+
+    def _changes(self, number: int) -> "_Changes | None":
+        if number not in self.changes:
+            snapshot = self.store.snapshots.snapshot_or_none(number)
+            entries: list[ManifestEntry] = []
+            if snapshot is not None and snapshot.commit_kind is not CommitKind.COMPACT:
+                manifests = self.store.manifests
+                delta = manifests.read_all(manifests.read_list(snapshot.delta_manifest_list))
+                entries = [entry for entry in delta if entry.kind is FileKind.ADD]
+            files = [(entry.file, self._written_ids(entry.file)) for entry in entries]
+            self.changes[number] = None if snapshot is None else _Changes.of(files)
+        return self.changes[number]
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What a snapshot wrote: spans in their order, each with the ids of its columns."""
+
+    spans: Sequence[tuple[Span, set[int]]]
+    ends: Sequence[int]
+    """The last end so far."""
+
+    @classmethod
+    def of(cls, files: Iterable[tuple[DataFileMeta, set[int]]]) -> "_Changes":
+        spans = [
+            ((file.first_row_id, file.first_row_id + file.row_count), ids)
+            for file, ids in files
+            if file.first_row_id is not None
+        ]
+        spans.sort(key=lambda each: each[0])
+        return cls(spans, list(accumulate((span[1] for span, _ in spans), max)))
+
+    def within(self, left: Sequence[Span]) -> list[tuple[Span, set[int]]]:
+        """Return those that overlap spans."""
+        start = bisect_right(self.ends, left[0][0])
+        stop = bisect_left(self.spans, left[-1][1], key=lambda each: each[0][0])
+        return [each for each in self.spans[start:stop] if _without(left, each[0]) != left]
+
+
+def _without(spans: Sequence[Span], gone: Span) -> list[Span]:
+    """Return what is left of spans without another."""
+    parts = [((start, min(end, gone[0])), (max(start, gone[1]), end)) for start, end in spans]
+    return [(start, end) for two in parts for start, end in two if start < end]

@@ -163,7 +163,7 @@ def _write_ranges(
             store=store,
             commit_user=builder.commit_user,
             commit_identifier=builder.commit_identifier,
-            properties=builder.properties_of_commit,
+            properties=builder.properties,
             condition=condition,
         )
         outcome = change.merge_from(matching, inserts=False)

@@ -22,8 +22,6 @@ CONSUMED_PROPERTY_PREFIX = "paimon-assets.consumed."
 """Before a table's and a consumer's name: how far rows were read from that table."""
 INHERITED_PROPERTIES = (LEDGER_PROPERTY_PREFIX, CONSUMED_PROPERTY_PREFIX)
 """Prefixes of what a commit takes over from the snapshot before, unless it says it anew."""
-COLUMNS_PROPERTY = "paimon-assets.columns"
-"""In a snapshot that wrote some columns alone: their names, with commas between."""
 DATA_VERSION_PROPERTY = "paimon-assets.data-version"
 """In a snapshot that changes no row: the version of the data it took over."""
 BUILT_ON_PROPERTY = "paimon-assets.built-on"

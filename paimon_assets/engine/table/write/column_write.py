@@ -34,7 +34,7 @@ from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.row_change import change_write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.spec.metadata.snapshot import COLUMNS_PROPERTY, CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
@@ -161,11 +161,6 @@ class ColumnWriteBuilder(CommitBuilder):
                     raise
                 logger.warning("table %s: written again, %s", self.store.label, conflict.message)
         raise AssertionError("the last plan returns or raises")
-
-    @property
-    def properties_of_commit(self) -> dict[str, str]:
-        """The properties of the snapshot: also which columns were written."""
-        return {**self.properties, COLUMNS_PROPERTY: ",".join(self.columns)}
 
     @property
     def names_read(self) -> list[str]:
@@ -297,7 +292,7 @@ def commit_columns(
             commit_user=builder.commit_user or "",
             commit_identifier=builder.commit_identifier,
             kind=CommitKind.APPEND,
-            properties=builder.properties_of_commit,
+            properties=builder.properties,
         )
 
 
