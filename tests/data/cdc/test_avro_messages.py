@@ -253,6 +253,17 @@ def test_schemas_refer_to_others_and_evolve_inside_a_batch(registry: RegistrySer
     ]
 
 
+def test_columns_of_keys_named_schema_and_payload_are_no_envelope(registry: RegistryServer) -> None:
+    names = ("schema", "payload")
+    columns = [{"name": name, "type": "long"} for name in names]
+    key = json.dumps({"type": "record", "name": "K", "fields": columns})
+    registry.schemas[903] = {"schema": key}
+    _, value = next(each for each in recorded(real.recorded()[0][0])[0] if each[1] is not None)
+    message = (b"\0\0\0\x03\x87\x00\x02", value)
+    [batch] = changes([message], client(registry), "debezium-avro")
+    assert batch.keys == names
+
+
 def test_messages_that_cannot_be_read_go_to_the_dead_letters(registry: RegistryServer) -> None:
     avro, _ = recorded(real.recorded()[0][0])
     key, good = next(each for each in avro if each[1] is not None)

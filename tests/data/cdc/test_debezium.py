@@ -237,6 +237,24 @@ def test_keys_of_messages_tell_the_key_columns_and_fill_rows_without_them() -> N
     assert [row for _, row in rows_of(read(messages[3])[0])] == [{"k": "3", "v": "c"}]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [{"payload": 7}, {"k": 1, "payload": 7}, {"schema": "s", "payload": 7},
+     {"schema": 5, "payload": 7}, {"k": 1, "schema": {"type": "s"}, "payload": {"k": 2}}],
+)  # fmt: skip
+def test_columns_named_schema_and_payload_are_no_envelope(key: dict[str, Any]) -> None:
+    [batch] = read({"key": key, "value": record("d"), "topic": "x"}, "")
+    assert batch.keys == tuple(key)
+    [batch] = read({"key": {"k": 1}, "value": key, "topic": "x"}, "")  # flattened
+    assert batch.rows.column_names == [*dict.fromkeys(("k", *key))]
+
+
+def test_keys_with_and_without_envelopes_stand_in_one_file() -> None:
+    wrapped = {"schema": {"type": "struct"}, "payload": {"k": 3}}
+    lines = [{"key": key, "value": record("d"), "topic": "x"} for key in ({"payload": 7}, wrapped)]
+    assert [batch.keys for batch in read(*lines, "")] == [("payload",), ("k",)]
+
+
 def test_flattened_rows() -> None:
     added = {"__op": "u", "__db": "shop", "__table": "t", "__source_ts_ms": 5, "__lsn": 9}
     batch = only(

@@ -45,6 +45,7 @@ from paimon_assets.engine.spec.types.data_types import RowKind
 
 _MESSAGE_MEMBERS = 3
 """Topic, key and value; more would come from a text that is no JSON by itself."""
+_ENVELOPE_MEMBERS = 2
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
 _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "file", "pos",
           "row", "lsn")  # fmt: skip
@@ -133,17 +134,28 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
         body = whole_body.take(rows)
         nothing = Spans.none(body.index, len(rows))
         keys = key.take(rows) if whole_body is value else nothing
-        inside = keys.members().spans("payload")
-        keys = inside if inside.is_present.any() else keys
         messages = _Messages(records.take(rows), body, nothing, keys, metadata)
-        members = body.members()
-        payload, schema = members.spans("payload"), members.spans("schema")
-        is_enveloped = payload.is_present & schema.is_present
-        if not is_enveloped.all():
-            yield messages.take(np.flatnonzero(~is_enveloped))
-        if is_enveloped.any():
-            wrapped = replace(messages, payload=payload, schema=schema)
-            yield wrapped.take(np.flatnonzero(is_enveloped))
+        is_avro = bool(source.schemas)  # its keys have no schema beside them
+        for part in [messages] if is_avro else _unwrapped(messages, "key"):
+            yield from _unwrapped(part, "payload")
+
+
+def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
+    """Take keys, or payloads, out of envelopes of a schema and nothing more; the others first."""
+    values = getattr(messages, side)
+    members = values.members()
+    inside, schema = members.spans("payload"), members.spans("schema")
+    kinds = b"{n0123456789" if messages.records.schemas else b"{n"  # a number: was taken out
+    is_wrapped = inside.is_present & np.isin(schema.first, list(kinds))
+    is_wrapped &= members.counts() == _ENVELOPE_MEMBERS
+    if side == "key" and is_wrapped.any():
+        is_wrapped |= ~values.starts_with("{")  # a truncate has no key, and stays between the rows
+    if not is_wrapped.all():
+        yield messages.take(np.flatnonzero(~is_wrapped))
+    if is_wrapped.any():
+        known = messages.schema if side == "key" else schema
+        wrapped = replace(messages, **{side: inside, "schema": known})
+        yield wrapped.take(np.flatnonzero(is_wrapped))
 
 
 def _letters(spans: Spans) -> Any:
