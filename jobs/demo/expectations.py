@@ -64,6 +64,17 @@ def expected_daily_delays(every: int = 1) -> pd.DataFrame:
     )
 
 
+def expected_departures(every: int = 1, flights_in_mean: int = 50) -> pd.DataFrame:
+    """Every flight's delay, and the mean of its carrier's last departures: by running totals."""
+    columns = [*KEY, "dep_delay"]
+    flown = expected_flights(every)[columns].sort_values(["carrier", "time_hour", "flight"])
+    carriers = flown.groupby("carrier")
+    total = carriers["dep_delay"].cumsum()
+    before = total.groupby(flown["carrier"]).shift(flights_in_mean, fill_value=0)
+    count = (carriers.cumcount() + 1).clip(upper=flights_in_mean)
+    return flown.assign(carrier_delay=(total - before) / count)
+
+
 def with_padding(files: Sequence[Path]) -> int:
     """Rows that a key keeps if, within one second, additions come after retractions."""
     changes = _keys_times_kinds(files)

@@ -59,6 +59,7 @@ def comparisons(every: int) -> Mapping[str, Comparison]:
         "daily_delays": _rows(
             lambda: expectations.expected_daily_delays(every), ["month", "day", "origin"]
         ),
+        "departures": _rows(lambda: expectations.expected_departures(every), expectations.KEY),
     }
 
 

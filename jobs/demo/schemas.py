@@ -72,6 +72,7 @@ FLIGHTS_UNPADDED = Schema.of(
 )
 
 _NOT_ARCHIVED = ("op", "op_time")
+_KEY_AND_DELAY = ("month", "time_hour", "carrier", "flight", "dep_delay")
 
 FLIGHT_ARCHIVE = Schema.of(
     {name: kind for name, kind in _FLIGHT_COLUMNS.items() if name not in _NOT_ARCHIVED},
@@ -146,6 +147,13 @@ DAILY_DELAYS = Schema.of(
         "mean_plane_age": "years, of the planes whose age is known",
         "mean_wind_speed": "miles per hour, at the planned hour of departure",
     },
+)
+
+DEPARTURES = Schema.of(
+    {name: _FLIGHT_COLUMNS[name] for name in _KEY_AND_DELAY},
+    options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+    comment="Every flight that departed, in an append table that takes further columns.",
+    comments={name: _FLIGHT_COMMENTS[name] for name in _KEY_AND_DELAY},
 )
 
 NARROWING = [

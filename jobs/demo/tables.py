@@ -4,12 +4,15 @@ landing/flight_changes ─▶ demo/flights ──────────┐
                        └▶ demo/flights_unpadded  ├─▶ demo/daily_delays
 landing/weather_reports ─▶ demo/weather ─────────┤
                            demo/planes ──────────┘
+
+demo/flights ─▶ demo/departures ─▶ demo/departures/carrier_delay: one more column, written alone
 """
 
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 from pydantic import Field
 
 from jobs.demo.home import LANDING
@@ -23,7 +26,7 @@ from jobs.demo.landing import (
     scale_of,
     seen_at,
 )
-from jobs.demo.schemas import DAILY_DELAYS, FLIGHTS, FLIGHTS_UNPADDED, PLANES, WEATHER
+from jobs.demo.schemas import DAILY_DELAYS, DEPARTURES, FLIGHTS, FLIGHTS_UNPADDED, PLANES, WEATHER
 from paimon_assets.assets import (
     CheckOptions,
     FileSource,
@@ -32,9 +35,11 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     build_overflow_check,
     build_row_count_check,
+    build_rows_behind_check,
     build_schema_check,
     build_source_overflow_check,
     build_unique_key_check,
+    column_asset,
     data_version_of,
     paimon_asset,
 )
@@ -227,6 +232,55 @@ def daily_delays(
     return dg.MaterializeResult(value=summary, metadata={_INPUTS: inputs})
 
 
+@paimon_asset(
+    "demo.departures",
+    DEPARTURES,
+    mode="overwrite",
+    schema_policy="add",
+    warehouse=WAREHOUSE,
+    deps=[flights],
+    code_version=CODE_VERSION,
+)
+def departures(
+    context: dg.AssetExecutionContext, paimon: PaimonCatalogResource
+) -> dg.MaterializeResult[Any]:
+    """Every flight that departed, in an append table; made anew when the flights have changed."""
+    table = paimon.catalog().get_table("demo.flights")
+    snapshot = table.latest_snapshot()
+    if snapshot is None:
+        context.log.info("No flights yet.")
+        return dg.MaterializeResult()
+    inputs = f"demo.flights at data version {data_version_of(table, snapshot).value}"
+    if _inputs_of_last_run(context) == inputs:
+        context.log.info("Still the same inputs (%s).", inputs)
+        return dg.MaterializeResult(metadata={_INPUTS: inputs})
+    read = table.new_read_builder().with_columns(field.name for field in DEPARTURES.fields)
+    rows = read.at_snapshot(snapshot.id).to_reader()
+    return dg.MaterializeResult(value=rows, metadata={_INPUTS: inputs})
+
+
+FLIGHTS_IN_MEAN = 50
+
+
+@column_asset(
+    "demo.departures",
+    columns={"carrier_delay": "DOUBLE"},
+    reads=["carrier", "time_hour", "flight", "dep_delay"],
+    warehouse=WAREHOUSE,
+    code_version=CODE_VERSION,
+)
+def carrier_delay(rows: pa.Table) -> pa.Table:
+    """The rolling delay of the carrier: the mean of its last 50 departures, this one included.
+
+    The table is written as a whole, so all its rows are behind at once, and they are fewer than the
+    function is given at a time: it sees every departure of a carrier.
+    """
+    flown = rows.to_pandas().sort_values(["carrier", "time_hour", "flight"])
+    last = flown.groupby("carrier", sort=False)["dep_delay"].rolling(FLIGHTS_IN_MEAN, min_periods=1)
+    mean = last.mean().droplevel("carrier").sort_index()
+    return pa.table({"carrier_delay": mean.to_numpy()})
+
+
 def _inputs_of_last_run(context: dg.AssetExecutionContext) -> str | None:
     event = context.instance.get_latest_materialization_event(context.asset_key)
     materialization = event.asset_materialization if event else None
@@ -240,7 +294,17 @@ def _expected_rows() -> int:
     return len(expected_flights(scale_of(LANDING)))
 
 
-assets = [flight_changes, weather_reports, flights, flights_unpadded, weather, planes, daily_delays]
+assets = [
+    flight_changes,
+    weather_reports,
+    flights,
+    flights_unpadded,
+    weather,
+    planes,
+    daily_delays,
+    departures,
+    carrier_delay,
+]
 
 checks = [
     build_row_count_check(flights, _expected_rows, options=CheckOptions(blocking=True)),
@@ -248,4 +312,5 @@ checks = [
     build_schema_check(flights, FLIGHTS),
     build_overflow_check(flights, FLIGHTS),
     build_source_overflow_check(flights, CHANGES),
+    build_rows_behind_check(carrier_delay),
 ]
