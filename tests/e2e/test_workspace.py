@@ -96,12 +96,14 @@ print({key: type(value).__name__ for key, value in paimon.options.items()})
 
 
 def test_every_table_asset_has_its_pool_and_shows_its_address(defs: dg.Definitions):
+    """An asset of a table's columns has none: it does not disturb writers of others."""
     for spec in defs.resolve_all_asset_specs():
         if spec.key.path[0] == "demo":
-            assert spec.metadata["dagster/table_name"] == ".".join(spec.key.path)
+            assert spec.metadata["dagster/table_name"] == ".".join(spec.key.path[:2])
             assert str(spec.metadata["dagster/uri"]).endswith(f"/demo.db/{spec.key.path[1]}")
             definition = defs.resolve_assets_def(spec.key)
-            assert definition.op.pool == f"paimon/demo.{spec.key.path[1]}"
+            pool = f"paimon/demo.{spec.key.path[1]}" if len(spec.key.path) == 2 else None
+            assert definition.op.pool == pool
 
 
 def test_schedules_and_sensors_are_shipped_stopped(defs: dg.Definitions):
