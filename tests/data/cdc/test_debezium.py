@@ -249,6 +249,13 @@ def test_columns_named_schema_and_payload_are_no_envelope(key: dict[str, Any]) -
     assert batch.rows.column_names == [*dict.fromkeys(("k", *key))]
 
 
+def test_a_column_named_schema_before_one_named_payload_keeps_its_object() -> None:
+    for schema in ({"type": "s"}, {"type": {"x": 1}}, {}, {"x": {"type": "struct"}}):
+        line = {"key": {"k": 1}, "value": {"k": 1, "schema": schema, "payload": 7}, "topic": "x"}
+        [[_, row]] = rows_of(read(line, "")[0])
+        assert json.loads(row["schema"]) == schema
+
+
 def test_keys_with_and_without_envelopes_stand_in_one_file() -> None:
     wrapped = {"schema": {"type": "struct"}, "payload": {"k": 3}}
     lines = [{"key": key, "value": record("d"), "topic": "x"} for key in ({"payload": 7}, wrapped)]

@@ -28,6 +28,11 @@ _NULL_LINE = re.compile(rb"(?m)^[ \t]*null[ \t\r]*$")
 _SCHEMA = re.compile(rb'"schema"\s*:\s*(?=\{)')
 _PAYLOAD = re.compile(rb'\s*,\s*"payload"\s*:')
 _SHORT = '"schema":{},"payload":'
+_CONNECT_TYPES = frozenset(
+    ("struct", "map", "array", "bytes", "string", "boolean", "int8", "int16", "int32", "int64",
+     "float", "float32", "double", "float64")
+)  # fmt: skip
+"""What an envelope's schema may say of its type; a column of the name may hold any object."""
 _MOST_BYTES = 2**31 - 1
 _MOST_SCHEMAS = 64
 """Distinct schemas of a block that are taken out of it before it is parsed."""
@@ -198,12 +203,12 @@ def _without_schemas(block: bytes) -> tuple[bytes, list[str]]:
         line_end = block.find(b"\n", match.end())
         try:
             text = block[match.end() : line_end if line_end >= 0 else None].decode()
-            _, length = decoder.raw_decode(text)
+            schema, length = decoder.raw_decode(text)
         except ValueError:
             break
         end = match.end() + len(text[:length].encode())
         payload = _PAYLOAD.match(block, end)
-        if payload is None:
+        if payload is None or str(schema.get("type")) not in _CONNECT_TYPES:
             break
         short = _SHORT.format(len(schemas)).encode()
         block = _replaced(block, block[match.start() : payload.end()], short)
