@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
-from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import RowChangeTask
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
@@ -38,7 +38,6 @@ from paimon_assets.engine.control.scan.split_generator import (
 )
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.segments import check_row_changes, may_have_segments
-from paimon_assets.engine.control.write_planning import hash_indexes, rewriting_schema, writer_state
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
@@ -371,20 +370,6 @@ def _append_tasks(
         target_bytes = min(target_bytes, max(open_bytes, total // _TASKS))
     for packed in pack(left.values(), lambda f: max(f.file_size, open_bytes), target_bytes):
         yield RowChangeTask(splits=(bucket.split(packed),), index_directory=directory)
-
-
-def change_write_context(store: FileStore, snapshot: Snapshot) -> WriteContext:
-    """Return how changed rows are written: nulls do not become defaults."""
-    state = writer_state(store, snapshot)
-    return WriteContext(
-        table=store.label,
-        table_path=store.table_path,
-        schema=rewriting_schema(store.schema),
-        bucket_states=state.bucket_states,
-        partition_buckets=state.differing_from(store.schema.typed_options.get(opt.BUCKET)),
-        hash_indexes=hash_indexes(store, snapshot),
-        file_io=store.file_io.spec,
-    )
 
 
 def dropped_rows(

@@ -19,6 +19,7 @@ from paimon_assets.engine.contract.context import (
     KeyRead,
     NumberedFile,
     ReadContext,
+    WriteContext,
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -216,6 +217,29 @@ def _is_below(before: Snapshot, snapshot: Snapshot, store: FileStore) -> bool:
     built_on = snapshot.properties.get(BUILT_ON_PROPERTY)
     is_base = before.id == snapshot.id - 1 and before.delta_manifest_list == built_on
     return is_base or store.snapshots.is_same(before)
+
+
+def write_context(
+    store: FileStore,
+    schema: TableSchema,
+    snapshot: Snapshot | None = None,
+    *,
+    buckets: opt.Option[int] = opt.BUCKET,
+) -> WriteContext:
+    """Return how rows are written on top of a snapshot; for None nothing counts that is there.
+
+    `buckets` is the option that says the bucket count of new partitions.
+    """
+    state = writer_state(store, snapshot)
+    return WriteContext(
+        table=store.label,
+        table_path=store.table_path,
+        schema=schema,
+        bucket_states=state.bucket_states,
+        partition_buckets=state.differing_from(schema.typed_options.get(buckets)),
+        hash_indexes=hash_indexes(store, snapshot),
+        file_io=store.file_io.spec,
+    )
 
 
 def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:

@@ -28,7 +28,7 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     WriteResult,
 )
-from paimon_assets.engine.contract.context import ReadContext, WriteContext
+from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import (
     ClusteringExecutor,
     ClusterOrder,
@@ -40,7 +40,6 @@ from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.contract.write_tasks import COMPACT_TASK, POSTPONE_TASK, PostponeContext
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.compact import (
     CompactionPlan,
     CompactScope,
@@ -51,7 +50,7 @@ from paimon_assets.engine.control.compact import (
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.write_planning import rewriting_schema, writer_state
+from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
@@ -79,13 +78,8 @@ def cluster_unit(
             details={"table": store.label},
         )
     split = unit.task.split
-    write = WriteContext(
-        table=store.label,
-        table_path=store.table_path,
-        schema=rewriting_schema(store.schema, {opt.ROWKIND_FIELD.key: ""}),
-        file_io=store.file_io.spec,
-    )
-    written = executor.cluster(read, [split], write, order)
+    schema = rewriting_schema(store.schema, {opt.ROWKIND_FIELD.key: ""})
+    written = executor.cluster(read, [split], write_context(store, schema), order)
     after = (file for message in written.messages for file in message.data_increment.new_files)
     return CommitMessage(
         partition=split.partition,
@@ -395,15 +389,8 @@ class _Run:
         builder, store = self.builder, self.builder.store
         splits = [unit.task.split for unit in plan.waiting]
         schema = rewriting_schema(store.schema, {opt.POSTPONE_WRITE_FIXED.key: "true"})
-        state, default = writer_state(store, plan.snapshot), opt.POSTPONE_DEFAULT_BUCKETS
-        write = WriteContext(
-            table=store.label,
-            table_path=store.table_path,
-            schema=schema,
-            bucket_states=state.bucket_states,
-            partition_buckets=state.differing_from(schema.typed_options.get(default)),
-            file_io=store.file_io.spec,
-        )
+        default = opt.POSTPONE_DEFAULT_BUCKETS
+        write = write_context(store, schema, plan.snapshot, buckets=default)
         read = replace(plan.context, columns=(ROW_KIND.name, *store.schema.field_names))
         batch = TaskBatch(
             name=POSTPONE_TASK,
@@ -464,15 +451,10 @@ class _Run:
     def _commit(self, user: str | None = None) -> Snapshot | None:
         if not self.messages:
             return None
-        builder, self.may_be_committed = self.builder, True
+        self.may_be_committed = True
+        builder = replace(self.builder, commit_user=user or self.builder.commit_user)
         with deleted_on_definite_failure(self._stay_uncommitted):
-            return FileStoreCommit(builder.store).commit(
-                self.messages,
-                commit_user=user or builder.commit_user or "",
-                commit_identifier=builder.commit_identifier,
-                kind=CommitKind.COMPACT,
-                properties=builder.properties,
-            )
+            return builder.commit_as(CommitKind.COMPACT, self.messages)
 
     def _stay_uncommitted(self) -> None:
         self.may_be_committed = False

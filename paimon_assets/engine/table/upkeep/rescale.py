@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
-from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.control.commit.abort import abort, deleted_on_definite_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
@@ -26,7 +25,7 @@ from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.split_generator import skips_level_0
-from paimon_assets.engine.control.write_planning import rewriting_schema
+from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -82,13 +81,8 @@ def rescale(
         opt.ROWKIND_FIELD.key: "",
         opt.WRITE_ONLY.key: "true",
     }
-    context = WriteContext(
-        table=store.label,
-        table_path=store.table_path,
-        schema=rewriting_schema(store.schema, options),
-        file_io=store.file_io.spec,
-    )
-    result = executor.rewrite(plan.context, splits, context)
+    write = write_context(store, rewriting_schema(store.schema, options))
+    result = executor.rewrite(plan.context, splits, write)
     messages = [*_deletions(store, plan.snapshot, gone), *_on_top(store, result.messages)]
     with deleted_on_definite_failure(lambda: abort(store, result.messages)):
         return FileStoreCommit(store).commit(

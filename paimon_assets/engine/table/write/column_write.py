@@ -27,11 +27,11 @@ from paimon_assets.engine.control.commit.column_conflicts import (
     columns_unchanged_since,
     rows_kept_since,
 )
-from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
+from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.row_change import change_write_context
+from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -245,9 +245,10 @@ class _Run:
         read = store.rewrite_context(file.schema_id for file in split.data_files)
         rows = _rows(replace(read, columns=tuple(builder.names_read)), split)
         values = self._values(compute(rows), rows.num_rows)
+        write = write_context(store, rewriting_schema(store.schema), groups.snapshot)
         batch = TaskBatch(
             name=COLUMN_TASK,
-            shared=dump(change_write_context(store, groups.snapshot)),
+            shared=dump(write),
             payloads=(dump(ColumnTask(split=split, values=dump_source(values))),),
             weights=(values.nbytes,),
             file_io=read.file_io,
@@ -287,13 +288,7 @@ def commit_columns(
 ) -> Snapshot:
     """Commit files of columns as one snapshot; on a definite failure they are removed."""
     with deleted_on_definite_failure(lambda: _discard(builder, messages)):
-        return FileStoreCommit(builder.store, condition=condition).commit(
-            messages,
-            commit_user=builder.commit_user or "",
-            commit_identifier=builder.commit_identifier,
-            kind=CommitKind.APPEND,
-            properties=builder.properties,
-        )
+        return builder.commit_as(CommitKind.APPEND, messages, condition=condition)
 
 
 def _discard(builder: ColumnWriteBuilder, messages: Sequence[CommitMessage]) -> None:

@@ -36,13 +36,13 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.row_change import (
     RowChangePlan,
-    change_write_context,
     check_deletable,
     check_segments,
     check_updatable,
     dropped_rows,
     plan_row_change,
 )
+from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -50,22 +50,12 @@ from paimon_assets.engine.spec.options.all_options import (
     DATA_EVOLUTION_ENABLED,
     DELETION_VECTORS_ENABLED,
 )
-from paimon_assets.engine.spec.predicate.predicate import (
-    Assignment,
-    Expression,
-    Predicate,
-    SourceValue,
-    bind,
-    bind_assignments,
-    columns_of,
-    decided_by,
-    fields_of,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema, with_tracking
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_predicate
-from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder
+from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder, both
 
 Prepare = Callable[[], WriteContext]
 """Says how rows are inserted now."""
@@ -93,7 +83,7 @@ class MergeSource(Protocol):
         """All columns of the source rows."""
         ...
 
-    def predicate(self) -> Predicate | None:
+    def predicate(self) -> pred.Predicate | None:
         """Return a bound predicate that every row passes which matches a source row.
 
         Raises:
@@ -175,7 +165,7 @@ class ArrowSource:
         """See `MergeSource`."""
         return self.rows.column_names
 
-    def predicate(self) -> Predicate | None:
+    def predicate(self) -> pred.Predicate | None:
         """See `MergeSource`."""
         return self.on.predicate(self.rows)
 
@@ -261,18 +251,6 @@ def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
     return check
 
 
-def both(first: Condition | None, second: Condition | None) -> Condition | None:
-    """Return a condition that asks two."""
-    if first is None or second is None:
-        return first or second
-
-    def check(latest: Snapshot | None) -> None:
-        first(latest)
-        second(latest)
-
-    return check
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeOutcome:
     """The outcome of a row change, made or planned."""
@@ -317,7 +295,7 @@ class RowChangeBuilder(CommitBuilder):
         return replace(self, condition=condition)
 
     def delete(
-        self, where: Predicate | str, executor: TaskRunner | None = None
+        self, where: pred.Predicate | str, executor: TaskRunner | None = None
     ) -> RowChangeOutcome:
         """Delete the rows for which a predicate is true.
 
@@ -344,16 +322,16 @@ class RowChangeBuilder(CommitBuilder):
         if done is not None:
             return done
         check_writable(self.store.label, self.store.schema)
-        on_keys = decided_by(predicate, self.store.schema.partition_keys)
-        if on_keys and fields_of(predicate) and not self.dry_run:
+        on_keys = pred.decided_by(predicate, self.store.schema.partition_keys)
+        if on_keys and pred.fields_of(predicate) and not self.dry_run:
             return self._drop(predicate)
         check_deletable(self.store)
         return self._run(predicate, None, executor)
 
     def update(
         self,
-        assignments: Mapping[str, Expression | Literal],
-        where: Predicate | str | None,
+        assignments: Mapping[str, pred.Expression | Literal],
+        where: pred.Predicate | str | None,
         executor: TaskRunner | None = None,
     ) -> RowChangeOutcome:
         """Give the rows for which a predicate is true new values.
@@ -375,7 +353,7 @@ class RowChangeBuilder(CommitBuilder):
         if newest is not self:
             return newest.update(assignments, where, executor)
         predicate = None if where is None else self._bound(where)
-        bound = bind_assignments(assignments, self.store.schema)
+        bound = pred.bind_assignments(assignments, self.store.schema)
         done = self._committed()
         if done is not None:
             return done
@@ -388,7 +366,7 @@ class RowChangeBuilder(CommitBuilder):
         rows: pa.Table,
         *,
         on: Sequence[str],
-        when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+        when_matched: WhenMatched | Mapping[str, pred.Expression | Literal] = WhenMatched.UPDATE,
         inserts: bool = True,
         executor: MergeExecutor | None = None,
     ) -> RowChangeOutcome:
@@ -420,7 +398,7 @@ class RowChangeBuilder(CommitBuilder):
         self,
         source: MergeSource,
         *,
-        when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+        when_matched: WhenMatched | Mapping[str, pred.Expression | Literal] = WhenMatched.UPDATE,
         inserts: bool = True,
         deletes: str | None = None,
     ) -> RowChangeOutcome:
@@ -448,13 +426,13 @@ class RowChangeBuilder(CommitBuilder):
         check_writable(store.label, store.schema)
         if when_matched is WhenMatched.UPDATE:
             names = [name for name in source.columns if name in store.schema.by_name]
-            when_matched = {n: SourceValue(n) for n in names if n not in source.on.names}
+            when_matched = {n: pred.SourceValue(n) for n in names if n not in source.on.names}
         if isinstance(when_matched, WhenMatched):
             if when_matched is WhenMatched.DELETE:
                 check_deletable(store)
             keeps = when_matched is WhenMatched.KEEP
             return self._run(_Merge(source=source, keeps=keeps, inserts=inserts), None, None)
-        bound = bind_assignments(when_matched, store.schema, source.columns)
+        bound = pred.bind_assignments(when_matched, store.schema, source.columns)
         check_updatable(store, when_matched)
         if deletes is not None:
             check_deletable(store)
@@ -466,8 +444,8 @@ class RowChangeBuilder(CommitBuilder):
         store = self.store.current()
         return self if store is self.store else replace(self, store=store)
 
-    def _bound(self, where: Predicate | str) -> Predicate:
-        return bind(as_predicate(where), with_tracking(self.store.schema))
+    def _bound(self, where: pred.Predicate | str) -> pred.Predicate:
+        return pred.bind(as_predicate(where), with_tracking(self.store.schema))
 
     def _committed(self) -> RowChangeOutcome | None:
         snapshot = None if self.dry_run else self.find_committed()
@@ -477,8 +455,8 @@ class RowChangeBuilder(CommitBuilder):
 
     def _run(
         self,
-        chosen: "Predicate | _Merge | None",
-        assignments: tuple[Assignment, ...] | None,
+        chosen: "pred.Predicate | _Merge | None",
+        assignments: tuple[pred.Assignment, ...] | None,
         executor: TaskRunner | None,
     ) -> RowChangeOutcome:
         builder = replace(self, commit_user=self.commit_user or NewUser())
@@ -503,7 +481,7 @@ class RowChangeBuilder(CommitBuilder):
                 )
         raise AssertionError("the last plan returns or raises")
 
-    def _drop(self, predicate: Predicate) -> RowChangeOutcome:
+    def _drop(self, predicate: pred.Predicate) -> RowChangeOutcome:
         """Drop the partitions a predicate over partition columns is true for."""
         store = self.store
         latest = store.newest()
@@ -543,8 +521,8 @@ class _Run:
     """One try: a plan, its tasks and its commit."""
 
     builder: RowChangeBuilder
-    predicate: Predicate | None
-    assignments: tuple[Assignment, ...] | None
+    predicate: pred.Predicate | None
+    assignments: tuple[pred.Assignment, ...] | None
     merge: _Merge | None
     executor: TaskRunner
     messages: list[CommitMessage] = field(init=False, default_factory=list)
@@ -598,13 +576,13 @@ class _Run:
 
     def _execute(self, plan: RowChangePlan) -> None:
         builder, merge = self.builder, self.merge
-        self.plan = plan
+        self.plan, store = plan, builder.store
         self.rows_matched = plan.rows_dropped
         change = write_tasks.RowChange(
             read=plan.context,
-            write=change_write_context(builder.store, plan.snapshot),
+            write=write_context(store, rewriting_schema(store.schema), plan.snapshot),
             assignments=self.assignments,
-            marks=builder.store.schema.typed_options.get(DELETION_VECTORS_ENABLED),
+            marks=store.schema.typed_options.get(DELETION_VECTORS_ENABLED),
             only_counts=builder.dry_run or (merge is not None and merge.keeps),
             deletes=None if merge is None else merge.deletes,
         )
@@ -637,14 +615,8 @@ class _Run:
             snapshot_id=0 if planned_on is None else planned_on.id, predicate=self.predicate
         )
         guarded = keyed or self.rows_inserted > 0
-        commit = FileStoreCommit(store, planned_on=guard if guarded else None, condition=condition)
-        return commit.commit(
-            self.messages,
-            commit_user=builder.commit_user or "",
-            commit_identifier=builder.commit_identifier,
-            kind=kind,
-            properties=builder.properties,
-        )
+        planned = guard if guarded else None
+        return builder.commit_as(kind, self.messages, planned_on=planned, condition=condition)
 
     def _columns_unchanged(self, planned_on: Snapshot | None) -> Condition | None:
         """Return the condition of a change of some columns; what they were made from counts."""
@@ -660,8 +632,8 @@ class _Run:
         if planned_on is None or not written:
             return None
         assignments = self.assignments or ()
-        columns = {each.column for each in assignments} | columns_of(assignments)
-        columns |= fields_of(self.predicate)
+        columns = {each.column for each in assignments} | pred.columns_of(assignments)
+        columns |= pred.fields_of(self.predicate)
         columns |= set() if self.merge is None else set(self.merge.source.on.names)
         own = columns & set(self.builder.store.schema.field_names)
         return columns_unchanged_since(self.builder.store, planned_on, written, own)

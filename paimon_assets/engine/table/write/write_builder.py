@@ -29,7 +29,7 @@ from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.write_planning import hash_indexes, key_bootstrap, writer_state
+from paimon_assets.engine.control.write_planning import key_bootstrap, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -83,6 +83,30 @@ class CommitBuilder:
         return self.store.snapshots.find_commit(
             self.commit_user, self.commit_identifier, self.commit_kinds
         )
+
+    def commit_as(
+        self, kind: CommitKind, messages: Sequence[CommitMessage], **checks: Any
+    ) -> Snapshot:
+        """Commit messages as one snapshot of a kind; `checks` are those of a `FileStoreCommit`."""
+        return FileStoreCommit(self.store, **checks).commit(
+            messages,
+            commit_user=self.commit_user or NewUser(),
+            commit_identifier=self.commit_identifier,
+            kind=kind,
+            properties=self.properties,
+        )
+
+
+def both(first: Condition | None, second: Condition | None) -> Condition | None:
+    """Return a condition that asks two."""
+    if first is None or second is None:
+        return first or second
+
+    def check(latest: Snapshot | None) -> None:
+        first(latest)
+        second(latest)
+
+    return check
 
 
 logger = logging.getLogger(__name__)
@@ -193,14 +217,7 @@ class WriteBuilder(CommitBuilder):
         nothing can come between the look and the commit. What it raises undoes the write. A second
         one is asked too.
         """
-        first = self.condition
-
-        def both(latest: Snapshot | None) -> None:
-            if first is not None:
-                first(latest)
-            condition(latest)
-
-        return replace(self, condition=both)
+        return replace(self, condition=both(self.condition, condition))
 
     def with_audit(self, audit: Audit, *, branch: str = "") -> "WriteBuilder":
         """Judge the rows when all are written and none is committed (`staged_batch`).
@@ -342,18 +359,11 @@ class WriteBuilder(CommitBuilder):
         # Of what an overwrite replaces, nothing counts: neither numbers nor bucket counts.
         latest = None if over else store.snapshots.latest()
         newest_id = 0 if latest is None else latest.id
-        state = writer_state(store, latest)
-        return WriteContext(
-            table=store.label,
-            table_path=store.table_path,
-            schema=store.schema,
-            bucket_states=state.bucket_states,
-            partition_buckets=state.differing_from(store.schema.typed_options.get(opt.BUCKET)),
-            hash_indexes=hash_indexes(store, latest),
+        return replace(
+            write_context(store, store.schema, latest),
             key_read=key_bootstrap(store, latest),
             keys_known_at=newest_id if mode in _LOOKED_UP and not over else None,
             partitions=over.predicate if over else None,
-            file_io=store.file_io.spec,
         )
 
     def commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
@@ -385,20 +395,12 @@ class WriteBuilder(CommitBuilder):
         return snapshot
 
     def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        commit = FileStoreCommit(self.store, condition=self.condition)
-        user = self.commit_user or NewUser()
         if self.overwrites is None:
-            return commit.commit(
-                messages,
-                commit_user=user,
-                commit_identifier=self.commit_identifier,
-                kind=CommitKind.APPEND,
-                properties=self.properties,
-            )
+            return self.commit_as(CommitKind.APPEND, messages, condition=self.condition)
         written = frozenset(message.partition for message in messages)
-        return commit.overwrite(
+        return FileStoreCommit(self.store, condition=self.condition).overwrite(
             messages,
-            commit_user=user,
+            commit_user=self.commit_user or NewUser(),
             commit_identifier=self.commit_identifier,
             partitions=written if self.overwrites.is_dynamic else None,
             predicate=self.overwrites.predicate,
