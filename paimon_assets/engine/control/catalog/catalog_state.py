@@ -29,18 +29,7 @@ from uuid import uuid4
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
-from paimon_assets.engine.codec.rest.documents import (
-    AddDialect,
-    DropDialect,
-    FunctionResponse,
-    RemoveViewOption,
-    SetViewOption,
-    UpdateDialect,
-    UpdateViewComment,
-    ViewChange,
-    ViewResponse,
-    ViewSchema,
-)
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.numbered_files import (
@@ -451,43 +440,45 @@ class NamedItems:
         )
 
 
-def function_of(name: str, members: Mapping[str, Json]) -> FunctionResponse:
+def function_of(name: str, members: Mapping[str, Json]) -> documents.FunctionResponse:
     """Return a function as it is stored."""
-    return FunctionResponse.from_json(
+    return documents.FunctionResponse.from_json(
         {**members, "name": name, "uuid": members[ID], "owner": members["createdBy"]}
     )
 
 
-def changed_view(view: ViewSchema, changes: Iterable[ViewChange]) -> ViewSchema:
+def changed_view(
+    view: documents.ViewSchema, changes: Iterable[documents.ViewChange]
+) -> documents.ViewSchema:
     """Return a view after changes, made in their order."""
     options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
     for change in changes:
         match change:
-            case SetViewOption(key=key, value=value):
+            case documents.SetViewOption(key=key, value=value):
                 options[key] = value
-            case RemoveViewOption(key=key):
+            case documents.RemoveViewOption(key=key):
                 options.pop(key, None)
-            case UpdateViewComment():
+            case documents.UpdateViewComment():
                 comment = change.comment
-            case AddDialect(dialect=dialect) if dialect in dialects:
+            case documents.AddDialect(dialect=dialect) if dialect in dialects:
                 raise errors.AlreadyExistsError(
                     f"The view has a dialect '{dialect}' already.",
                     kind="dialect-exists",
                     details={"dialect": dialect},
                 )
-            case AddDialect(dialect=dialect, query=query):
+            case documents.AddDialect(dialect=dialect, query=query):
                 dialects[dialect] = query
-            case UpdateDialect(dialect=dialect) | DropDialect(dialect=dialect) if (
-                dialect not in dialects
-            ):
+            case (
+                documents.UpdateDialect(dialect=dialect) | documents.DropDialect(dialect=dialect)
+            ) if dialect not in dialects:
                 raise errors.NotFoundError(
                     f"The view has no dialect '{dialect}'.",
                     kind="dialect-not-found",
                     details={"dialect": dialect},
                 )
-            case UpdateDialect(dialect=dialect, query=query):
+            case documents.UpdateDialect(dialect=dialect, query=query):
                 dialects[dialect] = query
-            case DropDialect(dialect=dialect):
+            case documents.DropDialect(dialect=dialect):
                 del dialects[dialect]
     return replace(view, options=options, dialects=dialects, comment=comment)
 
@@ -501,18 +492,20 @@ class CatalogViews:
     def __init__(self, state: CatalogState) -> None:
         self._items = NamedItems(state, "view")
 
-    def all(self, database: str) -> dict[str, ViewResponse]:
+    def all(self, database: str) -> dict[str, documents.ViewResponse]:
         return {name: _view(name, members) for name, members in self._items.all(database).items()}
 
-    def get(self, name: Identifier) -> ViewResponse:
+    def get(self, name: Identifier) -> documents.ViewResponse:
         return _view(name.table, self._items.get(name))
 
-    def create(self, name: Identifier, schema: ViewSchema, *, by: str = "") -> None:
+    def create(self, name: Identifier, schema: documents.ViewSchema, *, by: str = "") -> None:
         self._items.create(name, {_SCHEMA: cast("Json", schema.to_json())}, by=by)
 
-    def alter(self, name: Identifier, changes: Sequence[ViewChange], *, by: str = "") -> None:
+    def alter(
+        self, name: Identifier, changes: Sequence[documents.ViewChange], *, by: str = ""
+    ) -> None:
         def altered(members: Members) -> Members:
-            view = changed_view(ViewSchema.from_json(members[_SCHEMA]), changes)
+            view = changed_view(documents.ViewSchema.from_json(members[_SCHEMA]), changes)
             return {**members, _SCHEMA: cast("Json", view.to_json())}
 
         self._items.alter(name, altered, by=by)
@@ -524,5 +517,7 @@ class CatalogViews:
         self._items.rename(source, target)
 
 
-def _view(name: str, members: Mapping[str, Json]) -> ViewResponse:
-    return ViewResponse.from_json({**members, "name": name, "owner": members["createdBy"]})
+def _view(name: str, members: Mapping[str, Json]) -> documents.ViewResponse:
+    return documents.ViewResponse.from_json(
+        {**members, "name": name, "owner": members["createdBy"]}
+    )

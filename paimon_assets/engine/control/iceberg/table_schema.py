@@ -16,14 +16,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    AtomicType,
-    DataField,
-    DataType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.iceberg_types import iceberg_fields, iceberg_type
 from paimon_assets.engine.spec.types.literals import Internal
 
@@ -39,7 +32,7 @@ _AVRO: Mapping[str, Any] = {
     "binary": "bytes",
 }
 _WIDTHS = {"int": 4, "date": 4, "long": 8, "timestamp": 8, "timestamptz": 8}
-TEXT_LIKE = CHARACTER_ROOTS | BINARY_ROOTS
+TEXT_LIKE = types.CHARACTER_ROOTS | types.BINARY_ROOTS
 JsonObject = dict[str, Any]
 
 
@@ -77,19 +70,19 @@ def metadata_directory(store: FileStore) -> str:
     return f"{warehouse}/{CATALOG_FOLDER}/{name.removesuffix(_DATABASE_SUFFIX)}/{table}/metadata"
 
 
-def plain_value(data_type: DataType, value: Internal) -> Any:
+def plain_value(data_type: types.DataType, value: Internal) -> Any:
     """Return an internal value as manifests hold it; decimals as their unscaled bytes."""
     if value is None:
         return None
-    if data_type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+    if data_type.root in (types.TypeRoot.TIMESTAMP, types.TypeRoot.TIMESTAMP_LTZ):
         return value // _NANOS_A_MICRO  # type: ignore[operator]
-    if data_type.root is TypeRoot.DECIMAL and isinstance(data_type, AtomicType):
+    if data_type.root is types.TypeRoot.DECIMAL and isinstance(data_type, types.AtomicType):
         unscaled = unscale(value, data_type)  # type: ignore[arg-type]
         return unscaled.to_bytes(_decimal_bytes(data_type), "big", signed=True)
     return value
 
 
-def bound_bytes(data_type: DataType, value: Any) -> bytes:
+def bound_bytes(data_type: types.DataType, value: Any) -> bytes:
     r"""Return a value of a manifest as the bytes of a bound.
 
     >>> from paimon_assets.engine.spec.types.data_types import integer, string
@@ -118,7 +111,7 @@ def _signed_bytes(number: int) -> int:
     return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
-def _decimal_bytes(data_type: AtomicType) -> int:
+def _decimal_bytes(data_type: types.AtomicType) -> int:
     return _signed_bytes(10 ** (data_type.precision or 0) - 1)
 
 
@@ -126,7 +119,7 @@ def _decimal_bytes(data_type: AtomicType) -> int:
 class PartitionField:
     """A partition column in the one spec of a table."""
 
-    column: DataField
+    column: types.DataField
     field_id: int
 
     @property
@@ -144,7 +137,7 @@ class PartitionField:
     @property
     def avro_type(self) -> Any:
         data_type = self.column.type
-        if data_type.root is TypeRoot.DECIMAL and isinstance(data_type, AtomicType):
+        if data_type.root is types.TypeRoot.DECIMAL and isinstance(data_type, types.AtomicType):
             return {
                 "type": "fixed",
                 "name": f"decimal_{self.field_id}",
@@ -168,12 +161,12 @@ class PartitionField:
         return bool(bounds[0] <= own <= bounds[1])
 
 
-def _ordered(data_type: DataType, bound: bytes) -> Any:
+def _ordered(data_type: types.DataType, bound: bytes) -> Any:
     """Return a bound as a value in the order of the type."""
     if data_type.root in TEXT_LIKE:
         return bound
-    return int.from_bytes(bound, "big" if data_type.root is TypeRoot.DECIMAL else "little",
-                          signed=data_type.root is not TypeRoot.BOOLEAN)  # fmt: skip
+    return int.from_bytes(bound, "big" if data_type.root is types.TypeRoot.DECIMAL else "little",
+                          signed=data_type.root is not types.TypeRoot.BOOLEAN)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +244,7 @@ class IcebergTable:
         data_type = field.column.type
         known = {value for value in values if value is not None}
         summary = {"contains_null": None in values, "contains_nan": None}
-        if not known or data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        if not known or data_type.root in (types.TypeRoot.FLOAT, types.TypeRoot.DOUBLE):
             return summary | {"lower_bound": None, "upper_bound": None}
         bounds = sorted((bound_bytes(data_type, value) for value in known),
                         key=lambda bound: _ordered(data_type, bound))  # fmt: skip

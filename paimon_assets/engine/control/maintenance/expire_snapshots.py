@@ -27,25 +27,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.follow import follow_quietly
 from paimon_assets.engine.control.ledgers import ledgers_named, point_to, pointed_ledgers
-from paimon_assets.engine.control.maintenance.references import (
-    FileKey,
-    Watch,
-    changelog_entries,
-    changelog_paths,
-    data_file_paths,
-    dropped_by,
-    existing_changelogs,
-    existing_snapshots,
-    key_of,
-    ledger_paths,
-    live_among,
-    metadata_paths,
-    needed_by_branch,
-    needed_by_changelogs,
-    other_branches,
-    retained_changelog,
-    retained_changelog_paths,
-)
+from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.control.rollback import rolled_back_to
@@ -165,7 +147,7 @@ class ExpiryStep:
 
     def add(self, store: FileStore, entry: ManifestEntry) -> None:
         """Plan to delete a data file, unless it is external."""
-        paths = list(data_file_paths(store, entry))
+        paths = list(ref.data_file_paths(store, entry))
         self.data_paths += paths
         self.data_bytes += entry.file.file_size if paths else 0
 
@@ -193,7 +175,7 @@ class Holders:
             store=store,
             tags=tuple(tags),
             survivors=tuple(survivors),
-            branches=tuple(other_branches(store)),
+            branches=tuple(ref.other_branches(store)),
             changelogs=tuple(changelogs),
         )
 
@@ -205,33 +187,37 @@ class Holders:
         position = bisect_left(self.tags, snapshot_id, key=lambda tagged: tagged.id)
         return self.tags[position - 1] if position else None
 
-    def needed(self, candidates: Collection[FileKey]) -> set[FileKey]:
+    def needed(self, candidates: Collection[ref.FileKey]) -> set[ref.FileKey]:
         """Return the files that something beside a tag of this branch needs."""
-        needed = set[FileKey]()
+        needed = set[ref.FileKey]()
         if not candidates:
             return needed
         for snapshot in self.survivors:
-            needed |= live_among(self.store, snapshot, candidates)
+            needed |= ref.live_among(self.store, snapshot, candidates)
         for branch in self.branches:
-            needed |= needed_by_branch(branch, candidates)
-        return needed | (needed_by_changelogs(self.store, self.changelogs) & set(candidates))
+            needed |= ref.needed_by_branch(branch, candidates)
+        return needed | (ref.needed_by_changelogs(self.store, self.changelogs) & set(candidates))
 
     def metadata(self, tags: Iterable[Snapshot]) -> set[str]:
         """Return the metadata files that survivors, some tags, branches and changelogs need."""
         paths = set[str]()
         for snapshot in self.survivors:
-            paths |= metadata_paths(self.store, snapshot) | changelog_paths(self.store, snapshot)
+            paths |= ref.metadata_paths(self.store, snapshot) | ref.changelog_paths(
+                self.store, snapshot
+            )
         for tagged in tags:
-            paths |= metadata_paths(self.store, tagged)
+            paths |= ref.metadata_paths(self.store, tagged)
         for branch in self.branches:
-            for snapshot in existing_snapshots(branch):
-                paths |= metadata_paths(branch, snapshot) | changelog_paths(branch, snapshot)
+            for snapshot in ref.existing_snapshots(branch):
+                paths |= ref.metadata_paths(branch, snapshot) | ref.changelog_paths(
+                    branch, snapshot
+                )
             for tag in branch.tags.list():
-                paths |= metadata_paths(branch, tag.snapshot)
-            for changelog in existing_changelogs(branch):
-                paths |= retained_changelog_paths(branch, changelog)
+                paths |= ref.metadata_paths(branch, tag.snapshot)
+            for changelog in ref.existing_changelogs(branch):
+                paths |= ref.retained_changelog_paths(branch, changelog)
         for changelog in self.changelogs:
-            paths |= retained_changelog_paths(self.store, changelog)
+            paths |= ref.retained_changelog_paths(self.store, changelog)
         return paths
 
 
@@ -250,7 +236,7 @@ def plan_expiry(
     lists = (paths.changelog_directory, paths.tag_directory, paths.branches_directory)
     reads = store.manifests.unread_lists((*expired, *survivors))
     with store.file_io.ahead(lists=lists, reads=reads):
-        holders = Holders.of(store, survivors, (*existing_changelogs(store), *kept))
+        holders = Holders.of(store, survivors, (*ref.existing_changelogs(store), *kept))
         steps = [ExpiryStep(snapshot=snapshot) for snapshot in expired]
         _plan_data(store, steps, holders, keeps_changelogs=keeps_changelogs)
         _plan_metadata(store, steps, holders)
@@ -260,22 +246,22 @@ def plan_expiry(
 def _plan_data(
     store: FileStore, steps: list[ExpiryStep], holders: Holders, *, keeps_changelogs: bool
 ) -> None:
-    going: dict[FileKey, tuple[ExpiryStep, ManifestEntry]] = {}
+    going: dict[ref.FileKey, tuple[ExpiryStep, ManifestEntry]] = {}
     chain = [*(step.snapshot for step in steps), holders.survivors[0]]
     for position, snapshot in enumerate(chain):
         step = steps[max(position - 1, 0)]
-        dropped = dict[FileKey, ManifestEntry]()
+        dropped = dict[ref.FileKey, ManifestEntry]()
         with suppress(NotFoundError):  # an expiration of another engine died in the middle
-            dropped = dropped_by(store, snapshot)
+            dropped = ref.dropped_by(store, snapshot)
         tagged = holders.tag_before(snapshot.id)
         if tagged is not None:
-            for key in live_among(store, tagged, dropped):
+            for key in ref.live_among(store, tagged, dropped):
                 del dropped[key]
         going |= {key: (step, entry) for key, entry in dropped.items()}
     if not keeps_changelogs:
         for step in steps:
-            for entry in changelog_entries(store, step.snapshot):
-                going[key_of(entry)] = (step, entry)
+            for entry in ref.changelog_entries(store, step.snapshot):
+                going[ref.key_of(entry)] = (step, entry)
     for key in holders.needed(going.keys()):
         del going[key]
     for step, entry in going.values():
@@ -286,8 +272,8 @@ def _plan_metadata(store: FileStore, steps: list[ExpiryStep], holders: Holders) 
     going: dict[str, ExpiryStep] = {}
     for step in steps:
         with suppress(NotFoundError):
-            going |= dict.fromkeys(metadata_paths(store, step.snapshot), step)
-        going |= dict.fromkeys(changelog_paths(store, step.snapshot), step)
+            going |= dict.fromkeys(ref.metadata_paths(store, step.snapshot), step)
+        going |= dict.fromkeys(ref.changelog_paths(store, step.snapshot), step)
     first, last = steps[0].snapshot.id, steps[-1].snapshot.id
     before = holders.tag_before(first)
     tags = [tagged for tagged in holders.tags if first <= tagged.id <= last]
@@ -299,7 +285,7 @@ def _plan_metadata(store: FileStore, steps: list[ExpiryStep], holders: Holders) 
     ledgers = {name for key, name in named.items() if key not in holders.survivors[0].properties}
     for branch in (store, *holders.branches) if named else ():
         ledgers.update(pointed_ledgers(branch).values())
-    needed |= ledger_paths(store, ledgers)
+    needed |= ref.ledger_paths(store, ledgers)
     for path, step in going.items():
         if path not in needed:
             step.metadata_paths.append(path)
@@ -355,7 +341,7 @@ def expire_snapshots(
     idle_ms = options.get(opt.CONSUMER_EXPIRATION_TIME)
     if idle_ms is not None and not dry_run:
         store.consumers.expire(idle_ms)
-    watch = Watch.of(store)
+    watch = ref.Watch.of(store)
     reads, files = store.snapshots.paths_of_latest(with_break=True)
     with store.file_io.ahead(reads=reads, files=files, lists=[store.paths.snapshot_directory]):
         newest = store.snapshots.latest()
@@ -429,7 +415,7 @@ def _delete(
     store: FileStore,
     steps: list[ExpiryStep],
     survivor: Snapshot,
-    watch: Watch,
+    watch: ref.Watch,
     shared: Container[int],
 ) -> int:
     """Delete some at a time, and return the number of steps before another writer interfered."""
@@ -526,11 +512,11 @@ def expire_changelogs(
 ) -> ExpiredSnapshots:
     """Let the changelogs of a branch expire that are old enough; the newest one always stays."""
     now_ms = (clock or SystemClock()).now_millis()
-    watch = Watch.of(store)
+    watch = ref.Watch.of(store)
     keep = retention or Retention.of_changelogs(store.schema.typed_options)
     newest, oldest = store.snapshots.latest(), store.snapshots.earliest_id()
     # A changelog whose snapshot is still there goes with its snapshot.
-    changelogs = [log for log in existing_changelogs(store) if oldest and log.id < oldest]
+    changelogs = [log for log in ref.existing_changelogs(store) if oldest and log.id < oldest]
     if newest is None or oldest is None or not changelogs:
         return ExpiredSnapshots()
     ids = [changelog.id for changelog in changelogs]
@@ -573,17 +559,19 @@ def _plan(
     for changelog in expired:
         step = ExpiryStep(snapshot=changelog)
         going = {
-            key_of(entry): entry
-            for entry in retained_changelog(store, changelog)
+            ref.key_of(entry): entry
+            for entry in ref.retained_changelog(store, changelog)
             if entry.kind is FileKind.ADD
         }
         held = holders.needed(going.keys())
         tagged = next((tag for tag in holders.tags if tag.id >= changelog.id), None)
         if tagged is not None:
-            held |= live_among(store, tagged, going.keys())
+            held |= ref.live_among(store, tagged, going.keys())
         for key, entry in going.items():
             if key not in held:
                 step.add(store, entry)
-        step.metadata_paths += sorted(retained_changelog_paths(store, changelog) - needed_metadata)
+        step.metadata_paths += sorted(
+            ref.retained_changelog_paths(store, changelog) - needed_metadata
+        )
         steps.append(step)
     return steps

@@ -11,14 +11,7 @@ from typing import Any, NoReturn
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.iceberg_types import iceberg_refusal, is_read_alike
 
 _WRITTEN = (opt.IcebergStorage.TABLE_LOCATION, opt.IcebergStorage.HADOOP_CATALOG)
@@ -39,17 +32,17 @@ def with_ids_from_one(first: TableSchema) -> TableSchema:
     return replace(first, fields=fields, highest_field_id=max(ids) + 1)
 
 
-def _raised(field: DataField) -> DataField:
+def _raised(field: types.DataField) -> types.DataField:
     return replace(field, id=field.id + 1, type=_raised_within(field.type))
 
 
-def _raised_within(data_type: DataType) -> DataType:
+def _raised_within(data_type: types.DataType) -> types.DataType:
     match data_type:
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return replace(data_type, fields=tuple(map(_raised, fields)))
-        case ArrayType(element=element) | MultisetType(element=element):
+        case types.ArrayType(element=element) | types.MultisetType(element=element):
             return replace(data_type, element=_raised_within(element))
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return replace(data_type, key=_raised_within(key), value=_raised_within(value))
         case _:
             return data_type
@@ -79,8 +72,8 @@ def check_iceberg(schema: TableSchema, old: TableSchema | None = None) -> None:
 
 
 def first_read_otherwise(
-    stored: Iterable[DataField], by_id: Mapping[int, DataField]
-) -> DataField | None:
+    stored: Iterable[types.DataField], by_id: Mapping[int, types.DataField]
+) -> types.DataField | None:
     """Return a column whose values, stored by older columns, Iceberg's readers show otherwise."""
     for field in stored:
         column = by_id.get(field.id)

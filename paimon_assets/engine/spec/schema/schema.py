@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    bigint,
-    nested_fields,
-    not_null,
-    string,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.type_text import Json, type_of
 from paimon_assets.engine.spec.words import did_you_mean, shorten
 
@@ -48,7 +35,7 @@ class BucketMode(StrEnum):
 class Schema:
     """A declared schema: columns, keys and options of a table to be created."""
 
-    fields: tuple[DataField, ...]
+    fields: tuple[types.DataField, ...]
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +46,7 @@ class Schema:
 
     @staticmethod
     def of(
-        columns: "Mapping[str, str | DataType | Mapping[str, Json]] | pa.Schema",
+        columns: "Mapping[str, str | types.DataType | Mapping[str, Json]] | pa.Schema",
         *,
         partition_keys: Iterable[str] | str = (),
         primary_keys: Iterable[str] | str = (),
@@ -108,7 +95,9 @@ class Schema:
         for name, column in columns.items():
             column_id, data_type = next(ids), assign_ids(type_of(column), ids)
             note = notes.get(name)
-            fields.append(DataField(id=column_id, name=name, type=data_type, description=note))
+            fields.append(
+                types.DataField(id=column_id, name=name, type=data_type, description=note)
+            )
         return Schema(
             fields=tuple(fields),
             partition_keys=partition_keys,
@@ -119,8 +108,8 @@ class Schema:
 
 
 def _columns_of(
-    columns: "Mapping[str, str | DataType | Mapping[str, Json]] | pa.Schema",
-) -> Mapping[str, str | DataType | Mapping[str, Json]]:
+    columns: "Mapping[str, str | types.DataType | Mapping[str, Json]] | pa.Schema",
+) -> Mapping[str, str | types.DataType | Mapping[str, Json]]:
     if isinstance(columns, Mapping):
         return columns
     if not hasattr(columns, "__arrow_c_schema__"):
@@ -154,18 +143,18 @@ def option_text(key: str, value: object) -> str:
     )
 
 
-def assign_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
+def assign_ids(data_type: types.DataType, ids: Iterator[int]) -> types.DataType:
     """Give nested fields fresh ids; a child's own children come before it, as in Java."""
     match data_type:
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             numbered = []
             for child in fields:
                 inner = assign_ids(child.type, ids)
                 numbered.append(replace(child, id=next(ids), type=inner))
             return replace(data_type, fields=tuple(numbered))
-        case ArrayType(element=element) | MultisetType(element=element):
+        case types.ArrayType(element=element) | types.MultisetType(element=element):
             return replace(data_type, element=assign_ids(element, ids))
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return replace(data_type, key=assign_ids(key, ids), value=assign_ids(value, ids))
         case _:
             return data_type
@@ -176,7 +165,7 @@ class TableSchema:
     """One `schema-<id>` file of a table."""
 
     id: int
-    fields: tuple[DataField, ...]
+    fields: tuple[types.DataField, ...]
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
@@ -203,12 +192,12 @@ class TableSchema:
         )
 
     @cached_property
-    def by_name(self) -> Mapping[str, DataField]:
+    def by_name(self) -> Mapping[str, types.DataField]:
         """Column name → field."""
         return {column.name: column for column in self.fields}
 
     @cached_property
-    def by_id(self) -> Mapping[int, DataField]:
+    def by_id(self) -> Mapping[int, types.DataField]:
         """Field id → top-level column."""
         return {column.id: column for column in self.fields}
 
@@ -222,14 +211,14 @@ class TableSchema:
         """Column names in order."""
         return tuple(column.name for column in self.fields)
 
-    def column(self, name: str) -> DataField:
+    def column(self, name: str) -> types.DataField:
         """Return the column called `name`; NotFoundError lists those there are."""
         found = self.by_name.get(name)
         if found is None:
             raise column_not_found(name, self.field_names)
         return found
 
-    def columns(self, names: Iterable[str]) -> tuple[DataField, ...]:
+    def columns(self, names: Iterable[str]) -> tuple[types.DataField, ...]:
         """Return the columns called `names`, in that order."""
         return tuple(self.column(name) for name in names)
 
@@ -251,12 +240,12 @@ class TableSchema:
         return self.primary_keys if self.partition_keys_outside_key else self.trimmed_primary_keys
 
     @cached_property
-    def key_fields(self) -> tuple[DataField, ...]:
+    def key_fields(self) -> tuple[types.DataField, ...]:
         """Fields of the trimmed primary key."""
         return self.columns(self.trimmed_primary_keys)
 
     @cached_property
-    def partition_fields(self) -> tuple[DataField, ...]:
+    def partition_fields(self) -> tuple[types.DataField, ...]:
         """Fields of the partition keys, in directory order."""
         return self.columns(self.partition_keys)
 
@@ -298,11 +287,11 @@ def column_not_found(name: str, names: Sequence[str]) -> NotFoundError:
     )
 
 
-def all_field_ids(fields: Iterable[DataField]) -> Iterator[int]:
+def all_field_ids(fields: Iterable[types.DataField]) -> Iterator[int]:
     """Yield the ids of columns and of everything nested in them."""
     for column in fields:
         yield column.id
-        for inner in nested_fields(column.type):
+        for inner in types.nested_fields(column.type):
             yield inner.id
 
 
@@ -346,21 +335,25 @@ KEY_FIELD_PREFIX = "_KEY_"
 KEY_FIELD_ID_START = 1_073_741_823
 """Id of `_KEY_<column>` is this plus the column's id."""
 
-SEQUENCE_NUMBER = DataField(id=2_147_483_646, name="_SEQUENCE_NUMBER", type=not_null(bigint()))
-VALUE_KIND = DataField(
-    id=2_147_483_645, name="_VALUE_KIND", type=AtomicType(root=TypeRoot.TINYINT, nullable=False)
+SEQUENCE_NUMBER = types.DataField(
+    id=2_147_483_646, name="_SEQUENCE_NUMBER", type=types.not_null(types.bigint())
+)
+VALUE_KIND = types.DataField(
+    id=2_147_483_645,
+    name="_VALUE_KIND",
+    type=types.AtomicType(root=types.TypeRoot.TINYINT, nullable=False),
 )
 LEVEL_NAME = "_LEVEL"
-ROW_KIND = DataField(id=2_147_483_643, name="rowkind", type=not_null(string()))
+ROW_KIND = types.DataField(id=2_147_483_643, name="rowkind", type=types.not_null(types.string()))
 """+I, -U, +U or -D of a row, in reads that keep what retracts."""
-ROW_ID = DataField(id=2_147_483_642, name="_ROW_ID", type=bigint())
+ROW_ID = types.DataField(id=2_147_483_642, name="_ROW_ID", type=types.bigint())
 
 SYSTEM_FIELD_NAMES = frozenset(
     {SEQUENCE_NUMBER.name, VALUE_KIND.name, LEVEL_NAME, ROW_KIND.name, ROW_ID.name}
 )
 
 
-TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=bigint()))
+TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=types.bigint()))
 """What a read of a table with row tracking may ask for; files may store them, with gaps."""
 
 
@@ -372,7 +365,7 @@ def with_tracking(schema: TableSchema) -> TableSchema:
     return replace(schema, fields=(*schema.fields, *own))
 
 
-def read_fields(schema: TableSchema, names: Iterable[str]) -> tuple[DataField, ...]:
+def read_fields(schema: TableSchema, names: Iterable[str]) -> tuple[types.DataField, ...]:
     """Return the columns of a read, in order: the table's own, or else system columns."""
     tracked = TRACKING_FIELDS if schema.typed_options.get(opt.ROW_TRACKING_ENABLED) else ()
     readable = {field.name: field for field in (ROW_KIND, *tracked)}
@@ -387,8 +380,8 @@ def is_system_name(name: str) -> bool:
     return name in SYSTEM_FIELD_NAMES or name.startswith(KEY_FIELD_PREFIX)
 
 
-def key_field(field: DataField) -> DataField:
+def key_field(field: types.DataField) -> types.DataField:
     """Return the `_KEY_` column that stands for the primary-key column `field`."""
-    return DataField(
+    return types.DataField(
         id=KEY_FIELD_ID_START + field.id, name=KEY_FIELD_PREFIX + field.name, type=field.type
     )

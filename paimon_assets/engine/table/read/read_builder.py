@@ -24,21 +24,7 @@ from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID
-from paimon_assets.engine.spec.options.all_options import (
-    BRANCH,
-    INCREMENTAL_BETWEEN,
-    INCREMENTAL_BETWEEN_SCAN_MODE,
-    INCREMENTAL_BETWEEN_TIMESTAMP,
-    QUERY_AUTH_ENABLED,
-    SCAN_FALLBACK_BRANCH,
-    SCAN_SNAPSHOT_ID,
-    SCAN_TAG_NAME,
-    SCAN_TIMESTAMP,
-    SCAN_TIMESTAMP_MILLIS,
-    SCAN_VERSION,
-    SCAN_WATERMARK,
-    IncrementalMode,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind, fields_of
 from paimon_assets.engine.spec.schema.schema import (
     ROW_KIND,
@@ -157,7 +143,7 @@ class ReadBuilder(FrameReads):
 
     def at_snapshot(self, snapshot_id: int) -> "ReadBuilder":
         """Read the table as of this snapshot."""
-        return self.with_options({SCAN_SNAPSHOT_ID.key: str(snapshot_id)})
+        return self.with_options({opt.SCAN_SNAPSHOT_ID.key: str(snapshot_id)})
 
     def at_timestamp(self, time: dt.datetime | int | str) -> "ReadBuilder":
         """Read the newest snapshot that was committed at `time` or before.
@@ -167,28 +153,31 @@ class ReadBuilder(FrameReads):
                 epoch milliseconds.
         """
         if isinstance(time, int):
-            return self.with_options({SCAN_TIMESTAMP_MILLIS.key: str(time)})
+            return self.with_options({opt.SCAN_TIMESTAMP_MILLIS.key: str(time)})
         text = time.isoformat() if isinstance(time, dt.datetime) else time
-        return self.with_options({SCAN_TIMESTAMP.key: text})
+        return self.with_options({opt.SCAN_TIMESTAMP.key: text})
 
     def at_watermark(self, watermark: int) -> "ReadBuilder":
         """Read the first snapshot with this watermark or a later one, in epoch milliseconds."""
-        return self.with_options({SCAN_WATERMARK.key: str(watermark)})
+        return self.with_options({opt.SCAN_WATERMARK.key: str(watermark)})
 
     def at_tag(self, name: str) -> "ReadBuilder":
         """Read the snapshot of a tag."""
-        return self.with_options({SCAN_TAG_NAME.key: name})
+        return self.with_options({opt.SCAN_TAG_NAME.key: name})
 
     def at_version(self, version: str) -> "ReadBuilder":
         """Read a tag, else `watermark-<number>`, else a snapshot id."""
-        return self.with_options({SCAN_VERSION.key: version})
+        return self.with_options({opt.SCAN_VERSION.key: version})
 
     def at_branch(self, name: str) -> "ReadBuilder":
         """Read a branch of the table."""
-        return self.with_options({BRANCH.key: name})
+        return self.with_options({opt.BRANCH.key: name})
 
     def between(
-        self, start: int | str, end: int | str, mode: IncrementalMode | str = IncrementalMode.AUTO
+        self,
+        start: int | str,
+        end: int | str,
+        mode: opt.IncrementalMode | str = opt.IncrementalMode.AUTO,
     ) -> "ReadBuilder":
         """Read the changes after one snapshot, up to another and with it.
 
@@ -200,15 +189,18 @@ class ReadBuilder(FrameReads):
             mode: `delta` reads added data files, `changelog` changelog files, `diff` compares both
                 states; `auto` is diff for tags, else changelog if the table has one, else delta.
         """
-        between = {INCREMENTAL_BETWEEN.key: f"{start},{end}"}
-        return self.with_options({**between, INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
+        between = {opt.INCREMENTAL_BETWEEN.key: f"{start},{end}"}
+        return self.with_options({**between, opt.INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
 
     def between_timestamps(
-        self, start: int | str, end: int | str, mode: IncrementalMode | str = IncrementalMode.AUTO
+        self,
+        start: int | str,
+        end: int | str,
+        mode: opt.IncrementalMode | str = opt.IncrementalMode.AUTO,
     ) -> "ReadBuilder":
         """Read the changes committed after one time, up to another; times as in `at_timestamp`."""
-        between = {INCREMENTAL_BETWEEN_TIMESTAMP.key: f"{start},{end}"}
-        return self.with_options({**between, INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
+        between = {opt.INCREMENTAL_BETWEEN_TIMESTAMP.key: f"{start},{end}"}
+        return self.with_options({**between, opt.INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
 
     def read_optimized(self) -> "ReadBuilder":
         """Read only files that need no merging: the top level of a primary-key table."""
@@ -332,7 +324,7 @@ class ReadBuilder(FrameReads):
         """Ask the catalog whether the read is allowed, if the table has `query-auth.enabled`."""
         opened = store.environment
         catalog: object = opened and opened.catalog
-        needs_permission = store.schema.typed_options.get(QUERY_AUTH_ENABLED)
+        needs_permission = store.schema.typed_options.get(opt.QUERY_AUTH_ENABLED)
         if not needs_permission or opened is None or not isinstance(catalog, QueryAuth):
             return store
         schema = self.read_schema()
@@ -341,11 +333,11 @@ class ReadBuilder(FrameReads):
         if not catalog.is_plain_query(opened.identifier, columns):
             raise UnsupportedFeatureError(
                 f"Cannot read table '{store.label}': its catalog lets you see some rows only, or"
-                f" masked values ('{QUERY_AUTH_ENABLED.key}').",
+                f" masked values ('{opt.QUERY_AUTH_ENABLED.key}').",
                 kind="unsupported-query-auth",
                 details={"table": store.label},
             )
-        return store.with_options({QUERY_AUTH_ENABLED.key: "false"})
+        return store.with_options({opt.QUERY_AUTH_ENABLED.key: "false"})
 
     def _between(self, store: FileStore) -> Between | None:
         if self.consumer is None:
@@ -384,7 +376,7 @@ class ReadBuilder(FrameReads):
             snapshot=snapshot,
             next_snapshot=FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1,
             oldest=snapshot,
-            tied_by=_FALLBACK if store.schema.typed_options.get(SCAN_FALLBACK_BRANCH) else "",
+            tied_by=_FALLBACK if store.schema.typed_options.get(opt.SCAN_FALLBACK_BRANCH) else "",
         )
 
     def _plan_changes(self, current: FileStore, between: Between) -> Plan:
@@ -398,7 +390,7 @@ class ReadBuilder(FrameReads):
         names = self._names(current.schema)
         keeps_kinds = ROW_KIND in read_fields(current.schema, names)
         store = current
-        if between.mode is IncrementalMode.CHANGELOG and not keeps_kinds:
+        if between.mode is opt.IncrementalMode.CHANGELOG and not keeps_kinds:
             # Rows of a changelog are whole: the last one of a key wins in every merge engine.
             store = current.with_schema(current.schema.with_dynamic_options(AS_NEWEST_WINS))
         predicate = self._bound(store.schema)
