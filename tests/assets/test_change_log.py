@@ -142,6 +142,11 @@ def test_what_cannot_be_known_is_refused_and_nothing_is_committed(
     assert rows_of(paimon) == [(7, "a", "kept")]
 
 
+def test_records_without_the_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(landing, "1", debezium("c", 10, ID=7, state="a"))
+    assert "have no column id, of the table's key: " in refused(orders(landing), paimon)
+
+
 def test_another_log_is_refused_unless_it_follows(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:

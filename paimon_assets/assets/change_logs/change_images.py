@@ -128,6 +128,23 @@ class ReadChanges:
                 details={"table": table, "file": str(origin["file"])},
             )
 
+    def refuse_without(self, keys: Sequence[str]) -> None:
+        """Refuse records that have no column of a key.
+
+        Raises:
+            InvalidInputError: Kind `cdc-column`.
+        """
+        names = {name for batch in self.batches for name in batch.rows.column_names}
+        lacking = [key for key in keys if key not in names]
+        if lacking and len(self):
+            raise InvalidInputError(
+                f"The records of '{self.name}' have no column {shorten(lacking)}, of the table's "
+                f"key: '{self.origin['file'][0]}', line {self.origin['line'][0]}. Nothing was "
+                "committed. Declare the key as the source names it, or say ChangeLog(renamed=…).",
+                kind="cdc-column",
+                details={"table": self.name, "column": lacking[0]},
+            )
+
     def _events(self, kinds: set[EventKind]) -> list[tuple[int, Mapping[str, Any], str | None]]:
         events: list[tuple[int, Mapping[str, Any], str | None]] = []
         start = 0

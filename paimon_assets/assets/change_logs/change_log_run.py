@@ -95,6 +95,7 @@ class ChangeLogRun(IngestionRun):
         self.changes = changes
         if self.log.on_drop == "refuse":
             changes.refuse_lost_tables(self.table.name)
+        changes.refuse_without(self.table.schema.primary_keys)
         self.positions = positions_of(
             changes,
             LogHead.of(ledger.log),

@@ -145,7 +145,14 @@ DECLARED: list[tuple[str, CdcOptions, Any, Any]] = [
     ("DATE", CdcOptions(), 1, date(1970, 1, 2)),
     ("ARRAY<INT>", CdcOptions(), [1, 2], [1, 2]),
     ("MAP<STRING, INT>", CdcOptions(), {"a": 1}, [("a", 1)]),
+    ("MAP<INT, INT>", CdcOptions(), {"1": 1}, [(1, 1)]),
     ("ROW<a INT>", CdcOptions(), {"a": 1}, {"a": 1}),
+    ("BIGINT", CdcOptions(), "-9223372036854775808", -(2**63)),
+    ("INT", CdcOptions(), 5.0, 5),
+    ("DECIMAL(5, 1)", CdcOptions(), "1.500", Decimal("1.5")),
+    ("DOUBLE", CdcOptions(), "-Infinity", float("-inf")),
+    ("ARRAY<STRING>", CdcOptions(), "x,y", ["x", "y"]),  # a SET of MySQL
+    ("ARRAY<STRING>", CdcOptions(), "", []),
 ]  # fmt: skip
 
 
@@ -160,6 +167,30 @@ def test_values_of_declared_columns(
     batch = only(record("c", None, {"v": value}), options=options)
     assert batch.rows["v"].to_pylist() == [expected]
     assert not batch.is_typed
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("BIGINT", "9223372036854775808"), ("INT", "1.5"), ("INT", '"1.5"'), ("TINYINT", "128"),
+     ("DECIMAL(5, 2)", "1.005"), ("DECIMAL(5, 2)", '"1.005"'), ("DECIMAL(5, 2)", "1e-3"),
+     ("DECIMAL(38, 0)", "1e38"), ("FLOAT", "1e39"), ("FLOAT", '"1e39"'), ("DOUBLE", "NaN"),
+     ("DOUBLE", "-Infinity"), ("DOUBLE", "1e400"), ("ARRAY<INT>", "[1.5]"),
+     ("ARRAY<STRING>", '"{a,b}"'), ("MAP<INT, INT>", '{"x": 1}')],
+)  # fmt: skip
+def test_a_value_that_its_type_would_change_is_refused(kind: str, text: str) -> None:
+    """NaN and the infinities stand in quotes, as Jackson writes them: JSON has none."""
+    known = SourceTable(columns={"v": parse_type(kind)})
+    line = json.dumps(record("c", None, {"v": "?"})).replace('"?"', text)
+    with pytest.raises(FormatError, match="'f', line 1: "):
+        read(line, options=CdcOptions(table_of=lambda _: known))
+
+
+def test_of_a_name_twice_the_last_counts() -> None:
+    known = SourceTable(columns={"m": parse_type("MAP<STRING, INT>")})
+    line = json.dumps(record("c", None, {"k": 1, "m": {"a": 1, "b": 2}}))
+    line = line.replace('"k": 1', '"k": 1, "k": 2').replace('"b": 2', '"b": 2, "a": 3')
+    [batch] = read(line, options=CdcOptions(table_of=lambda _: known))
+    assert batch.rows.to_pylist() == [{"k": "2", "m": [("b", 2), ("a", 3)]}]
 
 
 def test_numbers_beyond_double_stay_exact_as_texts() -> None:
@@ -256,6 +287,29 @@ def test_a_column_named_schema_before_one_named_payload_keeps_its_object() -> No
         assert json.loads(row["schema"]) == schema
 
 
+@pytest.mark.parametrize("more", [{}, {"k": 1}])
+def test_a_connect_schema_in_a_column_is_no_schema_of_an_envelope(more: dict[str, Any]) -> None:
+    row = {"schema": {"type": "struct", "fields": []}, "payload": {"a": 1}, **more}
+    flattened = {**row, "k": 1}
+    for line in (record("c", None, row), flattened, {"key": {"k": 1}, "value": flattened}):
+        [[_, stored]] = rows_of(read(line, "")[0])
+        assert json.loads(stored["schema"]) == row["schema"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"key": "theme", "value": "dark"}, {"key": "theme", "value": None},
+     {"key": {"a": 1}, "value": {"b": 2}, "__op": "c"}, {"topic": "x", "value": "y"},
+     {"op": "c", "before": None, "after": "x", "__deleted": "false"},
+     {"op": "x", "after": {"a": 1}, "__op": "c"}, {"ddl": "x", "__op": "c"}],
+)  # fmt: skip
+def test_flattened_rows_have_columns_of_any_name(row: dict[str, Any]) -> None:
+    """Such as a table of settings: columns `key` and `value` make no message."""
+    [[kind, stored]] = rows_of(only(row))
+    assert kind == 0
+    assert [*stored] == [name for name in row if not name.startswith("__")]
+
+
 def test_keys_with_and_without_envelopes_stand_in_one_file() -> None:
     wrapped = {"schema": {"type": "struct"}, "payload": {"k": 3}}
     lines = [{"key": key, "value": record("d"), "topic": "x"} for key in ({"payload": 7}, wrapped)]
@@ -286,6 +340,20 @@ def test_a_tombstone_of_a_flattened_row_is_its_delete() -> None:
 def test_a_truncate_stands_between_the_rows_around_it() -> None:
     batch = only(record("c", None, {"k": 1}), record("t"), record("c", None, {"k": 2}))
     assert [(event.kind, event.before_row) for event in batch.events] == [(EventKind.TRUNCATE, 1)]
+
+
+def test_a_set_is_a_text_in_ddl_and_in_records() -> None:
+    columns = [{"name": "marks", "typeName": "SET", "typeExpression": "SET"}]
+    table = {"columns": columns, "primaryKeyColumnNames": []}
+    change = {
+        "source": MYSQL,
+        "ddl": "CREATE",
+        "tableChanges": [{"type": "CREATE", "table": table}],
+    }
+    [batch] = read(change)
+    [fields] = [event.fields for event in batch.events]
+    assert fields is not None
+    assert str(fields[0].type) == "STRING"
 
 
 def test_schema_changes_tell_all_columns() -> None:

@@ -1,6 +1,7 @@
 """Canal's and Maxwell's records: rows before and after, types, DDL, positions, refusals."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -88,7 +89,8 @@ def test_values_of_canal(kind: str, text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [("enum('a')", "2"), ("set('a')", "2"), ("bit(9)", "65536"), ("blob", "\u0100"), ("int", "x"),
-     ("decimal(3,1)", "100.0"), ("datetime", "0000-00-00 00:00:00"), ("tinyint(4)", "200")],
+     ("decimal(3,1)", "100.0"), ("decimal(3,1)", "1.05"),
+     ("datetime", "0000-00-00 00:00:00"), ("tinyint(4)", "200")],
 )  # fmt: skip
 def test_values_that_a_type_does_not_hold_are_refused(kind: str, text: str) -> None:
     with pytest.raises(FormatError, match="line 2: column 'v'"):
@@ -160,6 +162,13 @@ def test_ddl_and_bootstraps_of_maxwell() -> None:
     assert (event.keys, list(rows_of(batches[0]))) == (("k",), [(0, {"k": "1"}), (3, {"k": "1"})])
 
 
+def test_maxwell_writes_the_time_of_a_definition_in_milliseconds() -> None:
+    (batch,) = changes(maxwell("table-drop", ts=1_767_600_000_000), "maxwell-json")
+    assert batch.events[0].origin["op_time"] == datetime(2026, 1, 5, 8, tzinfo=UTC)
+    (batch,) = changes(maxwell("table-drop", ts=10**17), "maxwell-json")
+    assert batch.events[0].origin["op_time"] is None
+
+
 def test_positions() -> None:
     rows = [canal("INSERT", [{"k": str(ts)}], ts=ts, id=9 - ts) for ts in (3, 1, 2)]
     (batch,) = changes([*rows, ""], "canal-json")
@@ -187,6 +196,7 @@ def test_positions() -> None:
         ("canal-json", canal("INSERT", None), "no 'data'"),
         ("canal-json", canal("MERGE", [{"k": "1"}]), "'type' is unknown"),
         ("canal-json", canal("UPDATE", [{"k": "1"}], [{}, {}]), "different numbers of rows"),
+        ("canal-json", canal("INSERT", [{"k": "1"}, None]), "a row of its 'data' is no object"),
         ("canal-json", canal("INSERT", [{"k": "1"}], types=["int"]), "its schema cannot be read"),
         ("maxwell-json", maxwell("upsert", {"k": 1}), "'type' is unknown"),
         ("maxwell-json", maxwell("insert"), "no 'data'"),

@@ -27,6 +27,8 @@ from paimon_assets.engine.data.cdc.json_records import Records, Source
 from paimon_assets.engine.data.cdc.values import Encoding, encoding_of, fields_of, nulls
 from paimon_assets.engine.spec.types.data_types import RowKind, string
 
+_MOST_MILLIS = 2 * 10**13
+"""Of op times: from the year 1336 to 2603."""
 Encodings: TypeAlias = Mapping[str, Encoding]
 Read: TypeAlias = Callable[[Records, Source], Iterator[ChangeBatch]]
 """Yields the changes of a block."""
@@ -75,7 +77,10 @@ def origin_of(
     position: tuple[Array | None, Array | None, Array | None] = (None, None, None),
     op_millis: Array | None = None,
 ) -> pa.Table:
-    """Return where records come from."""
+    """Return where records come from; a time that no calendar has is not known."""
+    if op_millis is not None:
+        is_time = kernels.less(kernels.abs_checked(op_millis), pa.scalar(_MOST_MILLIS))
+        op_millis = kernels.if_else(is_time, op_millis, None)
     file = pa.repeat(pa.scalar(source.file), len(records))
     parts = (log, *position, op_millis, file, from_numpy(records.lines))
     columns = [

@@ -24,9 +24,9 @@ from paimon_assets.engine.data.cdc.values import (
     array_decoder,
     binary,
     fields_of,
-    from_texts,
     iso,
     map_decoder,
+    numbers,
     numbers_as,
     reversed_bytes,
     row_decoder,
@@ -168,7 +168,7 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     plain = _PLAIN[kind]
     if plain == string():
         return Encoding(plain, Spans.texts)
-    return Encoding(plain, lambda spans: from_texts(spans.texts(), plain))
+    return Encoding(plain, lambda spans: numbers(spans, plain))
 
 
 def _decimal(parameters: Mapping[str, str]) -> Encoding:
@@ -191,13 +191,12 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
 
 def _numbers(spans: Spans, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
     quoted = spans.starts_with('"')
-    numbers = spans.where(~quoted).texts()
-    if kind is not None:
-        numbers = from_texts(numbers, kind)
+    plain = spans.where(~quoted)
+    told = plain.texts() if kind is None else numbers(plain, kind)
     if not quoted.any():
-        return numbers
+        return told
     texts = spans.where(quoted).texts()
-    return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), numbers)
+    return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), told)
 
 
 def _wide(column: Array, scale: int) -> Array:

@@ -39,13 +39,12 @@ from paimon_assets.engine.data.cdc.change_batch import (
 )
 from paimon_assets.engine.data.cdc.connect import encodings_of, row_schema
 from paimon_assets.engine.data.cdc.json_columns import Longs, Spans, kernels, overlaid
-from paimon_assets.engine.data.cdc.json_records import Records, Source
+from paimon_assets.engine.data.cdc.json_records import ENVELOPE_MEMBERS, Records, Source
 from paimon_assets.engine.data.cdc.mysql import mysql_fields
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 _MESSAGE_MEMBERS = 3
 """Topic, key and value; more would come from a text that is no JSON by itself."""
-_ENVELOPE_MEMBERS = 2
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
 _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "file", "pos",
           "row", "lsn")  # fmt: skip
@@ -104,12 +103,17 @@ def keyed_rows_reader() -> Read:
 
 
 def _forms(messages: _Messages) -> tuple[Any, Any]:
-    """Return which records are envelopes, and which are changes of schemas."""
+    """Return which records are envelopes, and which are changes of schemas.
+
+    A flattened row may have columns of these names.
+    """
     members = messages.payload.members()
-    ops = members.spans("op")
+    is_row = members.spans("__op").is_present | members.spans("__deleted").is_present
+    ops = members.spans("op").where(~is_row)
     is_image = members.spans("before").is_present | members.spans("after").is_present
     is_envelope = ops.is_present & (is_image | np.isin(_letters(ops), list(b"tm")))
-    return is_envelope, members.spans("tableChanges").is_present | members.spans("ddl").is_present
+    is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
+    return is_envelope, is_ddl & ~is_row
 
 
 def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
@@ -122,8 +126,15 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
             yield from _layouts(records.take(np.flatnonzero(~torn)), source)
             return
     value, key = top.spans("value"), top.spans("key")
-    is_message = value.is_present & ~top.spans("op").is_present
-    is_message &= key.is_present | top.spans("topic").is_present
+    is_message = np.full(len(records), source.offsets is not None)
+    if source.offsets is None:  # rows, too, may have such columns
+        is_tombstone = (value.first == ord("n")) & (
+            key.starts_with("{") | top.spans("topic").is_present
+        )
+        is_message = value.starts_with("{") & (key.is_present | top.spans("topic").is_present)
+        is_message |= is_tombstone
+        for name in ("op", "__op", "__deleted"):
+            is_message &= ~top.spans(name).is_present
     for flags, whole_body in ((~is_message, records.spans), (is_message, value)):
         if not flags.any():
             continue
@@ -147,7 +158,7 @@ def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
     inside, schema = members.spans("payload"), members.spans("schema")
     kinds = b"{n0123456789" if messages.records.schemas else b"{n"  # a number: was taken out
     is_wrapped = inside.is_present & np.isin(schema.first, list(kinds))
-    is_wrapped &= members.counts() == _ENVELOPE_MEMBERS
+    is_wrapped &= members.counts() == ENVELOPE_MEMBERS
     if side == "key" and is_wrapped.any():
         is_wrapped |= ~values.starts_with("{")  # a truncate has no key, and stays between the rows
     if not is_wrapped.all():
@@ -334,6 +345,7 @@ def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
     for column in table.get("columns") or ():
         sizes = [str(column[key]) for key in ("length", "scale") if column.get(key) is not None]
         name, _, more = str(column.get("typeExpression") or column["typeName"]).partition(" ")
+        name = "TEXT" if name.upper() == "SET" else name  # its members with commas, in records
         size = f"({','.join(sizes)})" if sizes else ""
         types[str(column["name"])] = f"{name}{size} {more}"
     keys = tuple(table.get("primaryKeyColumnNames") or ())

@@ -233,10 +233,15 @@ class Members:
         return {name: self.spans(name) for name in self.present}
 
     def entries(self) -> tuple[Longs, Array, "Spans"]:
-        """Return each member: the number of its value, its name, and itself."""
+        """Return each member: the number of its value, its name, and itself; see `spans`."""
         level, counts = self._level, self.counts()
         first = np.searchsorted(level.owners, self.objects)
         values, members = _ranges(first, counts)
+        pairs = (values * len(level.names) + level.codes[members])[::-1]
+        _, lasts = np.unique(pairs, return_index=True)
+        if len(lasts) < len(members):  # a name twice in one object
+            stays = len(members) - 1 - np.sort(lasts)[::-1]
+            values, members = values[stays], members[stays]
         names = pa.array(level.names, pa.string()).take(from_numpy(level.codes[members]))
         spans = Spans(self.index, level.starts[members], level.ends[members], self.depth)
         return values, names, spans

@@ -26,13 +26,17 @@ _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 _NULL_LINE = re.compile(rb"(?m)^[ \t]*null[ \t\r]*$")
 _SCHEMA = re.compile(rb'"schema"\s*:\s*(?=\{)')
+_BEFORE = re.compile(rb'(?:^|[\n}]|"(?:key|value)"\s*:)\s*\{\s*$')
+"""What comes before the schema of an envelope; inside of a row it is a column."""
+_BEFORE_BYTES = 64
 _PAYLOAD = re.compile(rb'\s*,\s*"payload"\s*:')
 _SHORT = '"schema":{},"payload":'
 _CONNECT_TYPES = frozenset(
     ("struct", "map", "array", "bytes", "string", "boolean", "int8", "int16", "int32", "int64",
      "float", "float32", "double", "float64")
 )  # fmt: skip
-"""What an envelope's schema may say of its type; a column of the name may hold any object."""
+ENVELOPE_MEMBERS = 2
+"""Schema and payload."""
 _MOST_BYTES = 2**31 - 1
 _MOST_SCHEMAS = 64
 """Distinct schemas of a block that are taken out of it before it is parsed."""
@@ -97,6 +101,7 @@ class Source:
     def error(self, line: int, reason: str, record: str) -> FormatError:
         """Return the error of one record."""
         more = "…" if len(record) > SHOWN_CHARACTERS else ""
+        reason = f"{reason.removesuffix('.')}."
         begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
         place = f"line {line}"
         if self.offsets is not None:
@@ -133,6 +138,8 @@ def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Re
             good = _good_lines(block, line, source)
             plain, schemas = _without_schemas(good) if has_schemas else (good, source.schemas)
         index = JsonIndex(plain)
+        if schemas and has_schemas and not _are_envelopes(index.records):
+            index, schemas = JsonIndex(block), []
         if len(index.records):
             newlines = np.flatnonzero(index.data == _NEWLINE)
             lines: Any = np.searchsorted(newlines, index.records.starts) + line
@@ -140,6 +147,16 @@ def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Re
                 second = int(lines[1:][np.diff(lines) == 0][0])
                 raise source.error(second, "its value is several objects.", "")
             yield Records(index.records, lines, schemas)
+
+
+def _are_envelopes(records: Spans) -> bool:
+    """Whether objects whose schema was taken out, have that and a payload, and nothing more."""
+    top = records.members()
+    for members in (top, *(top.spans(side).members() for side in ("key", "value"))):
+        was_taken = np.isin(members.spans("schema").first, list(b"0123456789"))
+        if (was_taken & (members.counts() != ENVELOPE_MEMBERS)).any():
+            return False
+    return True
 
 
 def _is_lines(head: bytes) -> bool:
@@ -208,12 +225,19 @@ def _without_schemas(block: bytes) -> tuple[bytes, list[str]]:
             break
         end = match.end() + len(text[:length].encode())
         payload = _PAYLOAD.match(block, end)
-        if payload is None or str(schema.get("type")) not in _CONNECT_TYPES:
+        before = block[max(0, match.start() - _BEFORE_BYTES) : match.start()]
+        if payload is None or not _is_connect(schema) or not _BEFORE.search(before):
             break
         short = _SHORT.format(len(schemas)).encode()
         block = _replaced(block, block[match.start() : payload.end()], short)
         schemas.append(text[:length])
     return block, schemas
+
+
+def _is_connect(schema: Any) -> bool:
+    """Whether it is a schema of Connect; a column of that name may hold any object."""
+    kind = str(schema.get("type"))
+    return kind in _CONNECT_TYPES and (kind != "struct" or "fields" in schema)
 
 
 def _replaced(block: bytes, old: bytes, new: bytes) -> bytes:

@@ -55,6 +55,7 @@ _CANAL_ROWS = {"INSERT": 0, "ROW": 0, "UPDATE": 2, "DELETE": 3}
 _MAXWELL_ROWS = {"insert": 0, "bootstrap-insert": 0, "update": 2, "delete": 3}
 _MAXWELL_OTHERS = ("bootstrap-start", "bootstrap-complete", "database-")
 _LAST_OF_TRANSACTION = 2**62
+_MOST_SECONDS = 10**11
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,16 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     old_owners, olds = old.where(is_update).elements()
     counts, old_counts = (np.bincount(of, minlength=len(data)) for of in (owners, old_owners))
     wrong = (old_counts > 0) & (counts != old_counts)
+    no_row = np.zeros(len(data), dtype=np.bool_)
+    no_row[owners[~rows.starts_with("{")]] = True
     for flags, reason in (
         ((kinds < 0) & ~is_ddl, "its 'type' is unknown."),
         ((kinds >= 0) & ~data.starts_with("["), "it has no 'data'."),
-        (wrong, "'data' and 'old' have different numbers of rows."),
+        (no_row, "a row of its 'data' is no object."),
+        (wrong & ~no_row, "'data' and 'old' have different numbers of rows."),
     ):
         source.reject(records, flags, [reason])
+    wrong |= no_row
     rows, owners = rows.take(~wrong[owners]), owners[~wrong[owners]]
     olds = olds.take(~wrong[old_owners])
     updated = np.flatnonzero((old_counts > 0)[owners])
@@ -155,7 +160,8 @@ def _definition(top: Members, row: int, kind: EventKind, source: Source) -> Tabl
 def _maxwell_origin(records: Records, source: Source, top: Members) -> pa.Table:
     """Positions are `binlog.000004:1234`; without them transactions count."""
     position, server = top.spans("position").texts(), top.spans("server_id").texts()
-    offsets, xid = whole(top.spans("xoffset")), whole(top.spans("xid"))
+    offsets, xid, times = (whole(top.spans(name)) for name in ("xoffset", "xid", "ts"))
+    is_millis = kernels.greater(times, pa.scalar(_MOST_SECONDS))  # of a definition
     is_last = top.spans("commit").starts_with("t") & to_numpy(offsets.is_null())
     form = r"^(?P<base>.*)\.(?P<number>[0-9]+):(?P<at>[0-9]+)$"
     base, number, at = kernels.extract_regex(position, form).flatten()
@@ -169,7 +175,7 @@ def _maxwell_origin(records: Records, source: Source, top: Members) -> pa.Table:
             kernels.coalesce(at.cast(pa.int64()), xid),
             kernels.if_else(from_numpy(is_last), _LAST_OF_TRANSACTION, offsets),
         ),
-        op_millis=kernels.multiply(whole(top.spans("ts")), 1000),
+        op_millis=kernels.if_else(is_millis, times, kernels.multiply(times, 1000)),
     )
 
 

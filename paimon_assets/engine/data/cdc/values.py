@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
+    MAX_DECIMAL_PRECISION,
     MAX_LENGTH,
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -152,12 +153,51 @@ def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
         case AtomicType(root=root) if root in TIMESTAMP_ROOTS:
             return lambda spans: _moments(spans, data_type, time_unit(data_type, options))
         case _:
-            return lambda spans: from_texts(spans.texts(), data_type)
+            return lambda spans: numbers(spans, data_type)
+
+
+def numbers(spans: Spans, data_type: DataType) -> Array:
+    """Parse numbers and booleans, with quotes or without.
+
+    Without, they are what Arrow's parsers read, in a third of the time. NaN and the infinities
+    stand in quotes, as Debezium writes them: JSON has none.
+    """
+    texts = spans.texts()
+    if spans.starts_with('"').any():
+        return from_texts(texts, data_type)
+    arrow_type: Any = to_arrow_type(data_type)
+    try:
+        column = texts.cast(arrow_type)
+    except pa.ArrowInvalid:
+        column = from_texts(texts, data_type)
+    if pa.types.is_floating(arrow_type) and not _all(kernels.is_finite(column)):
+        raise pa.ArrowInvalid(f"it is no finite {data_type}")
+    return column
 
 
 def from_texts(texts: Array, data_type: DataType) -> Array:
-    """Parse texts as Paimon casts them."""
-    return cast_array(texts, string(), data_type)
+    """Parse texts as Paimon casts them; a number that would become another one is an error."""
+    column = cast_array(texts, string(), data_type)
+    if pa.types.is_floating(column.type):
+        is_same = kernels.is_finite(column)
+        if not _all(is_same):
+            is_same = kernels.or_(is_same, kernels.match_substring_regex(texts, "NaN|Infinity"))
+    elif pa.types.is_integer(column.type):
+        is_same = kernels.invert(kernels.match_substring_regex(texts, r"\.0*[1-9]"))
+    elif pa.types.is_decimal(column.type):
+        wide: Any = pa.decimal256(2 * MAX_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION)
+        fitting = kernels.if_else(column.is_valid(), texts, None)
+        is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
+    else:
+        return column
+    if not _all(is_same):
+        first = texts.filter(kernels.invert(is_same))[0].as_py()
+        raise pa.ArrowInvalid(f"'{first}' is no {data_type}: digits would be lost")
+    return column
+
+
+def _all(flags: Array) -> bool:
+    return bool(kernels.all(flags, min_count=0).as_py())
 
 
 def time_unit(data_type: DataType, options: CdcOptions) -> str:
@@ -294,22 +334,33 @@ def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16)
     return kernels.if_else(column.is_valid(), made, None) if column.null_count else made
 
 
-def array_decoder(element: Decode, data_type: DataType) -> Decode:
-    """Return how to decode arrays."""
+def array_decoder(element: Decode, data_type: ArrayType) -> Decode:
+    """Return how to decode arrays; of texts also a SET of MySQL, as its members with commas."""
+    is_set = data_type.element.root in CHARACTER_ROOTS
 
     def decode(spans: Spans) -> Array:
+        if is_set and (spans.starts_with('"') == spans.has_value).all():
+            return _set_members(spans.texts())
         owners, elements = spans.elements()
         return _lists(spans, owners, (element(elements),), data_type)
 
     return decode
 
 
-def map_decoder(value: Decode, data_type: DataType) -> Decode:
+def _set_members(texts: Array) -> Array:
+    if kernels.any(kernels.match_substring_regex(texts, r"^[{\[]")).as_py():
+        raise pa.ArrowInvalid("it is no SET, but the text of an array")
+    members = kernels.split_pattern(texts, ",")
+    return kernels.if_else(kernels.equal(texts, ""), pa.scalar([], members.type), members)
+
+
+def map_decoder(value: Decode, data_type: MapType) -> Decode:
     """Return how to decode objects whose names are the keys of a map."""
 
     def decode(spans: Spans) -> Array:
         owners, names, members = spans.members().entries()
-        return _lists(spans, owners, (names, value(members)), data_type)
+        keys = names if data_type.key.root in CHARACTER_ROOTS else from_texts(names, data_type.key)
+        return _lists(spans, owners, (keys, value(members)), data_type)
 
     return decode
 
