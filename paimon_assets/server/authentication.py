@@ -66,8 +66,17 @@ class Head:
         return self.headers.get(name, "").strip()
 
 
-class BadSignature(Exception):  # noqa: N818 - the answer is 401, whatever the reason
-    """A signature that is none, wrong, stale or used before."""
+class BadSignature(Refusal):
+    """A signature that is none, wrong, stale or used before; the answer does not say why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            HTTPStatus.UNAUTHORIZED, "Not authorized: the token or signature is absent or wrong."
+        )
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Nonces:
@@ -190,32 +199,23 @@ class Authentication:
             return EVERYBODY
         current = self._principals.current()
         authorization = head.header("authorization")
-        if not authorization or len(authorization) > _LONGEST:
-            raise _unauthorized()
+        principal: Principal | None = None
+        if len(authorization) > _LONGEST:
+            raise BadSignature("too long")
         if authorization[: len(_BEARER)].lower() == _BEARER:
-            bearer = current.of_token(authorization[len(_BEARER) :].strip())
-            if bearer is None:
-                raise _unauthorized()
-            return bearer
-        access_key = access_key_of(authorization)
-        if access_key is None:
-            raise _unauthorized()
-        principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
-        try:
+            principal = current.of_token(authorization[len(_BEARER) :].strip())
+        else:
+            access_key = access_key_of(authorization) or ""
+            principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
             check_head(head, secret, clock=self._clock)
-        except BadSignature as error:
-            raise _unauthorized() from error
         if principal is None:
-            raise _unauthorized()
+            raise BadSignature("nobody has this token or key")
         return principal
 
     @contextmanager
     def nonce(self, head: Head) -> Iterator[None]:
         """Use up the nonce of a signed change; a retry after a failed storage may use it again."""
-        try:
-            path = None if self._principals is None else self._nonces.use(head)
-        except BadSignature as error:
-            raise _unauthorized() from error
+        path = None if self._principals is None else self._nonces.use(head)
         try:
             yield
         except (CommitConflictError, Refusal) as error:
@@ -225,15 +225,5 @@ class Authentication:
 
     def check_body(self, head: Head, body: bytes) -> None:
         """Check the body of a signed request."""
-        if self._principals is None or access_key_of(head.header("authorization")) is None:
-            return
-        try:
+        if self._principals is not None and access_key_of(head.header("authorization")):
             check_body(head, body)
-        except BadSignature as error:
-            raise _unauthorized() from error
-
-
-def _unauthorized() -> Refusal:
-    return Refusal(
-        HTTPStatus.UNAUTHORIZED, "Not authorized: the token or signature is absent or wrong."
-    )

@@ -9,10 +9,10 @@ catalog stores of partitions is a document:
 import datetime as dt
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from http import HTTPStatus
 from threading import Lock
-from typing import cast
+from typing import Any, cast
 
 from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.codec.rest.structure import ABSENT
@@ -21,7 +21,6 @@ from paimon_assets.engine.control.catalog.catalog_state import Members, Numbered
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import follow_quietly
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -47,22 +46,12 @@ Spec = Mapping[str, str]
 _DOCUMENT = "partitions"
 _CREATED, _DONE = "created", "done"
 _MOST_TABLES = 4096
-"""Tables whose sums a process remembers; those of others are counted again."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSums:
-    """The numbers of a table as of a snapshot."""
-
-    file_size_in_bytes: int
-    file_count: int
-    last_file_creation_time: int
-    """Epoch milliseconds; of files that are gone, too."""
-
+"""Tables whose numbers a process remembers; those of others are counted again."""
+_NUMBERS = [field.name for field in fields(PartitionStatistics)]
 
 _lock = Lock()
-_newest: OrderedDict[str, tuple[Snapshot, TableSums]] = OrderedDict()
-"""Table → the newest snapshot that this process has counted, and its sums."""
+_newest: OrderedDict[str, documents.TableSnapshot] = OrderedDict()
+"""Table → the newest snapshot that this process has counted."""
 
 
 def commit_table(service: Service, request: Request) -> Answer:
@@ -118,15 +107,8 @@ def get_table_snapshot(service: Service, request: Request) -> Answer:
     latest = table.store.newest()
     if latest is None:
         raise _missing(table, LATEST)
-    sums = table_sums(table.store, latest)
-    snapshot = documents.TableSnapshot(
-        snapshot=latest,
-        record_count=latest.total_record_count,
-        file_size_in_bytes=sums.file_size_in_bytes,
-        file_count=sums.file_count,
-        last_file_creation_time=sums.last_file_creation_time,
-    )
-    return documents.SnapshotResponse(snapshot=snapshot).to_json()
+    counted = counted_snapshot(table.store, latest)
+    return documents.SnapshotResponse(snapshot=counted).to_json()
 
 
 def get_version_snapshot(service: Service, request: Request) -> Answer:
@@ -183,25 +165,18 @@ def create_tag(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.CreateTagRequest)
     request.noted["tag"] = body.tag_name
-    snapshots = table.store.snapshots
-    if body.snapshot_id is None:
-        snapshot = table.store.newest()
-        if snapshot is None:
-            raise NotFoundError(
-                f"Table '{table.identifier}' has no snapshot yet.", kind="snapshot-not-found"
-            )
-    else:
-        snapshot = snapshots.snapshot(body.snapshot_id)
     retained, text = None, body.time_retained
     if text is not None and text.strip():
         try:
             retained = dt.timedelta(milliseconds=parse_duration_ms(text))
         except (ValueError, OverflowError) as error:
             raise bad_request(f"timeRetained {text!r} is no duration such as '1 d'.") from error
-    table.store.tags.create(
-        body.tag_name, snapshot, time_retained=retained, ignore_if_exists=body.ignore_if_exists
+    table.table.tags.create(
+        body.tag_name,
+        body.snapshot_id,
+        time_retained=retained,
+        ignore_if_exists=body.ignore_if_exists,
     )
-    follow_quietly(table.store)
 
 
 def get_tag(service: Service, request: Request) -> Answer:
@@ -347,39 +322,23 @@ def _partitioned(service: Service, request: Request, action: Action) -> ServedTa
 
 
 def _all(table: ServedTable) -> dict[str, documents.Partition]:
+    """Return the partitions that hold files, or were created, by name. Cost: all manifests."""
     latest = table.store.newest()
-    sums = [] if latest is None else partition_sums(table.store, latest)
-    notes = _document(table).read()
-    known = {}
-    for part in sums:
-        name = _name(table, part.spec)
-        known[name] = _partition(part, cast("Members", notes.get(name, {})))
+    metas = () if latest is None else table.store.manifests.manifests_of(latest)
+    known: dict[str, dict[str, Any]] = {
+        _name(table, part.spec): {name: getattr(part, name) for name in _NUMBERS}
+        for part in _sums(table.store, metas)
+        if part.file_count > 0
+    }
+    notes: dict[str, Any] = _document(table).read()
     for name, note in notes.items():
-        if name not in known and isinstance(note, dict) and note.get(_CREATED):
-            empty = PartitionStatistics(
-                spec=cast("Spec", note["spec"]),
-                record_count=0,
-                file_size_in_bytes=0,
-                file_count=0,
-                last_file_creation_time=0,
-                total_buckets=0,
-            )
-            known[name] = _partition(empty, note)
-    return known
-
-
-def _partition(sums: PartitionStatistics, note: Mapping[str, Json]) -> documents.Partition:
-    return documents.Partition(
-        spec=sums.spec,
-        record_count=sums.record_count,
-        file_size_in_bytes=sums.file_size_in_bytes,
-        file_count=sums.file_count,
-        last_file_creation_time=sums.last_file_creation_time,
-        total_buckets=sums.total_buckets,
-        done=note.get(_DONE) is True,
-        updated_at=cast("int | None", note.get("updatedAt")),
-        updated_by=cast("str | None", note.get("updatedBy")),
-    )
+        if note.get(_CREATED):
+            known.setdefault(name, {**dict.fromkeys(_NUMBERS, 0), "spec": note["spec"]})
+    for name, members in known.items():
+        note = notes.get(name, {})
+        members["done"] = note.get(_DONE) is True
+        members |= {"updated_at": note.get("updatedAt"), "updated_by": note.get("updatedBy")}
+    return {name: documents.Partition(**members) for name, members in known.items()}
 
 
 def _note(
@@ -426,36 +385,35 @@ def _name(table: ServedTable, spec: Spec) -> str:
     return "/".join(f"{escape(key)}={escape(spec[key])}" for key in keys)
 
 
-def table_sums(store: FileStore, snapshot: Snapshot) -> TableSums:
-    """Return the numbers of a snapshot: of the last commit, if the one before was counted."""
+def counted_snapshot(store: FileStore, snapshot: Snapshot) -> documents.TableSnapshot:
+    """Return a snapshot's numbers; the last commit's are added to those before, if known.
+
+    Files that are gone count for the time of the youngest.
+    """
     path = store.paths.snapshot_directory
     with _lock:
         known = _newest.get(path)
-    if known is not None and known[0].name == snapshot.name:
-        return known[1]
-    is_next = known is not None and snapshot.id == known[0].id + 1
-    if known is not None and is_next and store.snapshots.is_same(known[0]):  # ids come again
-        base, metas = known[1], store.manifests.read_list(snapshot.delta_manifest_list)
+    if known is not None and known.snapshot.name == snapshot.name:
+        return known
+    is_next = known is not None and snapshot.id == known.snapshot.id + 1
+    parts: list[PartitionStatistics | documents.TableSnapshot]
+    if known is not None and is_next and store.snapshots.is_same(known.snapshot):  # ids come again
+        parts = [known, *_sums(store, store.manifests.read_list(snapshot.delta_manifest_list))]
     else:
-        base, metas = TableSums(0, 0, 0), store.manifests.manifests_of(snapshot)
-    parts = _sums(store, metas)
-    sums = TableSums(
-        base.file_size_in_bytes + sum(part.file_size_in_bytes for part in parts),
-        base.file_count + sum(part.file_count for part in parts),
-        max((base.last_file_creation_time, *(part.last_file_creation_time for part in parts))),
+        parts = [*_sums(store, store.manifests.manifests_of(snapshot))]
+    counted = documents.TableSnapshot(
+        snapshot=snapshot,
+        record_count=snapshot.total_record_count,
+        file_size_in_bytes=sum(part.file_size_in_bytes for part in parts),
+        file_count=sum(part.file_count for part in parts),
+        last_file_creation_time=max((part.last_file_creation_time for part in parts), default=0),
     )
     with _lock:
-        _newest[path] = (snapshot, sums)
+        _newest[path] = counted
         _newest.move_to_end(path)
         while len(_newest) > _MOST_TABLES:
             _newest.popitem(last=False)
-    return sums
-
-
-def partition_sums(store: FileStore, snapshot: Snapshot) -> list[PartitionStatistics]:
-    """Return the numbers of the partitions that hold files. Cost: all manifests."""
-    parts = _sums(store, store.manifests.manifests_of(snapshot))
-    return [part for part in parts if part.file_count > 0]
+    return counted
 
 
 def _sums(store: FileStore, metas: tuple[ManifestFileMeta, ...]) -> list[PartitionStatistics]:
