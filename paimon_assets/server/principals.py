@@ -196,7 +196,8 @@ class PrincipalsFile:
     def _read(self) -> tuple[Principals, list[Path]]:
         text = self._path.read_text(encoding="utf-8")
         principals = Principals.of_toml(text, directory=self._path.parent)
-        if not principals.can_authenticate:  # empty for the instant of its writing, perhaps
+        if not any(each.token_digests or each.access_keys for each in principals.all):
+            # Empty for the instant of its writing, perhaps.
             raise _wrong("it has no token and no access key, so nobody could come in")
         items = tomllib.loads(text).get("principal", [])
         pairs = [pair for item in items for pair in item.get("access-keys", ())]

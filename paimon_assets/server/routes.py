@@ -107,10 +107,13 @@ _BRANCH = f"{_TABLE}/branches/{{branch}}"
 
 
 def _not_served(what: str) -> Handler:
-    def handler(_service: Service, request: Request) -> Answer:
-        database, table = request.names.get("database"), request.names.get("table")
-        if database is not None:
-            request.require(Action.DESCRIBE, database, table)
+    """Return the operation that is not served, which says so to who may know of the thing."""
+
+    def handler(_: Service, request: Request) -> Answer:
+        database = request.names.get("database")
+        name = request.names.get("table", request.names.get("view"))
+        if database is not None and (name is not None or not request.principal.sees(database)):
+            request.require(Action.DESCRIBE, database, name)
         raise not_implemented(what)
 
     return handler
@@ -189,13 +192,13 @@ _NAMESPACES = f"{ICEBERG}/v1/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{database}}"
 _ICEBERG_TABLE = f"{_NAMESPACE}/tables/{{table}}"
 _head = partial(Route, "HEAD")
-_read_only = iceberg.refused(
+_read_only = _not_served(
     "changes by Iceberg's clients: it is read only to them. Write the table by a client of Paimon; "
     "each commit adds Iceberg metadata"
 )
-_no_views = iceberg.refused("views to Iceberg's clients; ask for them by a client of Paimon")
-_no_plans = iceberg.refused("plans of scans; clients plan by the manifests")
-_no_reports = iceberg.refused("reports of metrics; it keeps none")
+_no_views = _not_served("views to Iceberg's clients; ask for them by a client of Paimon")
+_no_plans = _not_served("plans of scans; clients plan by the manifests")
+_no_reports = _not_served("reports of metrics; it keeps none")
 
 ICEBERG_OPERATIONS = (
     _get(f"{ICEBERG}/v1/config", "icebergGetConfig", iceberg.get_config),
@@ -226,7 +229,7 @@ ICEBERG_OPERATIONS = (
     _post(f"{ICEBERG}/v1/tables/rename", "icebergRenameTable", _read_only),
     _post(f"{ICEBERG}/v1/transactions/commit", "icebergCommitTransaction", _read_only),
     _ask(f"{_ICEBERG_TABLE}/metrics", "icebergReportMetrics", _no_reports),
-    _ask(f"{_ICEBERG_TABLE}/sign", "icebergSignRequest", iceberg.refused("signed requests")),
+    _ask(f"{_ICEBERG_TABLE}/sign", "icebergSignRequest", _not_served("signed requests")),
     _ask(f"{_ICEBERG_TABLE}/plan", "icebergPlanTableScan", _no_plans),
     _ask(f"{_ICEBERG_TABLE}/tasks", "icebergFetchScanTasks", _no_plans),
     _get(f"{_NAMESPACE}/views", "icebergListViews", _no_views),
@@ -240,7 +243,7 @@ ICEBERG_OPERATIONS = (
     _get(
         f"{_NAMESPACE}/functions",
         "icebergListFunctions",
-        iceberg.refused("functions to Iceberg's clients"),
+        _not_served("functions to Iceberg's clients"),
     ),
 )
 """Iceberg's own catalog, for its readers."""

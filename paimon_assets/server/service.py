@@ -349,16 +349,13 @@ class Service:
 
     def of_id(self, table_id: str) -> Identifier:
         """Return the table of an id: two reads, or all tables if it is not where it was."""
-        missing = NotFoundError(
-            "There is no table of this id.", kind="table-not-found", details={"table": table_id}
-        )
         if not IDENTITY_ID.fullmatch(table_id):
-            raise missing
+            raise missing_id(table_id)
         try:
             last = Identifier.parse(self.file_io.read_bytes(self._hint(table_id)).decode())
         except (NotFoundError, InvalidInputError, UnicodeDecodeError):
             # The place is written before anybody hears of the id.
-            raise missing from None
+            raise missing_id(table_id) from None
         everywhere = (
             Identifier(database, name)
             for database in self.catalog.list_databases()
@@ -369,7 +366,7 @@ class Service:
                 identity = self.load(name).identity
                 if identity is not None and identity.id == table_id:
                     return name
-        raise missing
+        raise missing_id(table_id)
 
     def leads_to(self, table_id: str, identifier: Identifier) -> bool:
         """Whether an id is of no other table: a folder outside may hold a copy of another's."""
@@ -412,6 +409,11 @@ class Service:
             return bool(SchemaManager(self.file_io_of(path), TablePaths(table=path)).list_ids())
         except InvalidInputError:
             return True  # it has the name, and cannot be opened
+
+
+def missing_id(table_id: str) -> NotFoundError:
+    details = {"table": table_id}
+    return NotFoundError("There is no table of this id.", kind="table-not-found", details=details)
 
 
 def check_database_name(name: str) -> str:

@@ -4,9 +4,10 @@ Clients hear of such tables alone. Who may describe one gets its metadata. Who m
 and asks for credentials, gets those of readers, whatever else the principal may do.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from itertools import compress, islice
 from typing import Any
@@ -40,6 +41,7 @@ _TABLES_AT_ONCE = 16
 _pool = ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="iceberg")
 """Looks at tables, for all requests together."""
 _EVERYTHING = 10**9
+_not_found = partial(Refusal, HTTPStatus.NOT_FOUND)
 _BEHIND = "paimon-assets.commits-behind"
 """Property of metadata that does not show the newest commit yet: how many it lacks."""
 
@@ -126,21 +128,6 @@ def load_credentials(service: Service, request: Request) -> Answer:
     return {"storage-credentials": credentials}
 
 
-def refused(what: str) -> Callable[[Service, Request], Answer]:
-    """Return the operation that is not served, which says so to who may know of the thing."""
-
-    def handler(_: Service, request: Request) -> Answer:
-        database = request.names.get("database")
-        name = request.names.get("table", request.names.get("view"))
-        if database is not None and name is not None:
-            request.require(Action.DESCRIBE, database, name)
-        elif database is not None and not request.principal.sees(database):
-            request.require(Action.DESCRIBE, database)
-        raise not_implemented(what)
-
-    return handler
-
-
 def _page(request: Request) -> Page:
     """Return the part of a list that is asked for: all of it, if the client knows no pages."""
     page = request.page(size_name="pageSize")
@@ -151,17 +138,14 @@ def _page(request: Request) -> Page:
 
 def _namespace(service: Service, request: Request, name: str) -> Mapping[str, Any]:
     _refuse_levels(name)
-    answer = get_database(service, replace(request, names={"database": name}))
-    return answer or {}
+    return get_database(service, replace(request, names={"database": name})) or {}
 
 
 def _refuse_levels(name: str) -> None:
     """Refuse a namespace that no database has: of two levels, or the system's."""
     if LEVELS in name or name == SYSTEM_DATABASE:
         shown = name.replace(LEVELS, ".")
-        raise Refusal(
-            HTTPStatus.NOT_FOUND, f"Namespace '{shown}' does not exist.", "DATABASE", shown
-        )
+        raise _not_found(f"Namespace '{shown}' does not exist.", "DATABASE", shown)
 
 
 def _with_iceberg(service: Service, database: str, names: Iterator[str]) -> Iterator[str]:
@@ -182,21 +166,19 @@ def _table(service: Service, request: Request, action: Action) -> ServedTable:
     if LEVELS in database or database == SYSTEM_DATABASE or "$" in name:
         # Spark asks so for `db.t.snapshots` and branches, and wants to hear of no *table*.
         shown = f"{database}.{name}".replace(LEVELS, ".")
-        raise Refusal(HTTPStatus.NOT_FOUND, f"Table '{shown}' does not exist.", "TABLE", name)
+        raise _not_found(f"Table '{shown}' does not exist.", "TABLE", name)
     try:
         table = service.table(request, action)
     except NotFoundError as error:
         if error.kind != "table-not-found" or name not in service.views.all(database):
             raise
-        raise Refusal(
-            HTTPStatus.NOT_FOUND,
+        raise _not_found(
             f"'{database}.{name}' is a view; this server gives views to Paimon's clients only.",
             "TABLE",
             name,
         ) from error
     if not has_iceberg(table.stored.typed_options):
-        raise Refusal(
-            HTTPStatus.NOT_FOUND,
+        raise _not_found(
             f"Table '{table.identifier}' has no Iceberg metadata. Set its option "
             f"'{opt.ICEBERG_STORAGE.key}' = 'table-location'; its commits add that from then on.",
             "ICEBERG-TABLE",
@@ -230,8 +212,7 @@ def _metadata(table: ServedTable) -> IcebergMetadata:
     state = None if table.is_external and not in_table else iceberg_state(store)
     metadata = None if state is None else state.metadata
     if state is None or metadata is None:
-        raise Refusal(
-            HTTPStatus.NOT_FOUND,
+        raise _not_found(
             f"Table '{table.identifier}' has no Iceberg metadata yet: its next commit adds it.",
             "ICEBERG-TABLE",
             table.identifier.table,

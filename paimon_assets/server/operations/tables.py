@@ -42,7 +42,7 @@ from paimon_assets.server.request import (
     forbidden,
     not_implemented,
 )
-from paimon_assets.server.service import PATH, ServedTable, Service, check_database_name
+from paimon_assets.server.service import PATH, ServedTable, Service, check_database_name, missing_id
 from paimon_assets.server.straight_paths import recorded_path
 
 logger = logging.getLogger(__name__)
@@ -89,21 +89,20 @@ def create_table(service: Service, request: Request) -> None:
     if path is not None:
         service.check_place(path, request.principal, own=identifier)
     service.check_options(schema.options, request.principal)
-    by = request.principal.name
     if identifier.table in service.views.all(identifier.database):
         raise taken_table(identifier)
     outside = service.state.read(identifier.database, TABLES).get(identifier.table)
     if outside is not None and not _is_free(service, str(outside)):
         raise taken_table(identifier)
-    if path is None:
-        stored = service.catalog.create_table(identifier, schema)
-        table_path = service.catalog.get_table_location(identifier)
-        store = FileStore(
-            file_io=service.file_io, table_path=table_path, schema=stored, name=str(identifier)
-        )
-        service.identified(identifier, store, by)
+    if path is not None:
+        _create_outside(service, request, identifier, schema, path)
         return
-    _create_outside(service, request, identifier, schema, path)
+    stored = service.catalog.create_table(identifier, schema)
+    table_path = service.catalog.get_table_location(identifier)
+    store = FileStore(
+        file_io=service.file_io, table_path=table_path, schema=stored, name=str(identifier)
+    )
+    service.identified(identifier, store, request.principal.name)
 
 
 def register_table(service: Service, request: Request) -> None:
@@ -132,9 +131,7 @@ def get_table_by_id(service: Service, request: Request) -> Answer:
     table_id = request.names["id"]
     identifier = service.of_id(table_id)
     if not request.principal.may(Action.DESCRIBE, identifier.database, identifier.table):
-        raise NotFoundError(
-            "There is no table of this id.", kind="table-not-found", details={"table": table_id}
-        )
+        raise missing_id(table_id)
     return _response(service.load(identifier)).to_json()
 
 
@@ -168,13 +165,7 @@ def drop_table(service: Service, request: Request) -> None:
         if table.identity is not None:
             service.forget(table.identity.id)
         return
-
-    def without(members: Members) -> Members:
-        if members.pop(table.identifier.table, None) is None:
-            raise missing_table(table.identifier)
-        return members
-
-    service.state.change(table.identifier.database, TABLES, without)
+    _forget_outside(service, table.identifier, missing_is_error=True)
 
 
 def rename_table(service: Service, request: Request) -> None:
@@ -193,7 +184,7 @@ def rename_table(service: Service, request: Request) -> None:
     if table.is_external:
         path, by = table.store.table_path, request.principal.name
         _note_outside(service, target, path, by)
-        service.state.change(source.database, TABLES, lambda m: _without(m, source.table))
+        _forget_outside(service, source)
     else:
         with cleanup.forgotten(service.catalog, source) as has_iceberg:
             service.catalog.rename_table(source, target)
@@ -246,9 +237,7 @@ def _take_place(service: Service, request: Request, identifier: Identifier, path
     try:
         service.check_place(path, request.principal, own=identifier)
     except InvalidInputError:
-        service.state.change(
-            identifier.database, TABLES, lambda members: _without(members, identifier.table)
-        )
+        _forget_outside(service, identifier)
         raise
 
 
@@ -305,9 +294,15 @@ def _schemas(file_io: FileIO, path: str) -> SchemaManager:
     return SchemaManager(file_io, TablePaths(table=path))
 
 
-def _without(members: Members, name: str) -> Members:
-    members.pop(name, None)
-    return members
+def _forget_outside(
+    service: Service, identifier: Identifier, *, missing_is_error: bool = False
+) -> None:
+    def without(members: Members) -> Members:
+        if members.pop(identifier.table, None) is None and missing_is_error:
+            raise missing_table(identifier)
+        return members
+
+    service.state.change(identifier.database, TABLES, without)
 
 
 def get_table_token(service: Service, request: Request) -> Answer:
