@@ -12,6 +12,7 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
+from dagster_shared.record import copy
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid
@@ -176,7 +177,7 @@ def define_check(
             for key in keys:
                 results[key] = evaluate(replace(run, partition_keys=(key,)))
                 # Dagster takes it, though its annotation does not say so.
-                event: Any = _evaluation(context, key, results[key], options)
+                event: Any = _evaluation(run_of, asset.key, key, results[key])
                 run_of.log_event(event)
             return _result_of_all(run, results)
 
@@ -184,32 +185,19 @@ def define_check(
 
 
 def _evaluation(
-    context: dg.AssetCheckExecutionContext,
-    partition: str,
-    result: dg.AssetCheckResult,
-    options: CheckOptions,
+    context: dg.OpExecutionContext, asset: dg.AssetKey, partition: str, result: dg.AssetCheckResult
 ) -> dg.AssetCheckEvaluation:
     """Return the event of one partition, which Dagster makes itself where a run is of one."""
-    spec = context.check_specs[0]
-    wanted = dg.AssetRecordsFilter(asset_key=spec.asset_key, asset_partitions=[partition])
+    evaluation = result.to_asset_check_evaluation(context.get_step_execution_context())
+    wanted = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[partition])
     records = context.instance.fetch_materializations(wanted, limit=1).records
-    return dg.AssetCheckEvaluation(
-        asset_key=spec.asset_key,
-        check_name=spec.name,
-        passed=result.passed,
-        severity=result.severity,
-        description=result.description,
-        metadata=result.metadata,
-        blocking=options.blocking,
-        partition=partition,
-        target_materialization_data=AssetCheckEvaluationTargetMaterializationData(
-            storage_id=records[0].storage_id,
-            run_id=records[0].run_id,
-            timestamp=records[0].timestamp,
+    target = None
+    if records:
+        [record] = records
+        target = AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
         )
-        if records
-        else None,
-    )
+    return copy(evaluation, partition=partition, target_materialization_data=target)
 
 
 def _result_of_all(
@@ -239,14 +227,9 @@ def records_value(examples: Sequence[Mapping[str, Any]], *, show: bool) -> dg.Ta
 
     Shown are numbers, and the beginning of all else as text.
     """
-    return grid(_record(item, show=show) for item in examples)
 
+    def cell(key: str, value: Any) -> Any:
+        is_plain = key == ROWS or (show and isinstance(value, int | float | None))
+        return value if is_plain else plain_sample(value, show=show)
 
-def _record(example: Mapping[str, Any], *, show: bool) -> dict[str, Any]:
-    plain = (int, float, type(None))
-    return {
-        key: value
-        if key == ROWS or (show and isinstance(value, plain))
-        else plain_sample(value, show=show)
-        for key, value in example.items()
-    }
+    return grid({key: cell(key, value) for key, value in each.items()} for each in examples)

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 
@@ -56,7 +56,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import counted, shorten
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.sql.statements import CATALOG_NAME
 from paimon_assets.engine.table.sql.table_uses import find_tables
@@ -323,12 +323,10 @@ def _upstream(each: ExternalView) -> list[Identifier]:
     return list(upstream)
 
 
-_NAMED = 5
 _KEYS_PER_TICK = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(NamedTuple):
     """The newest snapshot of a table at the last tick."""
 
     snapshot_id: int
@@ -365,21 +363,21 @@ def change_since(table: Table, seen: Seen | None) -> Change | None:
         The newest snapshot, and what its data version costs.
     """
     newest = table.latest_snapshot()
-    if newest is None:
+    if newest is None or (seen and (newest.id, newest.time_millis) == seen[:2]):
         return None
-    if seen is not None and (newest.id, newest.time_millis) == (seen.snapshot_id, seen.time_millis):
-        return None
-    version = table.state.data_version(newest)
-    before = "" if seen is None else seen.version
-    change = Change(newest=newest, version=version, before=before)
-    if seen is None or not change.is_new:
-        return replace(change, data=newest_data(table, newest)) if change.is_new else change
-    note = _break_text(table, newest, seen) or _expiry_text(table, newest, seen)
+    change = Change(
+        newest=newest,
+        version=table.state.data_version(newest),
+        before="" if seen is None else seen.version,
+    )
+    if not change.is_new:
+        return change
+    note = "" if seen is None else _gap_text(table, newest, seen)
     return replace(change, data=newest_data(table, newest), note=note)
 
 
-def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
-    """Return why the newest snapshot is no descendant of the last one seen, empty if it may be."""
+def _gap_text(table: Table, newest: Snapshot, seen: Seen) -> str:
+    """Return why not all snapshots since the last one seen can be looked at, empty if they can."""
     if newest.id < seen.snapshot_id or newest.time_millis < seen.time_millis:
         return (
             f"Snapshot {seen.snapshot_id} was seen before, but the newest is {newest.id}: the "
@@ -390,14 +388,9 @@ def _break_text(table: Table, newest: Snapshot, seen: Seen) -> str:
         return (
             f"Snapshot {seen.snapshot_id} is another one than before: the table was created again."
         )
+    if newest.id > seen.snapshot_id and snapshot_or_none(table, seen.snapshot_id + 1) is None:
+        return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
     return ""
-
-
-def _expiry_text(table: Table, newest: Snapshot, seen: Seen) -> str:
-    first = seen.snapshot_id + 1
-    if first > newest.id or snapshot_or_none(table, first) is not None:
-        return ""
-    return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
 
 
 def build_new_snapshots_sensor(
@@ -451,9 +444,7 @@ def build_new_snapshots_sensor(
             for key in tables[identifier] if change.is_new else ():
                 events.append(_event(key, identifier, change, sizes))
                 steps.append((*key.path, change.before, change.version))
-            seen[str(identifier)] = Seen(
-                snapshot_id=newest.id, time_millis=newest.time_millis, version=change.version
-            )
+            seen[str(identifier)] = Seen(newest.id, newest.time_millis, change.version)
 
         problems, first = sensors.visit_tables(
             [*tables], cursor.first, visit, max_seconds=max_seconds
@@ -461,21 +452,19 @@ def build_new_snapshots_sensor(
         texts = [error.message for error in problems.values()]
         for text in texts:
             context.log.warning("A table could not be read: %s", text)
-        after = sensors.Cursor(seen=seen, first=first).to_json(
-            lambda each: [each.snapshot_id, each.time_millis, each.version]
-        )
+        after = sensors.Cursor(seen=seen, first=first).to_json()
         if events:
             run_key = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:24]
             runs = [dg.RunRequest(run_key=run_key)] if target is not None else []
             return dg.SensorResult(asset_events=events, run_requests=runs, cursor=after)
         reason = f"No new data in {counted(len(tables), 'table')}."
         if texts:
-            reason += f" {len(texts)} of {len(tables)} could not be read: {_names(texts)}"
+            reason += f" {len(texts)} of {len(tables)} could not be read: {shorten(texts)}"
         return dg.SensorResult(skip_reason=reason, cursor=after)
 
     return sensors.define_sensor(
         name,
-        f"Reports new snapshots of {_names(names)}.",
+        f"Reports new snapshots of {shorten(names)}.",
         tick,
         resource_key=None if open_catalog is not None else resource_key,
         seconds=minimum_interval_seconds,
@@ -509,17 +498,12 @@ def _event(
     )
 
 
-def _names(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return ", ".join(texts[:_NAMED]) + more
-
-
 def cursor_from_json(text: str | None) -> sensors.Cursor[Seen]:
     """Parse a cursor: per table `[snapshot id, milliseconds, data version]`."""
 
     def seen_of(value: Any) -> Seen:
         number, time_millis, version = value
-        return Seen(snapshot_id=int(number), time_millis=int(time_millis), version=str(version))
+        return Seen(int(number), int(time_millis), str(version))
 
     return sensors.Cursor.of_json(text, seen_of)
 
@@ -631,12 +615,7 @@ def partition_key_of(value: Internal, field: DataField) -> str:
     if value is None:
         return ""
     plain = to_scalar(value, field.type).as_py()
-    if isinstance(plain, bool):
-        text = str(plain).lower()
-    elif isinstance(plain, dt.datetime):
-        text = plain.isoformat(sep=" ")
-    else:
-        text = plain.isoformat() if isinstance(plain, dt.date) else str(plain)
+    text = str(plain).lower() if isinstance(plain, bool) else str(plain)
     if text and to_internal(text, field.type, field.name) != value:
         raise InvalidInputError(
             f"Partition column '{field.name}' is {field.type}: its values cannot be keys.",

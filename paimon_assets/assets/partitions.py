@@ -28,7 +28,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
 from paimon_assets.engine.spec.words import plain_sample, sample
-from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame
+from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name
 
 PARTITION_COLUMNS = "paimon/partition_columns"
 """Metadata key: the column, or dimension → column, that holds the key of a partitioned asset."""
@@ -196,15 +196,13 @@ def run_partitions(
     dimensions = _dimensions(definition, columns)
     fields = tuple(schema.column(column) for column, _, _ in dimensions)
     refuse_equal_keys(definition, columns, fields)
-    cells = []
-    for key in keys:
-        parts = _parts(key, definition)
-        cells.append(
-            tuple(
-                _span(parts[name], part_of, field)
-                for (_, name, part_of), field in zip(dimensions, fields, strict=True)
-            )
+    cells = [
+        tuple(
+            _span(parts[name], part_of, field)
+            for (_, name, part_of), field in zip(dimensions, fields, strict=True)
         )
+        for parts in (_parts(key, definition) for key in keys)
+    ]
     if len(set(cells)) < len(cells):
         _refuse_equal(zip(map(str, keys), cells, strict=True), fields[0])
     return RunPartitions(keys=tuple(map(str, keys)), fields=fields, cells=tuple(cells))
@@ -239,16 +237,11 @@ def refuse_equal_keys(
     by_name = {field.name: field for field in fields}
     for column, _, part_of in _dimensions(definition, columns):
         if isinstance(part_of, dg.StaticPartitionsDefinition) and column in by_name:
-            keys = part_of.get_partition_keys()
-            _refuse_equal(_spans_of(keys, part_of, by_name[column]), by_name[column])
-
-
-def _spans_of(
-    keys: Iterable[str], definition: dg.PartitionsDefinition[Any], field: DataField
-) -> Iterator[tuple[str, Span]]:
-    for key in keys:
-        with suppress(InvalidInputError):
-            yield key, _span(key, definition, field)
+            spans = []
+            for key in part_of.get_partition_keys():
+                with suppress(InvalidInputError):
+                    spans.append((key, _span(key, part_of, by_name[column])))
+            _refuse_equal(spans, by_name[column])
 
 
 def _refuse_equal(values: Iterable[tuple[str, Any]], field: DataField) -> None:
@@ -271,9 +264,7 @@ def column_names(columns: PartitionColumns) -> tuple[str, ...]:
 
 def label_of(keys: Sequence[str]) -> str:
     """Return a short name of partition keys: the key, or first...last."""
-    if len(keys) <= 1:
-        return "".join(keys)
-    return f"{keys[0]}...{keys[-1]}"
+    return f"{keys[0]}...{keys[-1]}" if len(keys) > 1 else "".join(keys)
 
 
 _Dimension = tuple[str, str, dg.PartitionsDefinition[Any]]
@@ -363,26 +354,21 @@ def _condition(field: DataField, spans: Sequence[Span]) -> pred.Predicate:
     """Return the condition of any of some spans; windows that touch become one."""
     points = [span.lower for span in spans if span.upper is None]
     alternatives: list[pred.Predicate] = [pred.In(field.name, tuple(points))] if points else []
-    for window in _join([span for span in spans if span.upper is not None]):
-        bounds = (
-            pred.Comparison(field.name, pred.CompareOp.GE, window.lower),
-            pred.Comparison(field.name, pred.CompareOp.LT, window.upper),
-        )
-        alternatives.append(pred.And(bounds))
+    for window in _join(span for span in spans if span.upper is not None):
+        low = pred.Comparison(field.name, pred.CompareOp.GE, window.lower)
+        high = pred.Comparison(field.name, pred.CompareOp.LT, window.upper)
+        alternatives.append(pred.And((low, high)))
     return pred.any_of(alternatives)
 
 
-def _join(windows: Sequence[Span]) -> Iterator[Span]:
-    current: Span | None = None
+def _join(windows: Iterable[Span]) -> list[Span]:
+    joined: list[Span] = []
     for window in sorted(windows, key=lambda span: _rank(span.lower)):
-        if current is not None and current.upper == window.lower:
-            current = Span(current.lower, window.upper)
-            continue
-        if current is not None:
-            yield current
-        current = window
-    if current is not None:
-        yield current
+        if joined and joined[-1].upper == window.lower:
+            joined[-1] = Span(joined[-1].lower, window.upper)
+        else:
+            joined.append(window)
+    return joined
 
 
 def _sql(predicate: pred.Predicate, fields: Mapping[str, DataField]) -> str:
@@ -392,33 +378,26 @@ def _sql(predicate: pred.Predicate, fields: Mapping[str, DataField]) -> str:
             if not values:
                 return "false"
             listed = ", ".join(_sql_literal(fields[name], value) for value in values)
-            return f"coalesce({_sql_name(name)} IN ({listed}), false)"
+            return f"coalesce({spark_name(name)} IN ({listed}), false)"
         case pred.Comparison(field=name, op=op, literal=value):
-            return f"coalesce({_sql_name(name)} {op} {_sql_literal(fields[name], value)}, false)"
-        case pred.And(children=children):
-            return "(" + " AND ".join(_sql(child, fields) for child in children) + ")"
+            return f"coalesce({spark_name(name)} {op} {_sql_literal(fields[name], value)}, false)"
+        case pred.And(children=children) | pred.Or(children=children):
+            word = " AND " if isinstance(predicate, pred.And) else " OR "
+            return f"({word.join(_sql(child, fields) for child in children)})"
         case _:
-            alternatives = getattr(predicate, "children", ())
-            return "(" + " OR ".join(_sql(child, fields) for child in alternatives) + ")"
-
-
-def _sql_name(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+            raise TypeError(f"{type(predicate).__name__} is no condition of partitions")
 
 
 def _sql_literal(field: DataField, internal: Any) -> str:
     value = to_scalar(internal, field.type).as_py()
     match value:
-        case bool():
-            return "true" if value else "false"
         case str():
             escaped = value.replace("\\", "\\\\").replace("'", "\\'")
             return f"'{escaped}'"
         case dt.datetime():
-            kind = "TIMESTAMP_LTZ" if value.tzinfo else "TIMESTAMP_NTZ"
-            return f"{kind} '{value.isoformat(sep=' ')}'"
+            return f"TIMESTAMP_{'LTZ' if value.tzinfo else 'NTZ'} '{value}'"
         case dt.date():
-            return f"DATE '{value.isoformat()}'"
+            return f"DATE '{value}'"
         case _:
             return str(value)
 
@@ -434,7 +413,7 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
     """
     if is_spark_frame(rows):
         _require_columns(partitions, rows.columns)
-        names = [f"`{field.name.replace('`', '``')}`" for field in partitions.fields]
+        names = [spark_name(field.name) for field in partitions.fields]
         outside = rows.filter(f"NOT ({partitions.sql()})").select(*names)
         examples = outside.limit(_SHOWN).toArrow()
         if examples.num_rows:
@@ -474,7 +453,6 @@ def _no_values(
             values.cast(target)
         except pa.ArrowException:
             break
-
     bad = first_failing(values, lambda part: part.cast(target))
     value = sample(values[bad].as_py(), show=show)
     return InvalidInputError(

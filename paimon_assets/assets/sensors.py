@@ -125,10 +125,9 @@ class Cursor(Generic[T]):
     first: str = ""
     """The table to begin with, if the tick before ran out of time there."""
 
-    def to_json(self, value_of: Callable[[T], Any]) -> str:
+    def to_json(self) -> str:
         """Return the cursor as Dagster keeps it."""
-        seen = {name: value_of(state) for name, state in sorted(self.seen.items())}
-        return json.dumps({"seen": seen, "first": self.first})
+        return json.dumps({"seen": dict(sorted(self.seen.items())), "first": self.first})
 
     @staticmethod
     def of_json(text: str | None, state_of: Callable[[Any], T]) -> "Cursor[T]":

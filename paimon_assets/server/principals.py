@@ -118,22 +118,17 @@ class Principals:
     """All principals of one reading of the file."""
 
     def __init__(self, principals: Sequence[Principal]) -> None:
-        self._all = tuple(principals)
-        self._by_key = {key: each for each in self._all for key in each.access_keys}
+        self.all = tuple(principals)
+        self._by_key = {key: each for each in self.all for key in each.access_keys}
 
     def __len__(self) -> int:
-        return len(self._all)
-
-    @property
-    def can_authenticate(self) -> bool:
-        """Whether anybody could come in at all."""
-        return any(each.token_digests or each.access_keys for each in self._all)
+        return len(self.all)
 
     def of_token(self, token: str) -> Principal | None:
         """Return the principal of a bearer token, in constant time."""
         digest = hashlib.sha256(token.encode()).hexdigest()
         found = None
-        for principal in self._all:
+        for principal in self.all:
             for known in principal.token_digests:
                 if hmac.compare_digest(known, digest):
                     found = principal

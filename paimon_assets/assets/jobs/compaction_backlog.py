@@ -157,7 +157,7 @@ class _Tick:
         skip = None
         if not self.requests:
             skip = "; ".join(self.notes) or f"No file debt in {counted(len(tables), 'table')}."
-        text = sensors.Cursor(seen=self.seen, first=first).to_json(str)
+        text = sensors.Cursor(seen=self.seen, first=first).to_json()
         return dg.SensorResult(run_requests=self.requests, skip_reason=skip, cursor=text)
 
     def _tables(self, catalog: TableCatalog, names: Sequence[str]) -> Iterator[Identifier]:
