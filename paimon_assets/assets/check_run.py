@@ -63,7 +63,6 @@ class CheckRun:
     table: Table
     options: CheckOptions
     partition_keys: tuple[str, ...] = ()
-    """The partition keys of the run, if it is about some."""
     asset: dg.AssetsDefinition
     instance: dg.DagsterInstance
 

@@ -75,7 +75,6 @@ class ExternalTable:
 
     identifier: Identifier
     path: str
-    """Where it lies."""
     schema: TableSchema
 
 
@@ -86,7 +85,6 @@ class AssetNaming(PaimonTranslator):
     key_prefix: tuple[str, ...] = ()
     """Before `database, table`."""
     group_name: str | None = None
-    """The database by default."""
     owners: tuple[str, ...] = ()
 
     def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
@@ -333,7 +331,6 @@ class Seen(NamedTuple):
     time_millis: int
     """Its commit time; another one under the same id is a table created again."""
     version: str
-    """The data version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +339,6 @@ class Change:
 
     newest: Snapshot
     version: str
-    """The data version of the newest snapshot."""
     before: str = ""
     """The data version at the last tick; empty for a table that is new to the sensor."""
     data: Snapshot | None = None
@@ -568,7 +564,6 @@ def _add(
     *,
     runs: bool,
 ) -> sensors.Ticked:
-    """Return the keys that are missing, and runs for them."""
     newest = table.latest_snapshot()
     if newest is None or context.cursor == newest.name:
         return dg.SkipReason(f"Table {table.name} has nothing new.")
@@ -590,7 +585,6 @@ def _add(
 
 
 def _keys(table: Table, column: str) -> Iterator[str]:
-    """Yield the values of a partition column as keys."""
     if column not in table.schema.partition_keys:
         raise InvalidInputError(
             f"Column '{column}' is no partition column of table '{table.name}': "

@@ -193,8 +193,6 @@ def _columns_of(schema: DataFrameSchema, names: Sequence[str]) -> Sequence[str]:
 
 @dataclass
 class _Line:
-    """One kind of failure."""
-
     failures: int = 0
     examples: list[str] = field(default_factory=list)
 
@@ -204,7 +202,6 @@ class _Tally:
     """Failures by column and check, over batches."""
 
     show: bool
-    """Whether examples show values."""
     rows: int = 0
     lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
 

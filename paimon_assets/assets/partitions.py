@@ -36,7 +36,6 @@ PARTITION_COLUMNS = "paimon/partition_columns"
 _DAY = dt.timedelta(days=1)
 
 Numbers = npt.NDArray[np.int64]
-"""One number a row."""
 
 PartitionColumns = str | Mapping[str, str]
 """The column of the partition key; of a multi-partition key, dimension → column."""
@@ -63,7 +62,6 @@ class RunPartitions:
     keys: tuple[str, ...]
     """Dagster's partition keys, in its order."""
     fields: tuple[DataField, ...]
-    """The columns that decide."""
     cells: tuple[tuple[Span, ...], ...]
     """For each key, the values of each column."""
 
@@ -372,7 +370,6 @@ def _join(windows: Iterable[Span]) -> list[Span]:
 
 
 def _sql(predicate: pred.Predicate, fields: Mapping[str, DataField]) -> str:
-    """Return a predicate of `RunPartitions.predicate` as Spark SQL."""
     match predicate:
         case pred.In(field=name, literals=values):
             if not values:

@@ -48,7 +48,6 @@ class Step:
     instance: dg.DagsterInstance
     log: logging.Logger
     key: str
-    """The step's key inside its run."""
     output_key: str
     """The step key; of an IO manager's output with the name of the output."""
     asset_key: dg.AssetKey | None

@@ -68,7 +68,6 @@ class Requests:
     """The runs that were requested with one key."""
 
     key: str
-    """The state of a table, and what is to be done."""
     times: int
     status: dg.DagsterRunStatus | None = None
     """The status of the newest of them, None if there is none."""

@@ -42,7 +42,6 @@ from paimon_assets.server.service import Service
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Bytes of a body."""
 BODY_SECONDS = 60.0
 """How long a client may take to send one."""
 MOST_TOGETHER = 8 * MOST_BYTES
@@ -99,8 +98,6 @@ def _too_many() -> Refusal:
 
 
 class App:
-    """The ASGI application of one server."""
-
     def __init__(
         self,
         service: Service,
@@ -121,7 +118,6 @@ class App:
         self._look: asyncio.Future[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             return
         request_id = uuid4().hex
@@ -211,7 +207,6 @@ class App:
             raise Refusal(HTTPStatus.FORBIDDEN, "No permission on anything.")
 
     async def _body(self, http: HttpRequest, take: Callable[[int], None]) -> bytes:
-        """Return the body; `take` counts its bytes."""
         too_large = Refusal(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {MOST_BYTES} bytes."
         )

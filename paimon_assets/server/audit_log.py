@@ -15,7 +15,6 @@ logger = logging.getLogger(__name__)
 
 
 _LONGEST = 256
-"""Characters of a name."""
 
 
 def write_audit_line(request: Request, status: int) -> None:
@@ -40,7 +39,6 @@ class Strangers:
         self._minute, self._lines = 0, 0
 
     def write(self, client: str, operation: str, request_id: str) -> None:
-        """Log one line of JSON, or count it."""
         minute = int(time.monotonic() // 60)
         with self._lock:
             before = self._lines

@@ -38,7 +38,6 @@ _BEARER = "bearer "
 _NO_SECRET = "x"  # noqa: S105 - what a signature of an unknown key is compared with
 _BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 _LONGEST = 8192
-"""Characters of an Authorization header."""
 WINDOW_MS = 15 * 60_000
 """How far the date of a request may be off, either way."""
 _CREDENTIAL = re.compile(
@@ -51,8 +50,6 @@ _LONGEST_NONCE = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The method, path and headers of a request."""
-
     method: str
     path: str
     """As it was sent, still encoded."""
@@ -62,7 +59,6 @@ class Head:
     """By names in small letters."""
 
     def header(self, name: str) -> str:
-        """Return a header's value, empty if it is absent."""
         return self.headers.get(name, "").strip()
 
 
@@ -132,7 +128,6 @@ def access_key_of(authorization: str) -> str | None:
 
 
 def check_head(head: Head, secret: str, *, clock: Clock) -> None:
-    """Check the signature of a request's head."""
     authorization = head.header("authorization")
     request = SignedRequest(method=head.method, path=head.path, query=dict(head.query))
     default = _CREDENTIAL.fullmatch(authorization)
@@ -160,7 +155,6 @@ def check_head(head: Head, secret: str, *, clock: Clock) -> None:
 
 
 def check_body(head: Head, body: bytes) -> None:
-    """Check that a body is the one that was signed."""
     signed = head.header("content-md5")
     if (body or signed) and not hmac.compare_digest(signed.encode(), content_md5(body).encode()):
         raise BadSignature("Content-MD5 is another body's")
@@ -194,7 +188,6 @@ class Authentication:
         self._nonces = nonces
 
     def principal(self, head: Head) -> Principal:
-        """Return the principal of a request."""
         if self._principals is None:
             return EVERYBODY
         current = self._principals.current()
@@ -224,6 +217,5 @@ class Authentication:
             raise
 
     def check_body(self, head: Head, body: bytes) -> None:
-        """Check the body of a signed request."""
         if self._principals is not None and access_key_of(head.header("authorization")):
             check_body(head, body)

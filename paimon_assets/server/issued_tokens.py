@@ -53,8 +53,6 @@ _OWN_FILES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTokens:
-    """The file of data tokens."""
-
     path: Path
     own_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -80,7 +78,6 @@ class DataTokens:
         )
 
     def check(self) -> None:
-        """Look at the whole file."""
         tokens = [self.issue(action, 0) for action in (Action.UPDATE, Action.SELECT)]
         if not any(tokens):
             raise self._wrong("it has neither [update] nor [select]")

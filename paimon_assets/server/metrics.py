@@ -41,7 +41,6 @@ class Metrics:
         self._lock = Lock()
 
     def count(self, operation: str, status: int, seconds: float) -> None:
-        """Count one answer."""
         self._seconds.labels(operation, str(status)).observe(seconds)
 
     def text(self, principal: Principal) -> str:

@@ -36,8 +36,6 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class Action(StrEnum):
-    """The rights on a database or on an object in it."""
-
     LIST = "list"
     DESCRIBE = "describe"
     SELECT = "select"
@@ -59,8 +57,6 @@ _IMPLIED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Rights on the objects that a glob matches."""
-
     database: str
     name: str | None
     """Glob of an object's name; None is the database itself."""
@@ -78,8 +74,6 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """A user of the server."""
-
     name: str
     grants: tuple[Grant, ...] = ()
     token_digests: tuple[str, ...] = field(default=(), repr=False)
@@ -89,7 +83,6 @@ class Principal:
     """Folders it may give to tables; None is every one that the server allows."""
 
     def may(self, action: Action, database: str, name: str | None = None) -> bool:
-        """Whether it may do something to an object, or to a database itself."""
         return any(action in grant.may and grant.covers(database, name) for grant in self.grants)
 
     def has_grant(self, database: str | None) -> bool:
@@ -135,7 +128,6 @@ class Principals:
         return found
 
     def of_access_key(self, access_key: str) -> tuple[Principal, str] | None:
-        """Return the principal of an access key, and its secret."""
         principal = self._by_key.get(access_key)
         return None if principal is None else (principal, principal.access_keys[access_key])
 

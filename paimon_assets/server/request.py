@@ -31,8 +31,6 @@ _LAST_PART = frozenset({"table"})
 
 @dataclass
 class Refusal(Exception):  # noqa: N818 - an answer, no failure of ours
-    """An answer of 400 and above."""
-
     status: int
     message: str
     resource_type: str | None = None
@@ -49,7 +47,6 @@ class Refusal(Exception):  # noqa: N818 - an answer, no failure of ours
 
 
 def bad_request(message: str) -> Refusal:
-    """Return the answer to a malformed request."""
     return Refusal(HTTPStatus.BAD_REQUEST, message)
 
 
@@ -64,12 +61,10 @@ def forbidden(resource_type: str, name: str) -> Refusal:
 
 
 def not_implemented(what: str) -> Refusal:
-    """Return the answer to a call this server knows and does not serve."""
     return Refusal(HTTPStatus.NOT_IMPLEMENTED, f"This server does not serve {what}.")
 
 
 def refusal_of(error: errors.PaimonError, names: Mapping[str, str]) -> Refusal:
-    """Return the HTTP answer of an engine error."""
     status = _status(error)
     resource = next((r for r in RESOURCES if error.kind.startswith(f"{r}-")), None)
     if resource is None or status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
@@ -109,8 +104,6 @@ _UNESCAPED = frozenset("_\\")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call of one operation."""
-
     operation: str
     names: Mapping[str, str]
     """Parameters of the path, decoded: `database`, `table`, …"""
@@ -134,7 +127,6 @@ class Request:
     def require(
         self, action: Action, database: str, name: str | None = None, *, noun: str = "TABLE"
     ) -> None:
-        """Refuse an action that the principal has no grant for."""
         if self.principal.may(action, database, name):
             return
         raise forbidden("DATABASE", database) if name is None else forbidden(noun, name)
@@ -148,7 +140,6 @@ class Request:
                 self.require(action, source.database, source.table, noun=noun)
 
     def page(self, pattern_name: str = "", *, size_name: str = "maxResults") -> "Page":
-        """Return which part of a list is asked for."""
         text = self.query.get(size_name, "")
         if text and not (text.isascii() and text.isdecimal()):
             raise bad_request(f"{size_name} {text!r} is no number of results.")
@@ -177,7 +168,6 @@ class Page:
     prefix: str
 
     def matches(self, name: str) -> bool:
-        """Whether a name is of the pattern."""
         if self.pattern is None:
             return True
         if self.pattern.endswith("%"):

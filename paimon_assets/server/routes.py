@@ -20,15 +20,12 @@ Handler = Callable[[Service, Request], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One operation."""
-
     method: str
     path: str
     """Behind the prefix, such as `databases/{database}`; with a slash in front: the whole path."""
     operation: str
     handler: Handler
     changes: bool = False
-    """Whether it changes something."""
     is_audited: bool = False
     """Whether it leaves an audit line though it changes nothing."""
     refusal: Callable[[], Refusal] | None = None
@@ -66,8 +63,6 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class RouteMatch:
-    """The route of a request, and the names in its path."""
-
     route: Route
     names: Mapping[str, str]
 
@@ -81,7 +76,6 @@ class Routes:
             self._by_length.setdefault(len(route.segments), []).append(route)
 
     def find(self, method: str, path: str) -> RouteMatch:
-        """Find the operation a request means."""
         parts = tuple(path.removeprefix("/").split("/"))
         known = False
         for route in self._by_length.get(len(parts), ()):
@@ -246,4 +240,3 @@ ICEBERG_OPERATIONS = (
         _not_served("functions to Iceberg's clients"),
     ),
 )
-"""Iceberg's own catalog, for its readers."""

@@ -122,8 +122,6 @@ class Handshakes(socket.socket):
 
 
 class TlsServer(uvicorn.Server):
-    """uvicorn that looks after handshakes."""
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections on sockets, which are taken over."""
         await super().startup([Handshakes(fileno=each.detach()) for each in sockets or ()])
@@ -145,7 +143,6 @@ class PunctualProtocol(H11Protocol):
     def connection_made(  # type: ignore[override]  # as in the base
         self, transport: asyncio.Transport
     ) -> None:
-        """Wait for a head."""
         super().connection_made(transport)
         Handshakes.begun.pop(transport.get_extra_info("socket").fileno(), None)
         self.made_at = self.loop.time()
@@ -153,7 +150,6 @@ class PunctualProtocol(H11Protocol):
         self._late = self.loop.call_later(self.head_seconds, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
         self._wait_no_more()
         super().connection_lost(exc)
 
@@ -192,7 +188,6 @@ class PunctualProtocol(H11Protocol):
 
     @property
     def host(self) -> str | None:
-        """The address of the client."""
         return self.client and self.client[0]
 
     @property
@@ -223,8 +218,6 @@ _HEADER_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """The settings that a server is started with."""
-
     warehouse: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     host: str = "127.0.0.1"
@@ -233,7 +226,6 @@ class ServeSettings:
     data_tokens: Path | None = None
     """File of what clients get to open the files of tables (`server.issued_tokens`)."""
     insecure: bool = False
-    """Let everybody do everything."""
     read_only: bool = False
     sole_writer: bool = False
     roots: tuple[str, ...] = ()

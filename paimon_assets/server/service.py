@@ -50,7 +50,6 @@ from paimon_assets.server.request import Request, bad_request, not_implemented
 from paimon_assets.server.straight_paths import StraightFileIO
 
 PATH = "path"
-"""The option that says where a table lies."""
 _STORAGES = frozenset(
     {"abfs", "abfss", "adl", "aws", "az", "azure", "cos", "cosn", "dfs", "dlf", "fs", "gcs", "gs",
      "hadoop", "hdfs", "hive", "jdbc", "lock", "obs", "oss", "s3", "s3a", "s3n", "security",
@@ -103,7 +102,6 @@ class ServedTable:
     identifier: Identifier
     store: FileStore
     stored: TableSchema
-    """The newest schema as its file has it."""
     identity: Identity | None
     """None if it has none yet, and this server must not give it one."""
     is_external: bool
@@ -115,7 +113,6 @@ class ServedTable:
 
     @property
     def table(self) -> Table:
-        """The table as people use it."""
         return Table(self.store)
 
     def managed(self, service: "Service") -> "ServedTable":
@@ -128,8 +125,6 @@ class ServedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A warehouse, and how it is served."""
-
     catalog: FilesystemCatalog
     clock: Clock = field(default_factory=SystemClock)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -152,7 +147,6 @@ class Service:
 
     @property
     def state(self) -> CatalogState:
-        """The state of the warehouse beside its tables."""
         return CatalogState(self.catalog, clock=self.clock)
 
     @property
@@ -164,7 +158,6 @@ class Service:
         return self.catalog.functions
 
     def check(self) -> None:
-        """Ask the storage whether the warehouse is there."""
         if not self.file_io.exists(self.catalog.warehouse):
             raise StorageError(f"There is no warehouse '{self.catalog.warehouse}'.")
 
@@ -247,7 +240,6 @@ class Service:
         return False
 
     def table(self, request: Request, action: Action) -> ServedTable:
-        """Open the table that a request's path names."""
         name = self.named(request)
         request.require(action, name.table.database, name.table.table)
         if name.is_system_table:
@@ -266,7 +258,6 @@ class Service:
                 raise missing_table(name)
 
     def named(self, request: Request) -> TableName:
-        """Return the table, or branch of one, that a request's path names."""
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
     def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:

@@ -101,9 +101,7 @@ class CheckedTable:
 
     asset: dg.AssetsDefinition
     schema: Schema | None = None
-    """As its component declares it."""
     source: FileSource | None = None
-    """The landing folder of its component."""
 
     def needed(self, part: str, check: str) -> Any:
         """Return its schema or its source."""

@@ -194,7 +194,6 @@ class _Tick:
             self._request(table, snapshot, sensors.requests_of(instance, key), due)
 
     def _is_retry_due(self, before: sensors.Requests) -> bool:
-        """Whether the compaction of this snapshot failed, and long enough ago."""
         if before.status not in sensors.FAILED:
             return False
         doubled = 1 << min(before.times - 1, _MOST_DOUBLINGS)

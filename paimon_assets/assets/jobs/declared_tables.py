@@ -28,7 +28,6 @@ class DeclaredTable:
     identifier: Identifier
     asset_key: dg.AssetKey
     pool: str
-    """The pool of everything that writes the table."""
 
     @property
     def step(self) -> str:

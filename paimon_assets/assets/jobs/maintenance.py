@@ -165,8 +165,6 @@ def build_maintenance_job(
 
 @dataclass(kw_only=True)
 class _Run:
-    """One step."""
-
     context: dg.OpExecutionContext
     config: MaintenanceConfig
     paimon: PaimonCatalogResource

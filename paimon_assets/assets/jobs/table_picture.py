@@ -24,7 +24,6 @@ _SIZE_LIMITS: Sequence[float] = (
     512 * _MEGA,
     inf,
 )
-"""Bounds of the bars of the histogram, in bytes."""
 
 _WIDTH, _GAP, _TITLE, _LINE = 400, 24, 28, 22
 _LABEL, _BAR = 58, 150

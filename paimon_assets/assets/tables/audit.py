@@ -50,9 +50,7 @@ class Batch:
     read: ReadBuilder
     """The read of the batch; of each key its last row, deletes left out."""
     executor: Executor[Any]
-    """The executor that reads."""
     physical_rows: int
-    """Rows in the batch's files."""
     shows_values: bool = True
     """Whether verdicts may show some of the rows' values."""
 

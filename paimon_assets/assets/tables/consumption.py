@@ -49,7 +49,6 @@ class Recorded:
 
     text: str | None = None
     newest: str | None = None
-    """Name of the output's newest snapshot."""
 
 
 @dataclass(frozen=True, kw_only=True)

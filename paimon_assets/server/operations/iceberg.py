@@ -39,7 +39,6 @@ ENDPOINTS = (
 """What clients are told to ask for."""
 _TABLES_AT_ONCE = 16
 _pool = ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="iceberg")
-"""Looks at tables, for all requests together."""
 _EVERYTHING = 10**9
 _not_found = partial(Refusal, HTTPStatus.NOT_FOUND)
 _BEHIND = "paimon-assets.commits-behind"
@@ -47,7 +46,6 @@ _BEHIND = "paimon-assets.commits-behind"
 
 
 def get_config(service: Service, _: Request) -> Answer:
-    """Answer the settings that clients ask for first."""
     options = client_storage(service.client_options)
     defaults = {key: options[key] for key in options if key.startswith(("s3.", "client.region"))}
     return {"defaults": defaults, "overrides": {}, "endpoints": ENDPOINTS}
@@ -81,7 +79,6 @@ def load_namespace(service: Service, request: Request) -> Answer:
 
 
 def has_namespace(service: Service, request: Request) -> None:
-    """Answer nothing, if there is the database."""
     _namespace(service, request, request.names["database"])
 
 
@@ -121,7 +118,6 @@ def has_table(service: Service, request: Request) -> None:
 
 
 def load_credentials(service: Service, request: Request) -> Answer:
-    """Answer the credentials of readers."""
     credentials = _credentials(service, request, _table(service, request, Action.SELECT))
     if not credentials:
         raise not_implemented("credentials of this table: clients bring their own")

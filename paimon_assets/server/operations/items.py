@@ -24,7 +24,6 @@ T = TypeVar("T")
 _SEPARATOR = "\x01"
 """Between database and name in a page's token: in no name, and in front of everything in them."""
 _FUNCTION_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9._-]+")
-"""The names Java's client lets through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,6 @@ def new_name(request: Request, given: documents.Identifier, noun: str) -> Identi
 
 
 def listed_database(request: Request) -> str:
-    """Return the path's database."""
     database = check_database_name(request.names["database"])
     if not request.principal.sees(database):
         request.require(Action.LIST, database)
@@ -151,7 +149,6 @@ def get_config(service: Service, _: Request) -> Answer:
 
 
 def list_databases(service: Service, request: Request) -> Answer:
-    """List the databases the principal may list."""
     page = request.page("databaseNamePattern")
     seen = (name for name in service.catalog.list_databases() if request.principal.sees(name))
     names, token = page.of(seen)
@@ -159,7 +156,6 @@ def list_databases(service: Service, request: Request) -> Answer:
 
 
 def create_database(service: Service, request: Request) -> None:
-    """Create a database, with its properties."""
     body = request.read(documents.CreateDatabaseRequest)
     name = check_database_name(body.name)
     request.noted["database"] = name
@@ -250,7 +246,6 @@ def _refuse_tables(service: Service, name: Identifier) -> None:
 
 
 def create_function(service: Service, request: Request) -> None:
-    """Store a function."""
     body = request.read(documents.CreateFunctionRequest)
     name = Identifier(check_database_name(request.names["database"]), body.name)
     if not _FUNCTION_NAME.fullmatch(body.name):

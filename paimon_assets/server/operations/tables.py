@@ -51,7 +51,6 @@ _PATTERN = "tableNamePattern"
 
 
 def list_tables(service: Service, request: Request) -> Answer:
-    """List the tables of a database the principal may list."""
     page = request.page(_PATTERN)
     names, token = page.of(_list(service, request, page))
     return documents.ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
@@ -73,7 +72,6 @@ def list_table_details(service: Service, request: Request) -> Answer:
 
 
 def list_tables_globally(service: Service, request: Request) -> Answer:
-    """List the tables of all databases the principal may list."""
     tables, token = listed_globally(
         service, request, _PATTERN, lambda d, prefix: service.table_names(d, prefix=prefix)
     )
@@ -106,7 +104,6 @@ def create_table(service: Service, request: Request) -> None:
 
 
 def register_table(service: Service, request: Request) -> None:
-    """Give a table that lies elsewhere a name."""
     body = request.read(documents.RegisterTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)

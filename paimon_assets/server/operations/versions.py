@@ -73,7 +73,6 @@ def commit_table(service: Service, request: Request) -> Answer:
 
 
 def rollback_table(service: Service, request: Request) -> None:
-    """Make a snapshot the newest again."""
     table = service.table(request, Action.ALTER).managed(service)
     body = request.read(documents.RollbackRequest)
     latest = table.store.newest()
@@ -94,7 +93,6 @@ def rollback_table(service: Service, request: Request) -> None:
 
 
 def rollback_table_schema(service: Service, request: Request) -> None:
-    """Make a schema the newest again."""
     table = service.table(request, Action.ALTER).managed(service)
     body = request.read(documents.RollbackSchemaRequest)
     request.noted["schema"] = body.schema_id
@@ -102,7 +100,6 @@ def rollback_table_schema(service: Service, request: Request) -> None:
 
 
 def get_table_snapshot(service: Service, request: Request) -> Answer:
-    """Answer the newest snapshot, and the numbers of the table."""
     table = service.table(request, Action.DESCRIBE)
     latest = table.store.newest()
     if latest is None:
@@ -161,7 +158,6 @@ def list_tags(service: Service, request: Request) -> Answer:
 
 
 def create_tag(service: Service, request: Request) -> None:
-    """Give a snapshot a name."""
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.CreateTagRequest)
     request.noted["tag"] = body.tag_name
@@ -201,7 +197,6 @@ def list_branches(service: Service, request: Request) -> Answer:
 
 
 def create_branch(service: Service, request: Request) -> None:
-    """Make a branch, empty or from a tag."""
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(documents.CreateBranchRequest)
     request.noted["branch"] = body.branch
@@ -284,7 +279,6 @@ def create_partitions(service: Service, request: Request) -> Answer:
 
 
 def mark_done_partitions(service: Service, request: Request) -> None:
-    """Note that partitions are done."""
     table = _partitioned(service, request, Action.UPDATE)
     names = _names(table, request.read(documents.PartitionsRequest).specs)
     _note(service, request, table, names, {_DONE: True})
@@ -371,7 +365,6 @@ def _document(table: ServedTable) -> NumberedDocument:
 
 
 def _names(table: ServedTable, specs: Iterable[Spec]) -> dict[str, Spec]:
-    """Return name → spec, in the order given."""
     return {_name(table, spec): spec for spec in specs}
 
 
