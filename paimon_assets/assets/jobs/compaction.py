@@ -15,6 +15,7 @@ nothing to do, is an observation.
 import datetime as dt
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -57,9 +58,7 @@ def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
     units, shape = plan.units, table.state.shape(plan.snapshot)
     lines = [*plan.waiting, *units]
     metadata: Metadata = {
-        "paimon/picture": picture({"now": shape}),
-        "paimon/table_size": _size_table({"now": shape}),
-        "paimon/levels": levels_table({"now": shape}),
+        **_shown({"now": shape}),
         "paimon/tasks": len(lines),
         "paimon/bytes_to_read": sum(unit.file_bytes for unit in units),
         "paimon/rows_to_read": sum(unit.row_count for unit in units),
@@ -99,12 +98,12 @@ def outcome_metadata(
     table: Table, snapshot: Snapshot, outcome: CompactionOutcome, seconds: float
 ) -> Metadata:
     """Return the result of a compaction: the table before and after its snapshot, in numbers."""
-    after, before = table.state.shape(snapshot), _shape_at(table, snapshot.id - 1)
-    panels = {"after": after} if before is None else {"before": before, "after": after}
-    metadata: Metadata = {
-        "paimon/picture": picture(panels),
-        "paimon/table_size": _size_table(panels),
-        "paimon/levels": levels_table(panels),
+    after, panels = table.state.shape(snapshot), {}
+    with suppress(NotFoundError):  # it has expired, or there was none
+        panels["before"] = table.state.shape(table.snapshot(snapshot.id - 1))
+    panels["after"] = after
+    return {
+        **_shown(panels),
         "paimon/compacted": _compacted_table(outcome),
         "paimon/read_amplification": round(after.read_amplification, 3),
         "paimon/most_runs": after.most_runs,
@@ -114,7 +113,6 @@ def outcome_metadata(
         "paimon/snapshot_id": snapshot.id,
         "paimon/commit_kind": str(snapshot.commit_kind),
     }
-    return metadata
 
 
 def outcome_text(outcome: CompactionOutcome) -> str:
@@ -139,8 +137,9 @@ def progress_text(progress: CompactionProgress) -> str:
     )
 
 
-def _size_table(panels: Mapping[str, TableShape]) -> dg.TableMetadataValue:
-    return grid(
+def _shown(panels: Mapping[str, TableShape]) -> Metadata:
+    """Return shapes as a picture, and in numbers."""
+    sizes = [
         {
             "when": when,
             "files": len(shape.file_sizes),
@@ -150,25 +149,24 @@ def _size_table(panels: Mapping[str, TableShape]) -> dg.TableMetadataValue:
             "most runs": shape.most_runs,
         }
         for when, shape in panels.items()
-    )
+    ]
+    levels = levels_table(panels)
+    return {
+        "paimon/picture": picture(panels),
+        "paimon/table_size": grid(sizes),
+        "paimon/levels": levels,
+    }
 
 
 def _compacted_table(outcome: CompactionOutcome) -> dg.TableMetadataValue:
-    buckets = len(outcome.buckets)
-    files, size, rows = outcome.files_before, outcome.bytes_before, outcome.rows_before
-    read = {"": "read", "buckets": buckets, "files": files, "bytes": size, "rows": rows}
-    files, size, rows = outcome.files_after, outcome.bytes_after, outcome.rows_after
-    written = {"": "written", "buckets": buckets, "files": files, "bytes": size, "rows": rows}
-    return grid([read, written])
-
-
-def _shape_at(table: Table, snapshot_id: int) -> TableShape | None:
-    if snapshot_id < 1:
-        return None
-    try:
-        return table.state.shape(table.snapshot(snapshot_id))
-    except NotFoundError:  # expired meanwhile
-        return None
+    return grid(
+        {
+            "": word,
+            "buckets": len(outcome.buckets),
+            **{noun: getattr(outcome, f"{noun}_{when}") for noun in ("files", "bytes", "rows")},
+        }
+        for word, when in (("read", "before"), ("written", "after"))
+    )
 
 
 def _expected_amplification(shape: TableShape, units: Iterable[PlannedUnit]) -> float:
@@ -411,37 +409,37 @@ class _Reporter:
         """Log the text, and report it to the table's asset; `table` is given if it changed."""
         context.log.info("Table %s: %s", target.identifier, text)
         key = target.asset_key
-        if table is None or not self.materializes:
-            context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
-            return
-        event = materialization_of(key, text, metadata, table, rows_shown=rows_shown)
-        context.log_event(event)
+        context.log_event(
+            dg.AssetObservation(key, description=text, metadata=metadata)
+            if table is None or not self.materializes
+            else materialization_of(key, text, metadata, table, rows_shown=rows_shown)
+        )
 
 
-def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefinition:
-    @dg.op(
+def _op(name: str, pool: str, reporter: _Reporter) -> Any:
+    """Return the decorator of a step that waits for its choice."""
+    return dg.op(
         name=name,
         ins={"start": dg.In(dg.Nothing)},
-        pool=table.pool,
+        pool=pool,
         required_resource_keys={reporter.resource_key},
         tags={"kind": "paimon"},
     )
+
+
+def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefinition:
+    @_op(name, table.pool, reporter)
     def compact_table(context: dg.OpExecutionContext, config: CompactionConfig) -> None:
         paimon = catalog_resource(context, reporter.resource_key)
         with dagster_failures(table.identifier, context):
             _compact(context, config, paimon, table, reporter)
 
-    return compact_table
+    op: dg.OpDefinition = compact_table
+    return op
 
 
 def _others_op(declared: DeclaredTables, name: str, reporter: _Reporter) -> dg.OpDefinition:
-    @dg.op(
-        name=name,
-        ins={"start": dg.In(dg.Nothing)},
-        pool=OTHERS_POOL,
-        required_resource_keys={reporter.resource_key},
-        tags={"kind": "paimon"},
-    )
+    @_op(name, OTHERS_POOL, reporter)
     def other_tables(context: dg.OpExecutionContext, config: CompactionConfig) -> None:
         """Compact tables that have no step here, one after the other; each fails by itself."""
         paimon = catalog_resource(context, reporter.resource_key)
