@@ -1,5 +1,7 @@
 """One server a module: everybody may do everything, on a warehouse with one database `db`."""
 
+import logging
+
 import pytest
 
 from paimon_assets.engine.table.api import open_catalog
@@ -38,6 +40,13 @@ def client(served, outside):
 def catalog(served):
     """The same warehouse by the file system."""
     return open_catalog(served)
+
+
+@pytest.fixture
+def audit_lines(caplog):
+    """Returns the lines of the audit log."""
+    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+    return lambda: [record.message for record in caplog.records if "audit" in record.name]
 
 
 @pytest.fixture

@@ -87,16 +87,15 @@ def test_bodies_are_limited_in_sum(guarded, monkeypatch):
 @pytest.mark.parametrize(
     ("who", "path"), [("nothing", "databases"), ("one", "databases/db/tables")]
 )
-def test_no_body_is_read_of_who_has_no_grant_for_it(guarded, caplog, who, path):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+def test_no_body_is_read_of_who_has_no_grant_for_it(guarded, audit_lines, who, path):
     with _connected(guarded.port) as raw:
         raw.sendall(
             f"POST /v1/paimon/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}\r\n"
             "Content-Length: 9\r\n\r\n".encode()
         )
         assert b" 403 " in raw.recv(10_000)
-    [record] = [record for record in caplog.records if "audit" in record.name]
-    assert json.loads(record.message)["status"] == 403
+    [line] = audit_lines()
+    assert json.loads(line)["status"] == 403
 
 
 def test_unfinished_bodies_are_limited_for_each_principal(guarded, monkeypatch):
@@ -251,13 +250,13 @@ def test_a_file_that_is_no_text_locks_nobody_out_and_is_logged_once(guarded, pri
     assert len([each for each in caplog.records if each.levelno >= logging.ERROR]) == 3
 
 
-def test_a_refused_change_of_a_server_that_only_reads_leaves_a_line(served, principals, caplog):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+def test_a_refused_change_of_a_server_that_only_reads_leaves_a_line(
+    served, principals, audit_lines
+):
     settings = ServeSettings(warehouse=served, principals=principals, read_only=True)
     with serving(settings) as client:
         assert client.of("one").delete("databases/db").status == 403
-    [record] = [record for record in caplog.records if "audit" in record.name]
-    line = json.loads(record.message)
+    [line] = map(json.loads, audit_lines())
     assert (line["principal"], line["database"], line["status"]) == ("one", "db", 403)
 
 

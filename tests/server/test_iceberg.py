@@ -286,14 +286,13 @@ def test_oauth_is_refused_in_its_own_form_and_its_secret_is_nowhere(guarded, cap
      ("POST", "tables/rename"), ("POST", "transactions/commit"), ("POST", "namespaces/db/views"),
      ("DELETE", "namespaces/db/views/v"), ("POST", "views/rename")],
 )  # fmt: skip
-def test_changes_are_refused_with_the_reason_and_leave_a_line(admin, caplog, method, path):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+def test_changes_are_refused_with_the_reason_and_leave_a_line(admin, audit_lines, method, path):
     answer = admin.ask(method, f"/iceberg/v1/{path}", b"{}" if method == "POST" else None)
     assert error_of(answer) == (501, "UnsupportedOperationException")
     message = answer.json["error"]["message"]
     assert "read only" in message or "views" in message
-    [record] = [record for record in caplog.records if "audit" in record.name]
-    assert json.loads(record.message)["status"] == 501
+    [line] = audit_lines()
+    assert json.loads(line)["status"] == 501
     assert admin.get(f"{DB}/tables/pub_a").status == 200
 
 

@@ -77,9 +77,8 @@ def test_metadata_that_lies_elsewhere_gets_a_key_too(on_s3):
     }
 
 
-def test_who_does_not_ask_or_may_not_select_gets_none(on_s3, caplog):
+def test_who_does_not_ask_or_may_not_select_gets_none(on_s3, audit_lines):
     client, _ = on_s3
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
     answers = [
         client.of(token_of("analyst")).get(f"{DB}/tables/pub_a"),
         client.of(token_of("clerk")).ask("GET", f"{DB}/tables/pub_a", headers=VENDED),

@@ -407,29 +407,15 @@ def test_a_large_body_is_refused_before_it_is_read(guarded, admin):
 
 
 def test_a_body_of_unknown_length_is_cut(served, guarded, monkeypatch):
-    from paimon_assets.server.serve import uvicorn_of
-
-    settings = ServeSettings(warehouse=served, insecure=True)
-    app = app_of(settings)
     monkeypatch.setattr("paimon_assets.server.app.MOST_BYTES", 1000)
-    import threading
-
-    server = uvicorn_of(app, settings)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-            connection.request(
-                "POST", "/v1/paimon/databases", iter([b"x" * 600] * 2), encode_chunked=True,
-                headers={"Transfer-Encoding": "chunked"},
-            )  # fmt: skip
-            assert connection.getresponse().status == 413
-            connection.close()
-        finally:
-            server.should_exit = True
-            thread.join(20)
+    with serving(ServeSettings(warehouse=served, insecure=True)) as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+        connection.request(
+            "POST", "/v1/paimon/databases", iter([b"x" * 600] * 2), encode_chunked=True,
+            headers={"Transfer-Encoding": "chunked"},
+        )  # fmt: skip
+        assert connection.getresponse().status == 413
+        connection.close()
 
 
 def test_who_has_no_token_sends_no_body(guarded):
@@ -477,13 +463,12 @@ def test_no_token_is_in_any_log_or_answer(served, principals, caplog):
         assert secret not in shown
 
 
-def test_a_change_leaves_one_audit_line(served, principals, caplog):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+def test_a_change_leaves_one_audit_line(served, principals, audit_lines):
     with serving(ServeSettings(warehouse=served, principals=principals)) as client:
         made = client.of(ADMIN).post("databases", {"name": "audited"})
         refused = client.of(ETL).post("databases", {"name": "audited2"})
         client.of(ETL).get("databases")
-    lines = [json.loads(record.message) for record in caplog.records if "audit" in record.name]
+    lines = [json.loads(line) for line in audit_lines()]
     assert [(line["principal"], line["operation"], line["status"]) for line in lines] == [
         ("admin", "createDatabase", 200),
         ("etl", "createDatabase", 403),
@@ -495,21 +480,19 @@ def test_a_change_leaves_one_audit_line(served, principals, caplog):
     assert lines[0]["database"] == "audited"
 
 
-def test_names_cannot_forge_an_audit_line(admin, caplog):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+def test_names_cannot_forge_an_audit_line(admin, audit_lines):
     admin.delete('databases/x%0A%7B"principal":"other"%7D')
-    [record] = [record for record in caplog.records if "audit" in record.name]
-    assert "\n" not in record.message
-    assert json.loads(record.message)["principal"] == "admin"
+    [line] = audit_lines()
+    assert "\n" not in line
+    assert json.loads(line)["principal"] == "admin"
 
 
-def test_long_names_flood_no_log_and_no_answer(admin, caplog):
-    caplog.set_level(logging.INFO, logger="paimon_assets.server.audit_log")
+def test_long_names_flood_no_log_and_no_answer(admin, audit_lines):
     answer = admin.post("databases/db/tables/pub_a/branches", {"branch": "/" * 1_000_000})
     assert answer.status == 400
     assert len(answer.body) < 10_000
-    [record] = [record for record in caplog.records if "audit" in record.name]
-    assert len(record.message) < 2000
+    [line] = audit_lines()
+    assert len(line) < 2000
 
 
 NOW = dt.datetime(2025, 3, 6, 13, 11, 44, tzinfo=dt.UTC)
