@@ -327,34 +327,22 @@ def test_an_option_that_nobody_knows_is_refused_or_forced(run):
     run("alter", "db.t", "--set", "my.engine=3")
 
 
-def test_rows_come_from_the_standard_input(tmp_path):
-    def invoke(*arguments, **more):
-        done = CliRunner().invoke(main, ["-w", str(tmp_path), *arguments], **more)
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    invoke("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
-    assert "2 rows in" in invoke("write", "db.t", "-", input='{"id": 1}\n{"id": 2, "name": "b"}\n')
-    assert "1 row in" in invoke("write", "db.t", "-", "--format", "csv", input="id,name\n3,c\n")
-    assert "3 rows" in invoke("read", "db.t")
+def test_rows_come_from_the_standard_input(run):
+    run("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
+    assert "2 rows in" in run("write", "db.t", "-", input='{"id": 1}\n{"id": 2, "name": "b"}\n')
+    assert "1 row in" in run("write", "db.t", "-", "--format", "csv", input="id,name\n3,c\n")
+    assert "3 rows" in run("read", "db.t")
 
 
-def test_statements_come_from_a_file_or_a_prompt(tmp_path):
-    def invoke(*arguments, code=0, **more):
-        done = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), *arguments], **more)
-        assert done.exit_code == code, done.output
-        return done.output
-
+def test_statements_come_from_a_file_or_a_prompt(run, tmp_path):
     path = tmp_path / "statements.sql"
     path.write_text("create database d; -- ;\ncreate table d.t (id int);\nshow tables in d;")
-    assert "t" in invoke("sql", "-f", str(path))
-    asked = invoke(
-        "sql",
-        input="show tables\nin d;\nselect * from d.no;\nselect count(*) as n from d.t;\nexit\n",
-    )
+    assert "t" in run("sql", "-f", str(path))
+    typed = "show tables\nin d;\nselect * from d.no;\nselect count(*) as n from d.t;\nexit\n"
+    asked = run("sql", input=typed)
     assert "Error: " in asked
     assert "n" in asked
-    invoke("sql", "select 1", "-f", str(path), code=2)
+    run("sql", "select 1", "-f", str(path), code=2)
 
 
 def test_the_doctor_looks_at_the_storage_and_leaves_nothing(run, tmp_path):
