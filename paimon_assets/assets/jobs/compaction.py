@@ -14,7 +14,7 @@ nothing to do, is an observation.
 
 import datetime as dt
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -416,7 +416,9 @@ class _Reporter:
         )
 
 
-def _op(name: str, pool: str, reporter: _Reporter) -> Any:
+def _op(
+    name: str, pool: str, reporter: _Reporter
+) -> Callable[[Callable[..., None]], dg.OpDefinition]:
     """Return the decorator of a step that waits for its choice."""
     return dg.op(
         name=name,
@@ -434,8 +436,7 @@ def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefi
         with dagster_failures(table.identifier, context):
             _compact(context, config, paimon, table, reporter)
 
-    op: dg.OpDefinition = compact_table
-    return op
+    return compact_table
 
 
 def _others_op(declared: DeclaredTables, name: str, reporter: _Reporter) -> dg.OpDefinition:
