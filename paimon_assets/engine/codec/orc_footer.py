@@ -58,8 +58,6 @@ class OrcColumnStats:
 
 @dataclass(frozen=True, slots=True)
 class OrcStripe:
-    """The part of a stripe's footer that is used here."""
-
     zone: str
     """Of the process that wrote it; empty if it does not say, as without a TIMESTAMP column."""
     encodings: tuple[int, ...]
@@ -70,14 +68,11 @@ class OrcStripe:
     block_size: int
 
     def data(self, read: Read, number: int, kind: int) -> bytes:
-        """Return a stream, decompressed."""
         return _decompressed(read(*self.streams[number, kind]), self.codec, self.block_size)
 
 
 @dataclass(frozen=True, slots=True)
 class OrcType:
-    """One type of the file."""
-
     kind: int
     """As ORC numbers them."""
     inner: tuple[int, ...]
@@ -86,8 +81,6 @@ class OrcType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcFooter:
-    """The part of the footer that is used here."""
-
     row_count: int
     columns: Mapping[str, OrcColumnStats]
     types: tuple[OrcType, ...]

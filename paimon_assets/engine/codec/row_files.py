@@ -44,8 +44,6 @@ class RowFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFile:
-    """An open file."""
-
     schema: pa.Schema
     """Its columns, without the metadata other libraries leave there."""
     batches: Iterable[pa.RecordBatch]

@@ -82,7 +82,6 @@ _AS_NUMBERS = frozenset({TypeRoot.DATE, TypeRoot.TIME})
 
 
 def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Summarize the columns of one split."""
     context, split = load(ReadContext, shared), load_split(payload)
     tallies = [_Tally(column) for column in context.fields]
     rows = 0
@@ -216,7 +215,6 @@ def repeated_keys(
 
 
 def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Count the values that one file's columns would lose."""
     context, request = (
         load(report_tasks.OverflowContext, shared),
         load(report_tasks.OverflowRequest, payload),
@@ -294,8 +292,6 @@ _INFINITE = r"(?i)inf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """The losses of one column in a cast."""
-
     rows: Mapping[Loss, Mask]
     """Kind of loss → one boolean a row, without kinds that no row has."""
     result: Array

@@ -203,8 +203,6 @@ def _only(schema: TableSchema, names: Iterable[str]) -> TableSchema:
 
 
 class _ColumnFiles:
-    """The files of some columns that one task writes."""
-
     def __init__(
         self,
         context: WriteContext,
@@ -220,7 +218,6 @@ class _ColumnFiles:
         self._files: list[DataFileMeta] = []
 
     def add(self, group: Sequence[DataFileMeta], rows: Iterable[pa.RecordBatch]) -> None:
-        """Write the columns of a range of rows."""
         path = self._split.bucket_path
         (file,) = write_stored(rows, self._factory, path, self._threads, first_number=None)
         first = min(other.first_row_id or 0 for other in group)

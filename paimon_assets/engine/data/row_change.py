@@ -55,7 +55,6 @@ from paimon_assets.engine.spec.types.data_types import RowKind
 
 
 def change_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Delete or update rows in files of one bucket."""
     change, task = load(RowChange, shared), load(RowChangeTask, payload)
     return dump(run_change(change, task, file_io, threads))
 

@@ -110,7 +110,6 @@ class Matcher:
 
 
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """Join source rows."""
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise UnsupportedFeatureError(

@@ -93,7 +93,6 @@ def write_bucket(
 def run_task(
     name: str, shared: bytes, payload: bytes, file_io: FileIO, threads: Threads = CALLER_ONLY
 ) -> bytes:
-    """Run one task of a `TaskBatch`."""
     task = TASKS.get(name)
     if task is None:
         raise InvalidInputError(

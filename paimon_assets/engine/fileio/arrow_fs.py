@@ -128,8 +128,6 @@ def modified_ms(info: Mapping[str, Any]) -> int:
 
 
 class ArrowFileIO(FileIO):
-    """FileIO over a pyarrow filesystem; opened by `fileio.opening`."""
-
     def __init__(
         self, filesystem: pafs.FileSystem, spec: FileIOSpec, *, backend: Any = None
     ) -> None:

@@ -97,7 +97,6 @@ def timestamp_type(unit: str, zone: str | None) -> ArrowType:
 
 
 def to_arrow_field(field: types.DataField) -> "pa.Field[Any]":
-    """Return the Arrow field of a column: name, type and nullability."""
     return _inner_field(field.name, field.type)
 
 

@@ -51,8 +51,6 @@ Source = pa.NativeFile | io.BytesIO
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """A record schema, parsed once."""
-
     text: bytes
     """Its JSON, as it stands in the header of a file."""
     block: Any
@@ -134,8 +132,6 @@ def _damaged(path: str, what: str) -> FormatError:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """The blocks of a container, behind its header."""
-
     source: Any
     size: int
     schema: bytes

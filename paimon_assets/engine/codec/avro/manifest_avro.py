@@ -179,7 +179,6 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
-    """Write a manifest; fields of `_FILE` keep Java's order."""
     return avro.write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
 
 
@@ -391,7 +390,6 @@ def _check_vectors(file: IndexFileMeta) -> None:
 def built_records(
     data: bytes, path: str, build: Callable[[avro.Record], T], *, version: int
 ) -> Iterator[T]:
-    """Yield a value for every record of a manifest."""
     columnar = _columnar_records(data, path)
     for raw in avro.read_container(data, path) if columnar is None else columnar:
         if raw.get("_VERSION") != version:

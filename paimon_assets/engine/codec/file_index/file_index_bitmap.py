@@ -225,7 +225,6 @@ class BitmapIndex:
 
     @staticmethod
     def of(data: bytes, data_type: types.DataType) -> BitmapIndex:
-        """Decode the head of an index."""
         try:
             return _open(data, data_type)
         except (struct.error, IndexError) as error:

@@ -64,8 +64,6 @@ PARTITION_STATISTICS: Kind[PartitionStatistics] = Kind(
 
 
 class Partition(Structure):
-    """A partition and its numbers."""
-
     spec: Mapping[str, str] = member(TEXT_MAP)
     record_count: int = member(INTEGER)
     file_size_in_bytes: int = member(INTEGER)
@@ -83,8 +81,6 @@ class Partition(Structure):
 
 
 class TableSnapshot(Structure):
-    """A snapshot and the numbers of its table."""
-
     snapshot: Snapshot = member(SNAPSHOT)
     record_count: int = member(INTEGER)
     file_size_in_bytes: int = member(INTEGER)
@@ -105,15 +101,11 @@ class ViewSchema(Structure):
 
 
 class SetViewOption(Structure):
-    """Set an option of the view."""
-
     key: str = member(TEXT)
     value: str = member(TEXT)
 
 
 class RemoveViewOption(Structure):
-    """Remove an option of the view."""
-
     key: str = member(TEXT)
 
 
@@ -138,8 +130,6 @@ class UpdateDialect(Structure):
 
 
 class DropDialect(Structure):
-    """Remove a dialect and its query."""
-
     dialect: str = member(TEXT)
 
 
@@ -172,8 +162,6 @@ read too.
 
 
 class ConsumerInfo(Structure):
-    """A consumer and the next snapshot it reads."""
-
     consumer_id: str = member(TEXT)
     next_snapshot: int | None = member(OPTIONAL_INTEGER, also=("nextSnapshotId",))
 
@@ -191,14 +179,10 @@ class FunctionBody(Structure):
 
 
 class SnapshotInstant(Structure):
-    """A snapshot by its id."""
-
     snapshot_id: int = member(REQUIRED_INTEGER)
 
 
 class TagInstant(Structure):
-    """A snapshot by its tag."""
-
     tag_name: str = member(TEXT)
 
 
@@ -221,22 +205,16 @@ _IDENTIFIER = nested(Identifier)
 
 
 class CreateDatabaseRequest(Structure):
-    """A database to create."""
-
     name: str = member(TEXT)
     options: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
 class AlterDatabaseRequest(Structure):
-    """Options of a database to remove and to set."""
-
     removals: tuple[str, ...] = member(TEXTS, default=())
     updates: Mapping[str, str] = member(TEXT_MAP, default={})
 
 
 class CreateTableRequest(Structure):
-    """A table to create."""
-
     identifier: Identifier = member(_IDENTIFIER)
     schema: Schema = member(SCHEMA)
 
@@ -272,22 +250,16 @@ class CommitRequest(Structure):
 
 
 class RollbackRequest(Structure):
-    """The snapshot a table goes back to."""
-
     instant: Instant = member(INSTANT)
     from_snapshot: int | None = member(OPTIONAL_INTEGER, omitted=None, default=None)
     """Id of the newest snapshot the client saw."""
 
 
 class RollbackSchemaRequest(Structure):
-    """The schema a table goes back to."""
-
     schema_id: int = member(REQUIRED_INTEGER)
 
 
 class CreateTagRequest(Structure):
-    """A tag to create."""
-
     tag_name: str = member(TEXT)
     snapshot_id: int | None = member(OPTIONAL_INTEGER, default=None)
     """None is the newest snapshot."""
@@ -297,15 +269,11 @@ class CreateTagRequest(Structure):
 
 
 class CreateBranchRequest(Structure):
-    """A branch to create."""
-
     branch: str = member(TEXT)
     from_tag: str | None = member(OPTIONAL_TEXT, default=None)
 
 
 class RenameBranchRequest(Structure):
-    """A branch's new name."""
-
     to_branch: str = member(TEXT)
 
 
@@ -314,16 +282,12 @@ class ForwardBranchRequest(Structure):
 
 
 class ResetConsumerRequest(Structure):
-    """A consumer and the next snapshot it reads."""
-
     consumer_id: str = member(TEXT)
     next_snapshot_id: int | None = member(OPTIONAL_INTEGER, default=None)
     """None deletes the consumer."""
 
 
 class AuthRequest(Structure):
-    """Columns that a reader asks for."""
-
     select: tuple[str, ...] | None = member(optional(TEXTS), default=None)
     """None is all of them."""
 
@@ -335,29 +299,21 @@ class PartitionsRequest(Structure):
 
 
 class CreatePartitionsRequest(Structure):
-    """Partitions to create."""
-
     partition_specs: tuple[Mapping[str, str], ...] = member(_SPECS)
     ignore_if_exists: bool = member(BOOLEAN, default=False)
 
 
 class DropPartitionsRequest(Structure):
-    """Partitions to drop."""
-
     partition_specs: tuple[Mapping[str, str], ...] = member(_SPECS, also=("specs",))
     ignore_if_not_exists: bool = member(BOOLEAN, default=False)
 
 
 class CreateViewRequest(Structure):
-    """A view to create."""
-
     identifier: Identifier = member(_IDENTIFIER)
     schema: ViewSchema = member(nested(ViewSchema))
 
 
 class AlterViewRequest(Structure):
-    """Changes of a view."""
-
     changes: tuple[ViewChange, ...] = member(list_of(VIEW_CHANGE))
 
 
@@ -375,8 +331,6 @@ _IDENTIFIERS = list_of(nested(Identifier))
 
 
 class Page(Structure):
-    """One page of a list."""
-
     next_page_token: str | None = member(OPTIONAL_TEXT, default=None)
     """What asks for the next page; None: this is the last."""
 
@@ -392,8 +346,6 @@ class Audited(Structure):
 
 
 class ErrorResponse(Structure):
-    """The error and its resource."""
-
     resource_type: str | None = member(OPTIONAL_TEXT, default=None)
     """DATABASE, TABLE, PARTITION, COLUMN, SNAPSHOT, BRANCH, TAG, VIEW, DIALECT, FUNCTION, …"""
     resource_name: str | None = member(OPTIONAL_TEXT, default=None)
@@ -409,8 +361,6 @@ class ConfigResponse(Structure):
 
 
 class DatabaseResponse(Audited):
-    """A database."""
-
     id: str | None = member(OPTIONAL_TEXT)
     name: str = member(TEXT)
     location: str | None = member(OPTIONAL_TEXT, default=None)
@@ -418,8 +368,6 @@ class DatabaseResponse(Audited):
 
 
 class TableResponse(Audited):
-    """A table: its id, its path, its newest schema."""
-
     id: str | None = member(OPTIONAL_TEXT)
     database: str | None = member(OPTIONAL_TEXT, dlf=None, default=None)
     name: str = member(TEXT)
@@ -430,8 +378,6 @@ class TableResponse(Audited):
 
 
 class ViewResponse(Audited):
-    """A view."""
-
     id: str | None = member(OPTIONAL_TEXT)
     name: str = member(TEXT)
     schema: ViewSchema = member(nested(ViewSchema))
@@ -443,8 +389,6 @@ class ViewResponse(Audited):
 
 
 class FunctionResponse(FunctionBody, Audited):
-    """A function."""
-
     uuid: str | None = member(OPTIONAL_TEXT, default=None)
 
 
@@ -464,8 +408,6 @@ class CommitResponse(Structure):
 
 
 class TokenResponse(Structure):
-    """Credentials for a table's files, and their end."""
-
     token: Mapping[str, str] = member(TEXT_MAP)
     expires_at_millis: int = member(INTEGER, also=("expiresAt",))
 
@@ -483,8 +425,6 @@ class AuthResponse(Structure):
 
 
 class SnapshotResponse(Structure):
-    """The newest snapshot of a table, with the table's numbers."""
-
     snapshot: TableSnapshot = member(nested(TableSnapshot))
 
     @classmethod
@@ -495,14 +435,10 @@ class SnapshotResponse(Structure):
 
 
 class VersionSnapshotResponse(Structure):
-    """One snapshot of a table."""
-
     snapshot: Snapshot = member(SNAPSHOT)
 
 
 class TagResponse(Structure):
-    """A tag and its snapshot."""
-
     tag_name: str = member(TEXT)
     snapshot: Snapshot = member(SNAPSHOT)
     tag_create_time: int | None = member(OPTIONAL_INTEGER, default=None)
@@ -511,76 +447,52 @@ class TagResponse(Structure):
 
 
 class CreatePartitionsResponse(Structure):
-    """Which partitions were created, and which existed."""
-
     created: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
     existed: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
 
 
 class DropPartitionsResponse(Structure):
-    """Which partitions were dropped, and which there were not."""
-
     dropped: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
     missing: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
 
 
 class ListDatabasesResponse(Page):
-    """A page of databases' names."""
-
     databases: tuple[str, ...] = member(TEXTS)
 
 
 class ListTablesResponse(Page):
-    """A page of tables' names."""
-
     tables: tuple[str, ...] = member(TEXTS)
 
 
 class ListTableDetailsResponse(Page):
-    """A page of tables."""
-
     table_details: tuple[TableResponse, ...] = member(list_of(nested(TableResponse)))
 
 
 class ListTablesGloballyResponse(Page):
-    """A page of the tables of all databases."""
-
     tables: tuple[Identifier, ...] = member(_IDENTIFIERS)
 
 
 class ListViewsResponse(Page):
-    """A page of views' names."""
-
     views: tuple[str, ...] = member(TEXTS)
 
 
 class ListViewDetailsResponse(Page):
-    """A page of views."""
-
     view_details: tuple[ViewResponse, ...] = member(list_of(nested(ViewResponse)))
 
 
 class ListViewsGloballyResponse(Page):
-    """A page of the views of all databases."""
-
     views: tuple[Identifier, ...] = member(_IDENTIFIERS, also=("tables",))
 
 
 class ListFunctionsResponse(Page):
-    """A page of functions' names."""
-
     functions: tuple[str, ...] = member(TEXTS)
 
 
 class ListFunctionDetailsResponse(Page):
-    """A page of functions."""
-
     function_details: tuple[FunctionResponse, ...] = member(list_of(nested(FunctionResponse)))
 
 
 class ListFunctionsGloballyResponse(Page):
-    """A page of the functions of all databases."""
-
     functions: tuple[Identifier, ...] = member(_IDENTIFIERS)
 
 
@@ -591,24 +503,16 @@ class ListSnapshotsResponse(Page):
 
 
 class ListPartitionsResponse(Page):
-    """A page of partitions."""
-
     partitions: tuple[Partition, ...] = member(list_of(nested(Partition)))
 
 
 class ListBranchesResponse(Structure):
-    """The names of a table's branches."""
-
     branches: tuple[str, ...] = member(TEXTS)
 
 
 class ListTagsResponse(Page):
-    """A page of tags' names."""
-
     tags: tuple[str, ...] = member(TEXTS)
 
 
 class ListConsumersResponse(Page):
-    """A page of consumers."""
-
     consumers: tuple[ConsumerInfo, ...] = member(list_of(nested(ConsumerInfo)))

@@ -80,7 +80,6 @@ def member(
     dlf_as_text: bool = False,
     default: Any = MISSING,
 ) -> Any:
-    """Declare a member of a structure."""
     declared = _Member(kind, "", also, omitted, dlf, dlf_as_text)
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata={_KEY: declared})

@@ -45,7 +45,6 @@ class Cast:
 
     @property
     def is_java(self) -> bool:
-        """Whether Java's rules hold, and not those of C++."""
         return self.dialect is CastDialect.JAVA
 
     @property
@@ -53,7 +52,6 @@ class Cast:
         return to_arrow_type(self.target)
 
     def error(self, value: object, reason: str = "") -> InvalidInputError:
-        """Return the error about a value, shown as an example."""
         text = str(value)
         if len(text) > _MAX_EXAMPLE:
             text = f"{text[:_MAX_EXAMPLE]}…"
@@ -137,7 +135,6 @@ def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
 
 
 def valid_rows(array: Array) -> Mask:
-    """Return which rows are not null."""
     return to_numpy(array.is_valid())
 
 

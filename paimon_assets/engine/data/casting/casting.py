@@ -101,7 +101,6 @@ def cast_array(
     dialect: opt.CastDialect = opt.CastDialect.JAVA,
     zone: str = UTC,
 ) -> Array:
-    """Cast a column of an atomic type to another."""
     if same_type(source, target):
         return array
     kernel = KERNELS.get((source.root, target.root))
@@ -116,8 +115,6 @@ def cast_array(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastSettings:
-    """The settings of a table's casts."""
-
     dialect: opt.CastDialect = opt.CastDialect.JAVA
     zone: str = UTC
     float_to_boolean: bool = True

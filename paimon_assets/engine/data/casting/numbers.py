@@ -55,7 +55,6 @@ def number_to_boolean(array: kernels.Array, _: kernels.Cast) -> kernels.Array:
 
 
 def boolean_to_text(array: kernels.Array, _: kernels.Cast) -> kernels.Array:
-    """`true` or `false`."""
     return pc.if_else(array, "true", "false")
 
 

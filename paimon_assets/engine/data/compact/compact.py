@@ -305,7 +305,6 @@ class RecordOutput:
             self._encode()
 
     def finish(self) -> tuple[DataFileMeta, ...]:
-        """Return the files, in key order."""
         self._encode()
         self._await()
         return self._files.finish()

@@ -234,7 +234,6 @@ class RecordRead:
         )
 
     def prepare(self, files: Sequence[DataFileMeta]) -> None:
-        """See `FileRead`."""
         self._read.prepare(files)
 
     def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
@@ -278,7 +277,6 @@ class RecordRead:
 def comparable_range(
     file: DataFileMeta, context: ReadContext
 ) -> tuple[ComparableKey, ComparableKey]:
-    """Return the smallest and the largest key of a file."""
     return key_range(file, [field.type for field in context.schema.key_fields])
 
 
@@ -299,8 +297,6 @@ Run = Sequence[DataFileMeta]
 
 @dataclass(frozen=True, kw_only=True)
 class SectionPlan:
-    """One section, and the files above it."""
-
     context: ReadContext
     task: CompactTask
     runs: tuple[Run, ...]
@@ -360,7 +356,6 @@ class SectionPlan:
 def plan_section(
     context: ReadContext, task: CompactTask, section: Section, *, looked_up: bool
 ) -> SectionPlan:
-    """Plan how to merge a section."""
     options = context.schema.typed_options
     runs = sorted(section, key=lambda run: max(file.max_sequence_number for file in run))
     above = _files_above(context, task.above, section) if looked_up and task.above else ()
@@ -422,7 +417,6 @@ class RecordRows:
     """`_VALUE_KIND` of each row."""
 
     def filter(self, mask: Flags) -> RecordRows:
-        """Return some of the rows."""
         if mask.all():
             return self
         arrow_mask = from_numpy(mask)
@@ -588,8 +582,6 @@ Slices = Sequence[tuple[int, pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRange:
-    """The merged rows of one key range."""
-
     rows: RecordRows
     changes: RecordRows | None = None
     """Rows for the changelog."""
@@ -603,8 +595,6 @@ Pending = Callable[[], MergedRange]
 
 @dataclass(frozen=True, kw_only=True)
 class RangeMerge:
-    """The merge of one section, key range by key range."""
-
     plan: MergePlan
     """`columns` are all columns of the table."""
     function: MergeFunction

@@ -171,7 +171,6 @@ class FormatReader(ABC):
         return frozenset()
 
     def close(self) -> None:
-        """Release the file."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -223,8 +222,6 @@ _PARQUET_ONLY = frozenset({TypeRoot.VARIANT, TypeRoot.VECTOR, TypeRoot.BLOB})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFormat:
-    """One format of data files."""
-
     name: str
     """As `file.format` and the names of files spell it."""
     reader: type[FormatReader]

@@ -46,7 +46,6 @@ class FileKind:
     """Options of CSV and JSON files, those of text segments: `sep`, `header`, `encoding` ..."""
 
     def __post_init__(self) -> None:
-        """Check the format and the options."""
         if self.format not in get_args(ExternalFormat):
             raise InvalidInputError(
                 f"Files of format '{self.format}' cannot be read; expected one of "

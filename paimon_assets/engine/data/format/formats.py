@@ -35,7 +35,6 @@ def open_reader(
     options: opt.Options | None = None,
     bounds: Mapping[str, Bounds] | None = None,
 ) -> base.FormatReader:
-    """Open a data file."""
     file = base.FileToRead(
         file_io=file_io,
         path=path,
@@ -69,7 +68,6 @@ def open_writer(
     compression: str = "zstd",
     options: opt.Options | None = None,
 ) -> base.FormatWriter:
-    """Create a data file."""
     writer_format = FORMATS.get(file_format)
     if writer_format is None or writer_format.writer is None:
         keys = (opt.FILE_FORMAT.key, opt.FILE_FORMAT_PER_LEVEL.key, opt.CHANGELOG_FILE_FORMAT.key)

@@ -490,7 +490,6 @@ def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
 
 
 def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
-    """Return the corrections for a stripe."""
     fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
     if zone not in _UTC_NAMES:
         fixes[_TIMESTAMP] = partial(_time, zone=zone, path=path)

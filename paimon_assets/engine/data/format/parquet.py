@@ -239,7 +239,6 @@ class ParquetReader(base.FormatReader):
         return max(1, batch_bytes // widest)
 
     def _byte_ranges(self, names: list[str], groups: list[int]) -> Iterator[tuple[int, int]]:
-        """Yield the ranges (start, end) of the columns' chunks."""
         for chunks in self._chunks(groups, self._leaves(names)):
             for chunk in chunks:
                 start = chunk.data_page_offset
@@ -281,7 +280,6 @@ class ParquetReader(base.FormatReader):
         ]
 
     def column_bounds(self, name: str) -> Bounds:
-        """Join the statistics of the row groups; see `FormatReader`."""
         return _join_bounds(bounds[name] for bounds in self._bounds({name}))
 
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:

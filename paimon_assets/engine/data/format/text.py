@@ -154,8 +154,6 @@ class CsvReader(CountedRows):
 
 
 class JsonReader(CountedRows):
-    """One open file of JSON lines."""
-
     title = "JSON lines"
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:

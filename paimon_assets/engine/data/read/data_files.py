@@ -77,8 +77,6 @@ def open_ahead(split: DataSplit, file_io: FileIO, files: Sequence[DataFileMeta])
 
 @dataclass(frozen=True, kw_only=True)
 class FileRead:
-    """The read of a split's files."""
-
     context: ReadContext
     split: DataSplit
     file_io: FileIO
@@ -437,7 +435,6 @@ def live_rows(
 def with_positions_of(
     batches: Iterable[pa.RecordBatch], row_ranges: Iterable[RowRange]
 ) -> Iterator[pa.RecordBatch]:
-    """Add a column `POSITION`."""
     for batch, ranges in _with_ranges(batches, row_ranges):
         parts = [np.arange(start, stop, dtype=np.int64) for start, stop in ranges]
         positions = np.concatenate([np.empty(0, dtype=np.int64), *parts])

@@ -105,7 +105,6 @@ class RowStage:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the result."""
         return to_arrow_schema(self.context.fields)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -226,8 +226,6 @@ _ROWS_LOOKED_UP = 131_072
 
 @dataclass(slots=True, kw_only=True)
 class BucketWriter(ABC):
-    """Writer of one bucket."""
-
     files: RollingFile
     changelog: RollingFile | None = None
     """Takes every row as it came; None if the table keeps no changelog of its input."""
@@ -257,7 +255,6 @@ class AppendOnlyWriter(BucketWriter):
     """Number of the next row; append files count their rows."""
 
     def write(self, part: RouteRows) -> None:
-        """Append rows to the current file, or to a new one at the target size."""
         for rows in part.slices(self.step(part)):
             self.files.write_rows(rows, self.next_sequence)
             self.next_sequence += rows.num_rows
@@ -272,7 +269,6 @@ class PostponeBucketWriter(BucketWriter):
     """
 
     def write(self, part: RouteRows) -> None:
-        """Append rows to the current file, or to a new one at the target size."""
         kinds, start = part.kinds(), 0
         for rows in part.slices(self.step(part)):
             numbers = np.full(rows.num_rows, _UNKNOWN_SEQUENCE, dtype=np.int64)

@@ -76,8 +76,6 @@ _STORED = np.dtype(">i4")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRule:
-    """The rule by which buckets of a partition fill."""
-
     target_rows: int
     """Hashes of a full bucket."""
     max_buckets: int
@@ -105,7 +103,6 @@ class BucketRule:
         )
 
     def assigner_of(self, hashes: Hashes) -> Numbers:
-        """Return the assigner of each hash."""
         if self.assigners == 1:
             return np.zeros(len(hashes), dtype=np.int32)
         remainders = np.abs(np.fmod(hashes.astype(np.int64), self.assigners))
@@ -236,8 +233,6 @@ def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
 
 @dataclass(slots=True, kw_only=True)
 class HashIndexWriter:
-    """Writes the new hash indexes of one write."""
-
     context: WriteContext
     file_io: FileIO
     paths: list[str] = field(default_factory=list)
@@ -274,7 +269,6 @@ class HashIndexWriter:
 
 
 def index_path(context: WriteContext, partition: bytes, bucket: int, name: str) -> str:
-    """Return the path of a bucket's index file."""
     if context.schema.typed_options.get(INDEX_FILE_IN_DATA_DIRECTORY):
         return f"{bucket_path(context, partition, bucket)}/{name}"
     return TablePaths(table=context.table_path).index(name)
@@ -469,7 +463,6 @@ class KeyAssigner:
 
     @staticmethod
     def assigner_of(hashes: Hashes, assigners: int) -> Numbers:
-        """Return the assigner of each key hash."""
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
     def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedBatch:

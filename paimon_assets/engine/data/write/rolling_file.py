@@ -82,8 +82,6 @@ _WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
 
 
 class StatsKind(StrEnum):
-    """The amount of statistics of a column."""
-
     NONE = "none"
     COUNTS = "counts"
     TRUNCATE = "truncate"
@@ -92,8 +90,6 @@ class StatsKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsMode:
-    """One column's `metadata.stats-mode`."""
-
     kind: StatsKind
     length: int = 0
     """Characters, for `truncate`."""
@@ -391,8 +387,6 @@ def _nested_ids(arrow: Any, data_type: DataType, column_id: int, *, depth: int) 
 
 @dataclass(slots=True, kw_only=True)
 class FileFactory:
-    """The factory of the files of one write."""
-
     schema: TableSchema
     file_io: FileIO
     level: int = 0

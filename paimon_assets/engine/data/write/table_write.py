@@ -172,8 +172,6 @@ class _Router:
 
 @dataclass(slots=True, kw_only=True)
 class _Route:
-    """One bucket being written."""
-
     partition: bytes
     bucket: int
     path: str

@@ -87,7 +87,6 @@ class Aggregate:
 
     @staticmethod
     def of(settings: FieldAggregation, table: str) -> Aggregate:
-        """Return the aggregate of a function."""
         function = settings.function
         if function in _OF_SKETCHES and not has_sketches():
             raise UnsupportedFeatureError(
@@ -103,7 +102,6 @@ class Aggregate:
         return Aggregate(settings, table, kernel)
 
     def __call__(self, values: Array, grouped: Grouped) -> Outcome:
-        """Compute the outcome of each group."""
         retracts = grouped.retracts is not None and grouped.retracts.any()
         if not retracts or self.settings.ignore_retract:
             return self._kernel(values, grouped.without_retracts())

@@ -41,7 +41,6 @@ SKETCHES_EXTRA = "paimon-assets[sketches]"
 
 
 def has_sketches() -> bool:
-    """Whether the library is installed."""
     return find_spec(_LIBRARY) is not None
 
 
