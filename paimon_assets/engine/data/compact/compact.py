@@ -18,13 +18,13 @@ Source: `org.apache.paimon.append.AppendCompactTask`, `BaseAppendFileStoreWrite.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
-import numpy as np
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
     CompactIncrement,
@@ -44,7 +44,6 @@ from paimon_assets.engine.data.compact.sections import (
     Pending,
     RangeMerge,
     RecordRead,
-    RecordRows,
     SectionPlan,
     comparable_range,
     deleted_rows,
@@ -53,7 +52,7 @@ from paimon_assets.engine.data.compact.sections import (
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges, read_ahead
 from paimon_assets.engine.data.read.split_read import read_split
-from paimon_assets.engine.data.threads import Threads, Work
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import parse_kinds, with_kinds
 from paimon_assets.engine.data.write.rolling_file import (
     ONE_FILE,
@@ -61,10 +60,9 @@ from paimon_assets.engine.data.write.rolling_file import (
     RollingFile,
     delete_unfinished,
 )
-from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
+from paimon_assets.engine.data.write.stored_rows import RowOutput, tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
-from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section, UnitShape, compact_steps, interval_partition
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
@@ -138,8 +136,8 @@ class _KeyedCompaction:
         )
         self._before: list[DataFileMeta] = []
         self._after: list[DataFileMeta] = []
-        self._outputs: list[RecordOutput] = []
-        self._changelog: RecordOutput | None = None
+        self._outputs: list[RowOutput] = []
+        self._changelog: RowOutput | None = None
         """The changelog files, if this compaction writes them."""
         producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
         full = producer is opt.ChangelogProducer.FULL_COMPACTION and level == task.max_level
@@ -148,8 +146,8 @@ class _KeyedCompaction:
                 FileFactory(schema=changelog_schema(schema), file_io=file_io, level=level)
             )
 
-    def _output(self, factory: FileFactory) -> RecordOutput:
-        output = RecordOutput(factory, self._task.split.bucket_path, self._threads)
+    def _output(self, factory: FileFactory) -> RowOutput:
+        output = RowOutput(factory, self._task.split.bucket_path, self._threads, _write_records)
         self._outputs.append(output)
         return output
 
@@ -226,7 +224,7 @@ class _KeyedCompaction:
         self._before.append(file)
         self._after.append(file._replace(level=task.output_level))
 
-    def _merge(self, plan: SectionPlan, output: RecordOutput | None) -> None:
+    def _merge(self, plan: SectionPlan, output: RowOutput | None) -> None:
         """Merge a section; without an output only for changelog and deletion vectors."""
         strategy, threads = self._strategy, self._threads
         lookup = None
@@ -266,11 +264,11 @@ class _KeyedCompaction:
             compared = tuple(n for n, name in enumerate(names) if name not in ignored)
         return ChangelogRule(updates=not self._strategy.first_stays, compared=compared)
 
-    def _write(self, merged: MergedRange, plan: SectionPlan, output: RecordOutput | None) -> None:
-        if output is not None:
-            output.write(merged.rows)
-        if merged.changes is not None and self._changelog is not None:
-            self._changelog.write(merged.changes)
+    def _write(self, merged: MergedRange, plan: SectionPlan, output: RowOutput | None) -> None:
+        names = self._context.schema.field_names
+        for files, rows in ((output, merged.rows), (self._changelog, merged.changes)):
+            if files is not None and rows is not None and len(rows.numbers):
+                files.write(rows.batch(names))
         upper = merged.upper
         if upper is not None and self._strategy.deletion_vectors:
             for number, file in enumerate(plan.above):
@@ -284,63 +282,10 @@ class _KeyedCompaction:
         delete_unfinished(self._file_io, [*paths, *self._vectors.paths], self._context.table)
 
 
-class RecordOutput:
-    """Sorted files of one bucket, each key once; one of the threads encodes row groups."""
-
-    def __init__(self, factory: FileFactory, bucket_path: str, threads: Threads) -> None:
-        self.factory, self._threads = factory, threads
-        self._files = RollingFile(factory=factory, bucket_path=bucket_path)
-        self._buffer: list[RecordRows] = []
-        self._buffer_rows = self._buffer_bytes = 0
-        self._encoding: Work[None] | None = None
-
-    def write(self, rows: RecordRows) -> None:
-        """Append rows, which follow those before in key order."""
-        if not len(rows.numbers):
-            return
-        self._buffer.append(rows)
-        self._buffer_rows += len(rows.numbers)
-        self._buffer_bytes += sum(column.nbytes for column in rows.columns)
-        if self._buffer_rows >= self.factory.rows_at_once(self._buffer_rows, self._buffer_bytes):
-            self._encode()
-
-    def finish(self) -> tuple[DataFileMeta, ...]:
-        self._encode()
-        self._await()
-        return self._files.finish()
-
-    def abort(self) -> None:
-        """Stop; the owner of the factory deletes its files."""
-        for end in (self._await, self._files.abort):
-            with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
-                end()
-
-    def _await(self) -> None:
-        encoding, self._encoding = self._encoding, None
-        if encoding is not None:
-            encoding.result()
-
-    def _encode(self) -> None:
-        """Encode the buffer in a thread, after the rows before."""
-        parts, total_rows, total_bytes = self._buffer, self._buffer_rows, self._buffer_bytes
-        self._buffer, self._buffer_rows, self._buffer_bytes = [], 0, 0
-        self._await()
-        if parts:
-            step = self.factory.rows_at_once(total_rows, total_bytes)
-            self._encoding = self._threads.submit(self._write, parts, step)
-
-    def _write(self, parts: list[RecordRows], step: int) -> None:
-        columns = zip(*(part.columns for part in parts), strict=True)
-        table = pa.Table.from_arrays(
-            [pa.chunked_array(list(chunks)) for chunks in columns],
-            names=list(self.factory.schema.field_names),
-        )
-        numbers = np.concatenate([part.numbers for part in parts])
-        kinds = np.concatenate([part.kinds for part in parts])
-        for start in range(0, table.num_rows, step):
-            end = start + step
-            rows = table.slice(start, step)
-            self._files.write_records(rows, numbers[start:end], kinds[start:end])
+def _write_records(files: RollingFile, rows: pa.Table) -> None:
+    """Append rows of `RecordRows.batch`."""
+    numbers, kinds = (to_numpy(each.combine_chunks()) for each in rows.columns[-2:])
+    files.write_records(rows.select(rows.column_names[:-2]), numbers, kinds)
 
 
 def _compact_append(

@@ -416,6 +416,12 @@ class RecordRows:
     kinds: Kinds
     """`_VALUE_KIND` of each row."""
 
+    def batch(self, names: Sequence[str]) -> pa.RecordBatch:
+        """Return the columns by name, then numbers and kinds."""
+        columns = [*self.columns, from_numpy(self.numbers), from_numpy(self.kinds)]
+        names = [*names, SEQUENCE_NUMBER.name, VALUE_KIND.name]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
     def filter(self, mask: Flags) -> RecordRows:
         if mask.all():
             return self

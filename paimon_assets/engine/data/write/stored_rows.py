@@ -1,6 +1,6 @@
 """Stored rows on their way into new files: in their order, unchecked, as a compaction has them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -20,6 +20,58 @@ def tracked_columns(schema: TableSchema) -> tuple[str, ...] | None:
     return (*schema.field_names, *(field.name for field in TRACKING_FIELDS))
 
 
+class RowOutput:
+    """Files of one bucket, in the order of the rows; one of the threads encodes row groups.
+
+    The owner of the factory deletes its files after an error. Memory: a few row groups.
+    """
+
+    def __init__(
+        self,
+        factory: FileFactory,
+        bucket_path: str,
+        threads: Threads,
+        append: Callable[[RollingFile, pa.Table], None],
+    ) -> None:
+        self.factory, self._threads, self._append = factory, threads, append
+        self._files = RollingFile(factory=factory, bucket_path=bucket_path)
+        self._buffer: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+        self._encoding: Work[None] | None = None
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._buffer.append(rows)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        step = self.factory.rows_at_once(self._rows, self._bytes)
+        if self._rows >= step:
+            table = pa.Table.from_batches(self._buffer)
+            whole = self._rows - self._rows % step
+            for start in range(0, whole, step):
+                self._encode(table.slice(start, step))
+            rest = table.slice(whole)
+            self._buffer, self._rows, self._bytes = rest.to_batches(), rest.num_rows, rest.nbytes
+
+    def _encode(self, rows: pa.Table) -> None:
+        """Encode rows in a thread, after those before."""
+        if self._encoding is not None:
+            self._encoding.result()
+        self._encoding = self._threads.submit(self._append, self._files, rows)
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        if self._rows:
+            self._encode(pa.Table.from_batches(self._buffer))
+        if self._encoding is not None:
+            self._encoding.result()
+        return self._files.finish()
+
+    def abort(self) -> None:
+        if self._encoding is not None:
+            self._encoding.stop()
+        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
+            self._files.abort()
+
+
 def write_stored(
     batches: Iterable[pa.RecordBatch],
     factory: FileFactory,
@@ -30,48 +82,20 @@ def write_stored(
 ) -> tuple[DataFileMeta, ...]:
     """Write batches, which hold the factory's columns, to files of one bucket.
 
-    The owner of the factory deletes its files after an error. `first_number` is that of
-    `RollingFile.write_rows`.
-
-    Cost:
-        Memory for a few row groups.
+    `first_number` is that of `RollingFile.write_rows`.
     """
-    files = RollingFile(factory=factory, bucket_path=bucket_path)
-    encoding: Work[None] | None = None
+    number = first_number
+
+    def append(files: RollingFile, rows: pa.Table) -> None:
+        nonlocal number
+        files.write_rows(rows, number)
+        number = None if number is None else number + rows.num_rows
+
+    names, output = factory.arrow_schema.names, RowOutput(factory, bucket_path, threads, append)
     try:
-        for rows in _row_groups(batches, factory):
-            if encoding is not None:
-                encoding.result()
-            encoding = threads.submit(files.write_rows, rows, first_number)
-            if first_number is not None:
-                first_number += rows.num_rows
-        if encoding is not None:
-            encoding.result()
-        return files.finish()
+        for batch in batches:
+            output.write(batch.select(names))
+        return output.finish()
     except BaseException:
-        if encoding is not None:
-            encoding.stop()
-        with suppress(PaimonError, OSError, pa.ArrowException):  # the first error is raised
-            files.abort()
+        output.abort()
         raise
-
-
-def _row_groups(batches: Iterable[pa.RecordBatch], factory: FileFactory) -> Iterator[pa.Table]:
-    """Collect batches to the rows that are encoded at once."""
-    names = factory.arrow_schema.names
-    buffered: list[pa.RecordBatch] = []
-    rows, size = 0, 0
-    for batch in batches:
-        buffered.append(batch.select(names))
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= factory.rows_at_once(rows, size):
-            step = factory.rows_at_once(rows, size)
-            table = pa.Table.from_batches(buffered)
-            whole = rows - rows % step
-            for start in range(0, whole, step):
-                yield table.slice(start, step)
-            rest = table.slice(whole)
-            buffered = rest.to_batches()
-            rows, size = rest.num_rows, rest.nbytes
-    if rows:
-        yield pa.Table.from_batches(buffered)
