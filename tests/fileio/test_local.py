@@ -31,10 +31,13 @@ def test_a_host_in_a_file_path_is_refused():
 
 
 def test_a_full_disk_is_a_storage_error_and_leaves_no_temporary_file(tmp_path, monkeypatch):
-    def full(self: Path, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    opened = Path.open
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    def full(self: Path, mode: str):
+        opened(self, mode).close()
+        return opened(Path("/dev/full"), "wb")
+
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(StorageError, match="No space"):
         LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
     assert list(tmp_path.iterdir()) == []

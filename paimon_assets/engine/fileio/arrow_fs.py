@@ -8,9 +8,8 @@ may be credentials; therefore the texts of SDK errors stay in the exception chai
 import datetime as dt
 import errno
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,18 +22,13 @@ from paimon_assets.engine.fileio.atomic import (
     is_refused,
     temporary_name,
 )
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
 from paimon_assets.engine.fileio.parallel_requests import send
 
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 """What fsspec filesystems call the time of the last change."""
-
-
-Publisher = Callable[[str, bytes], bool]
-"""The atomic step of one storage: creates a path (without scheme) if it is absent; False if the
-name was taken."""
 
 
 def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:
@@ -63,16 +57,6 @@ def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bo
             filesystem.delete_file(temporary)
         if not taken:
             raise errors.StorageError(f"Cannot rename to '{path}'.", kind="publish") from error
-        return False
-    return True
-
-
-def _publish_to_memory(filesystem: Any, path: str, data: bytes) -> bool:
-    """Publish where one lock of this process is enough."""
-    try:
-        with _MEMORY_LOCK:
-            filesystem.pipe_file(path, data, mode="create")
-    except FileExistsError:
         return False
     return True
 
@@ -134,15 +118,6 @@ class ArrowFileIO(FileIO):
         self._filesystem = filesystem
         self._spec = spec
         self._backend = backend
-        self._publisher = self._choose_publisher()
-
-    def _choose_publisher(self) -> Publisher | None:
-        scheme = self._spec.scheme
-        if scheme in _RENAMING_SCHEMES:
-            return partial(publish_by_rename, self._filesystem)
-        if scheme == "memory":
-            return partial(_publish_to_memory, self._backend)
-        return None
 
     @property
     def spec(self) -> FileIOSpec:
@@ -178,15 +153,21 @@ class ArrowFileIO(FileIO):
                 stream.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
-        if self._publisher is None:
-            raise errors.UnsupportedFeatureError(
-                f"Storage '{self._spec.scheme}' has no atomic way to create '{path}' only if it is "
-                f"absent, so concurrent commits could be lost. {NEEDS_SERVER}",
-                kind=NO_ATOMIC_PUBLISH,
-                details={"path": path},
-            )
+        inner, scheme = self._inner(path), self._spec.scheme
         with self._errors(path):
-            return self._publisher(self._inner(path), data)
+            if scheme in _RENAMING_SCHEMES:
+                return publish_by_rename(self._filesystem, inner, data)
+            if scheme == "memory":
+                with suppress(FileExistsError), _MEMORY_LOCK:
+                    self._backend.pipe_file(inner, data, mode="create")
+                    return True
+                return False
+        raise errors.UnsupportedFeatureError(
+            f"Storage '{scheme}' has no atomic way to create '{path}' only if it is absent, so "
+            f"concurrent commits could be lost. {NEEDS_SERVER}",
+            kind=NO_ATOMIC_PUBLISH,
+            details={"path": path},
+        )
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or overwrite a small file; it may be absent for a moment."""
@@ -210,9 +191,7 @@ class ArrowFileIO(FileIO):
     def file_size(self, path: str) -> int:
         info = self._info(path)
         if info.type is not pafs.FileType.File:
-            raise errors.NotFoundError(
-                f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
-            )
+            raise missing_file(path)
         return int(info.size)
 
     def list_directory(self, path: str) -> list[FileStatus]:
@@ -334,9 +313,7 @@ class ArrowFileIO(FileIO):
         except errors.PaimonError:
             raise
         except FileNotFoundError as error:
-            raise errors.NotFoundError(
-                f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
-            ) from error
+            raise missing_file(path) from error
         except Exception as error:
             what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
             kind = errors.ACCESS_DENIED if is_refused(error) else None

@@ -67,14 +67,11 @@ def temporary_name(name: str) -> str:
     return f".{name}.{uuid4().hex}.tmp"
 
 
-def link_if_absent(
-    path: str, data: bytes, write: Callable[[Path, bytes], None] | None = None
-) -> bool:
+def link_if_absent(target: Path, data: bytes, write: Callable[[Path, bytes], None]) -> bool:
     """Publish on a local or network file system; `write` makes the temporary file."""
-    target = Path(path)
     temporary = target.with_name(temporary_name(target.name))
     try:
-        (write or write_new)(temporary, data)
+        write(temporary, data)
         return _link(target, temporary)
     finally:
         # What became of the temporary file says nothing about the published one.
@@ -126,14 +123,6 @@ def _unknown_outcome(target: Path, error: OSError) -> errors.CommitUnknownError:
         f"The file system did not say whether '{target}' was created: {error.strerror}.",
         details={"path": str(target)},
     )
-
-
-def write_new(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
 
 
 def is_refused(error: BaseException) -> bool:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from paimon_assets.engine.errors import NotFoundError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -42,6 +44,11 @@ class FileStatus:
     @property
     def name(self) -> str:
         return self.path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def missing_file(path: str) -> NotFoundError:
+    text = f"File '{path}' does not exist."
+    return NotFoundError(text, kind="file-not-found", details={"path": path})
 
 
 class FileIO(Protocol):

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets.engine.errors import CommitUnknownError
-from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path, storage_errors
 from paimon_assets.engine.spec.options.catalog_options import FILE_FSYNC
@@ -32,12 +31,19 @@ class FlushedFileIO(LocalFileIO):
         """Create a new file for streaming writes; closing it flushes it."""
         local = Path(local_path(path))
         with storage_errors(path):
-            _make_directories(local.parent)
+            self._make_directories(local.parent)
             return pa.PythonFile(_FlushedWriter(local), mode="w")
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        with storage_errors(path):
-            _write_new(Path(local_path(path)), data)
+    def _write_new(self, path: Path, data: bytes) -> None:
+        self._make_directories(path.parent)
+        with path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._flush(path.parent)
+
+    def _flush(self, directory: Path) -> None:
+        _flush_directory(directory)
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file atomically with its whole content, only if there is none of that name.
@@ -45,11 +51,9 @@ class FlushedFileIO(LocalFileIO):
         Raises:
             CommitUnknownError: The file is there, but the disk does not say that its name is.
         """
-        target = Path(local_path(path))
-        with storage_errors(path):
-            is_ours = link_if_absent(str(target), data, write=_write_new)
+        is_ours = super().publish(path, data)
         try:
-            _flush_directory(target.parent)
+            self._flush(Path(local_path(path)).parent)
         except OSError as error:
             raise CommitUnknownError(
                 f"'{path}' was created, and the disk does not say that it keeps it: "
@@ -58,27 +62,22 @@ class FlushedFileIO(LocalFileIO):
             ) from error
         return is_ours
 
-    def replace(self, path: str, data: bytes) -> None:
-        target = Path(local_path(path))
-        temporary = target.with_name(temporary_name(target.name))
-        with storage_errors(path):
-            try:
-                _write_new(temporary, data)
-                temporary.replace(target)
-                _flush_directory(target.parent)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
-
     def make_directory(self, path: str) -> None:
         with storage_errors(path):
-            _make_directories(Path(local_path(path)))
+            self._make_directories(Path(local_path(path)))
+
+    def _make_directories(self, path: Path) -> None:
+        """Create a directory and its parents, each named on the disk."""
+        if not path.is_dir():
+            self._make_directories(path.parent)
+            path.mkdir(exist_ok=True)
+            self._flush(path.parent)
 
     def rename_directory(self, source: str, target: str) -> None:
         super().rename_directory(source, target)
         with storage_errors(target):
             for path in (source, target):
-                _flush_directory(Path(local_path(path)).parent)
+                self._flush(Path(local_path(path)).parent)
 
 
 class _FlushedWriter(io.FileIO):
@@ -102,24 +101,6 @@ class _FlushedWriter(io.FileIO):
             finally:
                 super().close()
             _flush_directory(self._path.parent)
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    _make_directories(path.parent)
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    _flush_directory(path.parent)
-
-
-def _make_directories(path: Path) -> None:
-    """Create a directory and its parents, each named on the disk."""
-    if path.is_dir():
-        return
-    _make_directories(path.parent)
-    path.mkdir(exist_ok=True)
-    _flush_directory(path.parent)
 
 
 def _flush_directory(path: Path) -> None:

@@ -15,8 +15,8 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     StorageError,
 )
-from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name, write_new
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
 
 _SPEC = FileIOSpec()
 
@@ -50,9 +50,7 @@ def storage_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise NotFoundError(
-            f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
-        ) from error
+        raise missing_file(path) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidInputError(
@@ -97,31 +95,37 @@ class LocalFileIO(FileIO):
             return pa.OSFile(local, "wb")
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a whole new file; an existing one is an error, because names are fresh."""
-        local = Path(local_path(path))
         with storage_errors(path):
-            try:
-                file = local.open("xb")
-            except FileNotFoundError:
-                local.parent.mkdir(parents=True, exist_ok=True)
-                file = local.open("xb")
-            with file:
-                file.write(data)
+            self._write_new(Path(local_path(path)), data)
+
+    def _write_new(self, path: Path, data: bytes) -> None:
+        """Write a whole new file; an existing one is an error, because names are fresh."""
+        try:
+            file = path.open("xb")
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("xb")
+        with file:
+            file.write(data)
 
     def publish(self, path: str, data: bytes) -> bool:
         with storage_errors(path):
-            return link_if_absent(local_path(path), data)
+            return link_if_absent(Path(local_path(path)), data, self._write_new)
 
     def replace(self, path: str, data: bytes) -> None:
         target = Path(local_path(path))
         temporary = target.with_name(temporary_name(target.name))
         with storage_errors(path):
             try:
-                write_new(temporary, data)
+                self._write_new(temporary, data)
                 temporary.replace(target)
+                self._flush(target.parent)
             except OSError:
                 temporary.unlink(missing_ok=True)
                 raise
+
+    def _flush(self, directory: Path) -> None:
+        """Flush the names in a directory, in a storage that does."""
 
     def write_hint(self, path: str, data: bytes) -> None:
         """Create or overwrite a few bytes; readers may see a mixture.

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
 from paimon_assets.engine.fileio.object_clients import (
     AZURE_SCHEMES,
     BUCKET_MISSING,
@@ -555,9 +555,7 @@ class ObjectFileIO(FileIO):
     def _named(self, path: str, error: Exception) -> errors.PaimonError:
         failure, details = os_error(error), {"path": path}
         if isinstance(failure, FileNotFoundError):
-            return errors.NotFoundError(
-                f"File '{path}' does not exist.", kind="file-not-found", details=details
-            )
+            return missing_file(path)
         if isinstance(error, ValueError):
             return errors.InvalidInputError(
                 f"'{path}' is no path of an object store: it has an empty part, '.' or '..'.",
