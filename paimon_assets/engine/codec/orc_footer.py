@@ -8,7 +8,6 @@ and the digits behind them (integer runs of version 2 both).
 Source: https://orc.apache.org/specification/ORCv1/
 """
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_assets.engine.codec.avro.avro_reader import CODEC_ERRORS, decompressor
 from paimon_assets.engine.errors import FormatError
 
 _FIRST_RIGHT_WRITER = 1
@@ -33,7 +33,7 @@ _WRITER_OF_JAVA = 0
 _TIMES = 9
 DAMAGE = (
     LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
-    zlib.error, pa.ArrowException, OSError,
+    FormatError, *CODEC_ERRORS, pa.ArrowException, OSError,
 )  # fmt: skip
 
 Read = Callable[[int, int], bytes]
@@ -227,27 +227,11 @@ def _decompressed(data: bytes, kind: int, block_size: int) -> bytes:
     return b"".join(parts)
 
 
-def _inflate(chunk: bytes, block_size: int) -> bytes:
-    stream = zlib.decompressobj(-15)
-    plain = stream.decompress(chunk, block_size)
-    if not stream.eof:
-        raise ValueError("a chunk is cut short, or larger than a block")
-    return plain
-
-
 def _unsnap(chunk: bytes, block_size: int) -> bytes:
     size, _ = varint(chunk, 0)
     if size > block_size:
         raise ValueError("a chunk is larger than a block")
     return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
-
-
-def _unzstd(chunk: bytes, block_size: int) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        plain = bytes(stream.read(block_size + 1))
-    if len(plain) > block_size:
-        raise ValueError("a chunk is larger than a block")
-    return plain
 
 
 def _unlz4(chunk: bytes, block_size: int) -> bytes:
@@ -266,10 +250,10 @@ def _unlz4(chunk: bytes, block_size: int) -> bytes:
 
 
 _DECOMPRESSORS: Mapping[int, Callable[[bytes, int], bytes]] = {
-    1: _inflate,
+    1: decompressor("deflate"),
     2: _unsnap,
     4: _unlz4,
-    5: _unzstd,
+    5: decompressor("zstandard"),
 }
 
 

@@ -13,7 +13,7 @@ Source: `org.apache.paimon.spark.commands.MergeIntoPaimonDataEvolutionTable`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -131,18 +131,12 @@ def change_columns(
     gone = deleted_rows(split, file_io)
     removed: list[DataFileMeta] = []
 
-    def read(wanted: Iterable[str], *, matching: bool) -> RecordRead:
-        schema = change.read.schema
-        stored = [name for name in schema.field_names if name not in schema.partition_keys]
-        columns = set(wanted) & set(schema.field_names)
-        if not columns & set(stored):
-            columns |= set(stored[:1])  # or a batch does not keep its number of rows
+    def read(wanted: Collection[str], *, matching: bool) -> RecordRead:
         return RecordRead(
             context=change.read,
             split=split if matching else replace(split, deletion_files=None),
             file_io=file_io,
-            names=tuple(name for name in schema.field_names if name in columns),
-            runs=1,
+            names=tuple(name for name in change.read.schema.field_names if name in wanted),
             predicate=change.read.predicate if matching else None,
             threads=threads,
         )

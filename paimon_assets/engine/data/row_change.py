@@ -15,7 +15,7 @@ Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -294,18 +294,13 @@ class _AppendChange:
         source = None if numbers is None else self._matcher.source_of(numbers[indices[mask]])
         return mask, source
 
-    def _read(self, names: Iterable[str], *, pruned: bool) -> RecordRead:
-        schema, names = self._change.read.schema, set(names)
-        stored = [name for name in schema.field_names if name not in schema.partition_keys]
-        if not names & set(stored):
-            # A batch without stored columns does not keep its number of rows.
-            names |= set(stored[:1])
+    def _read(self, names: Collection[str], *, pruned: bool) -> RecordRead:
+        schema = self._change.read.schema
         return RecordRead(
             context=self._change.read,
             split=self._split,
             file_io=self._file_io,
             names=tuple(name for name in schema.field_names if name in names),
-            runs=1,
             numbers={file.file_name: 0 for file in self._split.data_files},
             predicate=self._change.read.predicate if pruned else None,
             tracked=self._tracked is not None,

@@ -8,7 +8,6 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-file
 import hashlib
 import io
 import json
-import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from paimon_assets.engine.codec.avro.avro_reader import (
+    CODEC_ERRORS,
     MOST_BLOCK_BYTES,
     MOST_METADATA_BYTES,
     ReadValue,
@@ -119,7 +119,7 @@ def _naming(path: str) -> Iterator[None]:
     except (
         EOFError, LookupError, AttributeError, RecursionError, ValueError, TypeError, OverflowError,
         MemoryError, OSError, SystemError,
-        zlib.error, zstd.ZstdError, lzma.LZMAError, pa.ArrowException, SchemaParseException,
+        *CODEC_ERRORS, pa.ArrowException, SchemaParseException,
     ) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the storage failed; damaged bytes have no error number

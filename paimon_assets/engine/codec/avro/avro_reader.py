@@ -191,6 +191,10 @@ _MOST_LONG_BITS = 63
 _CRC_BYTES = 4
 
 
+CODEC_ERRORS = (zlib.error, zstd.ZstdError, lzma.LZMAError)
+"""What decompressors raise of damaged bytes, beside FormatError."""
+
+
 def check_schema(schema: Any) -> None:
     """Refuse a schema that is too deep or too large, or whose arrays have items of no bytes."""
     _Size({}).of(schema, 0)

@@ -33,16 +33,16 @@ def row_fingerprints(columns: Iterable[Any], row_count: int) -> Longs:
     """
     state = np.zeros(row_count, np.uint64)
     for column in columns:
-        state = _mixed(state + _hashes(column))
+        state = mixed(state + _hashes(column))
     return state
 
 
-def _mixed(values: Longs) -> Longs:
+def mixed(values: Longs) -> Longs:
     """Return pseudo-random bits: the finalizer of SplitMix64."""
-    mixed = values + _STEP
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
-    return mixed ^ (mixed >> np.uint64(31))
+    bits = values + _STEP
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
+    return bits ^ (bits >> np.uint64(31))
 
 
 def _hashes(column: Any) -> Longs:
@@ -57,10 +57,10 @@ def _hashes(column: Any) -> Longs:
         hashes = row_fingerprints(column.flatten(), len(column))
     elif pat.is_decimal(kind):
         low, high = decimal_words(column).view(np.uint64).T
-        hashes = _mixed(_mixed(low) + high)
+        hashes = mixed(mixed(low) + high)
     elif pat.is_primitive(kind):
         plain = column if pat.is_boolean(kind) else column.view(f"int{kind.bit_width}")
-        hashes = _mixed(to_numpy(plain).astype(np.int64).view(np.uint64))
+        hashes = mixed(to_numpy(plain).astype(np.int64).view(np.uint64))
     else:
         hashes = xxhash64(column)
     if not column.null_count:
@@ -76,6 +76,6 @@ def _of_lists(column: Any, parts: list[Any]) -> Longs:
     counts = np.diff(offsets)
     places = np.arange(last - first) - np.repeat(offsets[:-1] - first, counts)
     sums = np.concatenate(
-        [np.zeros(1, np.uint64), np.cumsum(_mixed(elements + places.astype(np.uint64)))]
+        [np.zeros(1, np.uint64), np.cumsum(mixed(elements + places.astype(np.uint64)))]
     )
-    return _mixed(sums[offsets[1:] - first] - sums[offsets[:-1] - first] + counts.view(np.uint64))
+    return mixed(sums[offsets[1:] - first] - sums[offsets[:-1] - first] + counts.view(np.uint64))

@@ -332,7 +332,6 @@ def _copied(
         split=split,
         file_io=factory.file_io,
         names=context.schema.field_names,
-        runs=1,
         tracked=factory.write_cols is not None,
         threads=threads,
     )
@@ -360,7 +359,6 @@ def _joined(
         split=replace(split, deletion_files=None),
         file_io=factory.file_io,
         names=context.schema.field_names,
-        runs=1,
         threads=threads,
     )
 

@@ -195,8 +195,8 @@ class RecordRead:
     split: DataSplit
     file_io: FileIO
     names: Sequence[str]
-    """Columns of the table to read."""
-    runs: int
+    """Columns of the table to read; one that files hold more if they hold none of these."""
+    runs: int = 1
     """How many runs are read at once."""
     ranks: Mapping[str, int] | None = None
     """File name → age; adds `FILE_RANK`."""
@@ -219,13 +219,15 @@ class RecordRead:
     @cached_property
     def _read(self) -> FileRead:
         schema = self.context.schema
-        stored = set(self.names) - self._constants.keys()
+        stored = [field for field in schema.fields if field.name not in self._constants]
+        # A batch without columns would not keep its number of rows.
+        fields = [field for field in stored if field.name in self.names] or stored[:1]
         batch_rows = max(_MIN_BATCH_ROWS, _DECODED_ROWS // max(1, self.runs))
         return FileRead(
             context=self.context,
             split=self.split,
             file_io=self.file_io,
-            fields=tuple(field for field in schema.fields if field.name in stored),
+            fields=tuple(fields),
             system_fields=(SEQUENCE_NUMBER, VALUE_KIND) if schema.has_primary_key else (),
             predicate=self.predicate,
             batch_rows=min(schema.typed_options.get(opt.READ_BATCH_SIZE), batch_rows),

@@ -71,28 +71,16 @@ _FLOORED_NANOS = 999_999
 _DAY = 86_400
 _GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
+_DAYS_FROM_MARCH_0 = 719_470
+"""To 1970, from the Julian calendar's first of March of the year 0."""
+_DAYS_OF_JULIAN_CENTURY = 36_525
 _MICROS = 1_000_000
 
 
 def _same_dates(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Move Julian days before October 1582 to the Gregorian days of the same date."""
-    old = seconds < _GREGORIAN
-    if not old.any():
-        return seconds
-    days = seconds[old] // _DAY
-    # The Julian calendar's day, counted from March of the year 0 in cycles of four years.
-    since = days + 719_470
-    cycle, rest = since // 1461, since % 1461
-    year = np.minimum(rest // 365, 3)
-    day_of_year = rest - 365 * year
-    months = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * months + 2) // 5
-    year = year + 4 * cycle
-    # The Gregorian one, in the same way.
-    gregorian = 365 * year + year // 4 - year // 100 + year // 400 + (153 * months + 2) // 5 + day
-    moved = seconds.copy()
-    moved[old] = (gregorian - 719_468) * _DAY + seconds[old] % _DAY
-    return moved
+    century = (seconds // _DAY + _DAYS_FROM_MARCH_0) // _DAYS_OF_JULIAN_CENTURY
+    return seconds + np.where(seconds < _GREGORIAN, (century // 4 + 2 - century) * _DAY, 0)
 
 
 _Stats = Mapping[str, OrcColumnStats]
