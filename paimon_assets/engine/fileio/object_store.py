@@ -18,6 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.fileio import ranged
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
 from paimon_assets.engine.fileio.object_clients import (
@@ -28,15 +29,6 @@ from paimon_assets.engine.fileio.object_clients import (
     os_error,
 )
 from paimon_assets.engine.fileio.parallel_requests import Question, Together, send
-from paimon_assets.engine.fileio.ranged import (
-    GAP_BYTES,
-    WHOLE_BYTES,
-    ChangedFileError,
-    KeptEnds,
-    RangedFile,
-    RangedInput,
-    tail_start,
-)
 
 _MARKER = ".directory"
 _MARK = "paimonpublish"
@@ -45,7 +37,7 @@ _PROVEN: set[tuple[str, str]] = set()
 """(endpoint, bucket) that was seen to refuse a put of a name that was taken."""
 _ENDS_HELD = 64
 """Ends of files that may change, asked for ahead and not opened yet: 256 KiB each at most."""
-_KEPT_ENDS = KeptEnds(32 * 1024 * 1024)
+_KEPT_ENDS = ranged.KeptEnds(32 * 1024 * 1024)
 _MOST_DELETED = dict.fromkeys(S3_SCHEMES, 1_000) | dict.fromkeys(AZURE_SCHEMES, 256)
 """Files in a request of a deletion."""
 _PAGE = 1_000
@@ -79,9 +71,9 @@ class _Upload:
         with self._abort_on_error():
             written: int = self._writer.write(view)
         self._at += written
-        self._last.append(bytes(view[-WHOLE_BYTES:]))
+        self._last.append(bytes(view[-ranged.WHOLE_BYTES :]))
         self._held += len(self._last[-1])
-        while self._held - len(self._last[0]) >= WHOLE_BYTES:
+        while self._held - len(self._last[0]) >= ranged.WHOLE_BYTES:
             self._held -= len(self._last.popleft())
         return written
 
@@ -253,13 +245,13 @@ class ObjectFileIO(FileIO):
         known = size or self.file_size(path)
         sent = self._ends.pop((path, known), None) or _KEPT_ENDS.get((self._key, path, known))
         fetch = partial(self._read_range, path, known)
-        return RangedInput(RangedFile(fetch, known, sent))
+        return ranged.RangedInput(ranged.RangedFile(fetch, known, sent))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         with self._errors(path):
             store, key = self._at(path)
             starts, ends = zip(*ranges, strict=True)
-            found = store.get_ranges(key, starts=starts, ends=ends, coalesce=GAP_BYTES)
+            found = store.get_ranges(key, starts=starts, ends=ends, coalesce=ranged.GAP_BYTES)
             return [bytes(each) for each in found]
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
@@ -267,7 +259,7 @@ class ObjectFileIO(FileIO):
             key = self._key, path, size
             if fixed and _KEPT_ENDS.get(key) is not None:
                 continue
-            sent = send(self._read_range, path, size, tail_start(size), size)
+            sent = send(self._read_range, path, size, ranged.tail_start(size), size)
             if fixed:
                 _KEPT_ENDS.put(key, sent)
             else:
@@ -293,7 +285,7 @@ class ObjectFileIO(FileIO):
                     found = self.file_size(path)
             if found == size:
                 raise failure from None
-        raise ChangedFileError(found, size)
+        raise ranged.ChangedFileError(found, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file, which goes up in parts while it is written."""
@@ -305,7 +297,7 @@ class ObjectFileIO(FileIO):
 
     def _keep_end(self, path: str, size: int, last: bytes) -> None:
         end = Future[pa.Buffer]()
-        end.set_result(pa.py_buffer(last[max(0, len(last) - size + tail_start(size)) :]))
+        end.set_result(pa.py_buffer(last[max(0, len(last) - size + ranged.tail_start(size)) :]))
         _KEPT_ENDS.put((self._key, path, size), end)
 
     def write_bytes(self, path: str, data: bytes) -> None:

@@ -20,16 +20,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from paimon_assets.engine.codec.avro.avro_reader import (
-    CODEC_ERRORS,
-    MOST_BLOCK_BYTES,
-    MOST_METADATA_BYTES,
-    ReadValue,
-    check_bits,
-    check_schema,
-    compile_reader,
-    decompressor,
-)
+from paimon_assets.engine.codec.avro import avro_reader
 from paimon_assets.engine.errors import FormatError
 
 if sys.version_info >= (3, 14):
@@ -61,7 +52,7 @@ class RecordSchema:
     def of(text: bytes) -> "RecordSchema":
         """Parse a schema; files of one writer share the text, so parsing happens once."""
         parsed = json.loads(text)
-        check_schema(parsed)
+        avro_reader.check_schema(parsed)
         items = _without_logical_types(parsed)
         return RecordSchema(text, fastavro.parse_schema({"type": "array", "items": items}))
 
@@ -99,14 +90,14 @@ def read_rows(data: bytes, path: str, wanted: RecordSchema) -> Iterator[Sequence
 
 
 def _most_bytes(data: bytes) -> int:
-    return max(MOST_METADATA_BYTES, _MOST_RATIO * len(data))
+    return max(avro_reader.MOST_METADATA_BYTES, _MOST_RATIO * len(data))
 
 
 @lru_cache(maxsize=64)
-def _row_reader(written: bytes, wanted: bytes) -> ReadValue:
+def _row_reader(written: bytes, wanted: bytes) -> avro_reader.ReadValue:
     schema = json.loads(written)
-    check_schema(schema)
-    return compile_reader(schema, json.loads(wanted))
+    avro_reader.check_schema(schema)
+    return avro_reader.compile_reader(schema, json.loads(wanted))
 
 
 @contextmanager
@@ -119,7 +110,7 @@ def _naming(path: str) -> Iterator[None]:
     except (
         EOFError, LookupError, AttributeError, RecursionError, ValueError, TypeError, OverflowError,
         MemoryError, OSError, SystemError,
-        *CODEC_ERRORS, pa.ArrowException, SchemaParseException,
+        *avro_reader.CODEC_ERRORS, pa.ArrowException, SchemaParseException,
     ) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the storage failed; damaged bytes have no error number
@@ -146,19 +137,19 @@ class _Blocks:
         metadata: Any = fastavro.schemaless_reader(source, _METADATA, None)  # type: ignore[arg-type]
         sync = _take(source, _SYNC_BYTES)
         codec = metadata.get("avro.codec", b"null").decode()
-        decompressor(codec)
+        avro_reader.decompressor(codec)
         return _Blocks(source, size, metadata["avro.schema"], codec, sync, source.tell())
 
     def payloads(self, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield (number of records, their bytes) of each block."""
-        decompress, left = decompressor(self.codec), most_bytes
+        decompress, left = avro_reader.decompressor(self.codec), most_bytes
         self.source.seek(self.start)
         while self.source.tell() < self.size:
             count = _read_long(self.source)
             payload = _take(self.source, _read_long(self.source))
             if _take(self.source, _SYNC_BYTES) != self.sync:
                 raise FormatError(f"no sync marker before byte {self.source.tell()}.")
-            plain = decompress(payload, MOST_BLOCK_BYTES if left is None else left)
+            plain = decompress(payload, avro_reader.MOST_BLOCK_BYTES if left is None else left)
             if not 0 <= count <= len(plain):
                 raise FormatError(f"a block of {len(plain)} bytes cannot hold {count} records.")
             if left is not None:
@@ -187,7 +178,7 @@ class Container:
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
             written = json.loads(self._blocks.schema)
-            check_schema(written)
+            avro_reader.check_schema(written)
             self._writer = RecordSchema.of(json.dumps(_texts_as_bytes(written)).encode())
             # Java declares records that it takes for nullable as a union with null.
             self._branches: list[Any] = written if isinstance(written, list) else []
@@ -305,7 +296,7 @@ def _take(source: Source, count: int) -> bytes:
 def _read_long(source: Source) -> int:
     value, shift = 0, 0
     while True:
-        check_bits(shift)
+        avro_reader.check_bits(shift)
         byte = _take(source, 1)[0]
         value |= (byte & 0x7F) << shift
         shift += 7

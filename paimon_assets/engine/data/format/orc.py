@@ -44,18 +44,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyarrow import orc
 
+from paimon_assets.engine.codec import orc_footer
 from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.codec.orc_footer import (
-    DATA_STREAMS,
-    EPOCH,
-    OrcColumnStats,
-    OrcFooter,
-    OrcType,
-    read_orc_footer,
-    read_times,
-)
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
@@ -83,7 +75,7 @@ def _same_dates(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return seconds + np.where(seconds < _GREGORIAN, (century // 4 + 2 - century) * _DAY, 0)
 
 
-_Stats = Mapping[str, OrcColumnStats]
+_Stats = Mapping[str, orc_footer.OrcColumnStats]
 
 _REPLACED = "\ufffd"
 """Java's replacement in bounds for invalid UTF-8."""
@@ -106,7 +98,7 @@ def check(
             raise _damaged(path, name, f"has {counts[name]} values, not {stats.value_count}")
 
 
-def _check_bounds(column: Any, stats: OrcColumnStats, name: str, path: str) -> None:
+def _check_bounds(column: Any, stats: orc_footer.OrcColumnStats, name: str, path: str) -> None:
     comparable = column
     if pa.types.is_date32(column.type):
         comparable = column.view(pa.int32())
@@ -208,7 +200,7 @@ class OrcReader(base.FormatReader):
             (at, at + length)
             for stripe in stripes
             for (number, kind), (at, length) in stripe.streams.items()
-            if number in types and kind in DATA_STREAMS and length
+            if number in types and kind in orc_footer.DATA_STREAMS and length
         )
 
     def _stripe(self, stripe: int, positions: Sequence[int], names: Sequence[str]) -> Any:
@@ -240,10 +232,10 @@ class OrcReader(base.FormatReader):
         number = footer.types[0].inner[self.schema.get_field_index(name)]
         is_instant = footer.types[number].kind == _INSTANT
         zone, as_local = self._zone(stripe, [number]), self._is_legacy or not is_instant
-        seconds, nanos, valid = read_times(footer, self._read, stripe, number, path)
+        seconds, nanos, valid = orc_footer.read_times(footer, self._read, stripe, number, path)
         is_moved = zone not in _UTC_NAMES and as_local
         if is_moved and not is_instant:
-            seconds -= offsets_of(np.array([EPOCH], np.int64), zone, path)
+            seconds -= offsets_of(np.array([orc_footer.EPOCH], np.int64), zone, path)
         seconds -= (seconds < 0) & (nanos > _FLOORED_NANOS)
         if is_moved:
             seconds += offsets_of(seconds, zone, path)
@@ -326,9 +318,9 @@ class OrcReader(base.FormatReader):
         return bytes(self._source.read(count))
 
     @cached_property
-    def _footer(self) -> OrcFooter | None:
+    def _footer(self) -> orc_footer.OrcFooter | None:
         try:
-            return read_orc_footer(self._read, self._source.size(), self._path)
+            return orc_footer.read_orc_footer(self._read, self._source.size(), self._path)
         except FormatError:  # pyarrow can read the file, perhaps compressed with LZO
             return None
 
@@ -465,7 +457,7 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2093
 _REPEATED_YEARS = 28
 _FIRST_START = int(datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC).timestamp())
 
-Types = tuple[OrcType, ...]
+Types = tuple[orc_footer.OrcType, ...]
 _Longs = npt.NDArray[np.int64]
 Fixes = Mapping[int, Callable[[Any], Any]]
 """Kind of a type → correction of its values."""

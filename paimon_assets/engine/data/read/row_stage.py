@@ -34,39 +34,17 @@ from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Or,
-    Predicate,
-    StartsWith,
-    fields_of,
-    result_type,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, with_tracking
-from paimon_assets.engine.spec.types.data_types import (
-    INTEGER_ROOTS,
-    SHORT_TEXTS,
-    TIMESTAMP_ROOTS,
-    AtomicType,
-    DataField,
-    DataType,
-    RowKind,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 
 _TEXTS: pa.Array[Any] = pa.Array.from_buffers(
     pa.string(),
-    len(RowKind),
+    len(types.RowKind),
     [
         None,
-        pa.py_buffer(np.arange(0, 2 * len(RowKind) + 1, 2, dtype=np.int32).tobytes()),
-        pa.py_buffer("".join(SHORT_TEXTS[kind] for kind in sorted(RowKind)).encode()),
+        pa.py_buffer(np.arange(0, 2 * len(types.RowKind) + 1, 2, dtype=np.int32).tobytes()),
+        pa.py_buffer("".join(types.SHORT_TEXTS[kind] for kind in sorted(types.RowKind)).encode()),
     ],
 )
 """The texts of kinds by the number of the kind; `pa.array` would load pandas."""
@@ -81,13 +59,13 @@ class RowStage:
     """Serialized BinaryRow of the split's partition."""
 
     @cached_property
-    def file_fields(self) -> tuple[DataField, ...]:
+    def file_fields(self) -> tuple[types.DataField, ...]:
         """Columns that must come from the files: projected or filtered, not partition columns.
 
         At least one, because an Arrow batch without columns does not keep its number of rows.
         """
         schema = self.context.schema
-        names = {*self.context.columns, *fields_of(self.context.predicate)}
+        names = {*self.context.columns, *pred.fields_of(self.context.predicate)}
         stored = [field for field in schema.fields if field.name not in schema.partition_keys]
         return tuple(field for field in stored if field.name in names) or tuple(stored[:1])
 
@@ -116,12 +94,12 @@ class RowStage:
         result = pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
         return result if mask is None else result.filter(mask)
 
-    def filter(self, batch: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
+    def filter(self, batch: pa.RecordBatch, predicate: pred.Predicate) -> pa.RecordBatch:
         """Keep the rows for which a part of the predicate is true."""
         mask = self._mask(batch, predicate)
         return batch if mask is None else batch.filter(mask)
 
-    def _mask(self, batch: pa.RecordBatch, predicate: Predicate | None) -> Any:
+    def _mask(self, batch: pa.RecordBatch, predicate: pred.Predicate | None) -> Any:
         if predicate is None:
             return None
         schema = with_tracking(self.context.schema)
@@ -134,7 +112,7 @@ class RowStage:
     def _column(self, batch: pa.RecordBatch, name: str) -> Any:
         if name == ROW_KIND.name and self.context.keeps_kinds:
             if VALUE_KIND.name not in batch.schema.names:
-                return pa.repeat(_TEXTS[RowKind.INSERT], batch.num_rows)
+                return pa.repeat(_TEXTS[types.RowKind.INSERT], batch.num_rows)
             return _TEXTS.take(batch.column(VALUE_KIND.name))
         constant = self.constants.get(name)
         return batch.column(name) if constant is None else pa.repeat(constant, batch.num_rows)
@@ -143,42 +121,42 @@ class RowStage:
 Mask: TypeAlias = Any
 """A `pa.BooleanArray` without nulls; the stubs do not know what kernels return."""
 
-_COMPARE: Mapping[CompareOp, Callable[[Any, Any], Any]] = {
-    CompareOp.EQ: pc.equal,
-    CompareOp.NE: pc.not_equal,
-    CompareOp.LT: pc.less,
-    CompareOp.LE: pc.less_equal,
-    CompareOp.GT: pc.greater,
-    CompareOp.GE: pc.greater_equal,
+_COMPARE: Mapping[pred.CompareOp, Callable[[Any, Any], Any]] = {
+    pred.CompareOp.EQ: pc.equal,
+    pred.CompareOp.NE: pc.not_equal,
+    pred.CompareOp.LT: pc.less,
+    pred.CompareOp.LE: pc.less_equal,
+    pred.CompareOp.GT: pc.greater,
+    pred.CompareOp.GE: pc.greater_equal,
 }
 
 
 def passing_rows(
-    predicate: Predicate,
+    predicate: pred.Predicate,
     column_of: Callable[[str], Any],
-    fields: Mapping[str, DataField],
+    fields: Mapping[str, types.DataField],
     casts: CastSettings | None = None,
 ) -> Mask:
     """Evaluate a bound predicate; `casts` are the settings of the table's casts."""
     match predicate:
-        case And(children=children) | Or(children=children):
+        case pred.And(children=children) | pred.Or(children=children):
             masks = (passing_rows(child, column_of, fields, casts) for child in children)
-            return reduce(pc.and_ if isinstance(predicate, And) else pc.or_, masks)
-        case IsNull(field=name, negated=negated):
+            return reduce(pc.and_ if isinstance(predicate, pred.And) else pc.or_, masks)
+        case pred.IsNull(field=name, negated=negated):
             column = column_of(name)
             return pc.is_valid(column) if negated else pc.is_null(column)
-        case StartsWith(field=name, prefix=prefix):
+        case pred.StartsWith(field=name, prefix=prefix):
             return _true(pc.starts_with(column_of(name), prefix))
-        case Like(field=name, pattern=pattern, negated=negated):
+        case pred.Like(field=name, pattern=pattern, negated=negated):
             matches: Any = pc.match_like(column_of(name), pattern)
             return _true(pc.invert(matches) if negated else matches)
-        case Comparison(field=name, op=op, literal=literal):
+        case pred.Comparison(field=name, op=op, literal=literal):
             return _comparison(column_of(name), op, literal, fields[name])
-        case In(field=name, literals=literals, negated=negated):
+        case pred.In(field=name, literals=literals, negated=negated):
             return _membership(column_of(name), literals, fields[name], negated=negated)
-        case Applied(field=name, test=test):
+        case pred.Applied(field=name, test=test):
             column = _result(predicate, column_of(name), fields[name].type, casts)
-            field = replace(fields[name], type=result_type(predicate, fields[name].type))
+            field = replace(fields[name], type=pred.result_type(predicate, fields[name].type))
             return passing_rows(test, lambda _: column, {name: field}, casts)
         case _:
             assert_never(predicate)
@@ -204,9 +182,11 @@ _KERNELS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _result(leaf: Applied, column: Any, data_type: DataType, casts: CastSettings | None) -> Any:
+def _result(
+    leaf: pred.Applied, column: Any, data_type: types.DataType, casts: CastSettings | None
+) -> Any:
     """Call a function for every row; times with a zone are taken in the zone of casts."""
-    target = result_type(leaf, data_type)
+    target = pred.result_type(leaf, data_type)
     if leaf.function == "cast":
         try:
             return cast_column(column, data_type, target, casts)
@@ -227,10 +207,10 @@ def _result(leaf: Applied, column: Any, data_type: DataType, casts: CastSettings
                 kind="literal",
                 details={"column": leaf.field},
             ) from error
-    if data_type.root in INTEGER_ROOTS:
+    if data_type.root in types.INTEGER_ROOTS:
         column = column.cast(to_arrow_type(target))
-    if isinstance(data_type, AtomicType) and data_type.root is TypeRoot.TIMESTAMP_LTZ:
-        local = replace(data_type, root=TypeRoot.TIMESTAMP)
+    if isinstance(data_type, types.AtomicType) and data_type.root is types.TypeRoot.TIMESTAMP_LTZ:
+        local = replace(data_type, root=types.TypeRoot.TIMESTAMP)
         column = cast_column(column, data_type, local, casts)
     return _KERNELS[leaf.function](column)
 
@@ -243,31 +223,35 @@ def _none(column: Any) -> Mask:
     return pa.repeat(pa.scalar(value=False), len(column))
 
 
-def _comparison(column: Any, op: CompareOp, literal: Any, field: DataField) -> Mask:
+def _comparison(column: Any, op: pred.CompareOp, literal: Any, field: types.DataField) -> Mask:
     if literal is None:
         return _none(column)
-    if field.type.root in TIMESTAMP_ROOTS:
+    if field.type.root in types.TIMESTAMP_ROOTS:
         op, literal = _whole_units(op, int(literal), UNIT_NANOS[column.type.unit])
         if literal is None:
-            return _true(pc.is_valid(column)) if op is CompareOp.NE else _none(column)
+            return _true(pc.is_valid(column)) if op is pred.CompareOp.NE else _none(column)
         return _compare(op, column.view(pa.int64()), pa.scalar(literal, pa.int64()))
     if pa.types.is_floating(column.type):
         return _compare_floats(op, column, float(literal), field)
     return _compare(op, column, to_scalar(literal, field.type))
 
 
-def _compare_floats(op: CompareOp, column: Any, literal: float, field: DataField) -> Mask:
+def _compare_floats(
+    op: pred.CompareOp, column: Any, literal: float, field: types.DataField
+) -> Mask:
     """Compare numbers as Arrow does; a zero or NaN by its rank in Java's order."""
     if literal == 0 or math.isnan(literal):
         rank = pa.scalar(int(total_order_words(np.array([literal]))[0]), pa.uint64())
         return _compare(op, total_order(column), rank)
     mask = _compare(op, column, to_scalar(literal, field.type))
-    if op in (CompareOp.GT, CompareOp.GE):
+    if op in (pred.CompareOp.GT, pred.CompareOp.GE):
         return pc.or_(mask, _true(pc.is_nan(column)))
     return mask
 
 
-def _whole_units(op: CompareOp, nanos: int, unit_nanos: int) -> tuple[CompareOp, int | None]:
+def _whole_units(
+    op: pred.CompareOp, nanos: int, unit_nanos: int
+) -> tuple[pred.CompareOp, int | None]:
     """Rewrite a comparison with nanoseconds into one with the column's unit.
 
     A literal between two values of the column equals no value (None); `<` becomes `<=` with the
@@ -277,29 +261,33 @@ def _whole_units(op: CompareOp, nanos: int, unit_nanos: int) -> tuple[CompareOp,
     bound = 2**63 - 1
     if rest or not -bound <= whole <= bound:
         whole = max(-bound, min(whole, bound))
-        if op in (CompareOp.EQ, CompareOp.NE):
+        if op in (pred.CompareOp.EQ, pred.CompareOp.NE):
             return op, None
-        return (CompareOp.LE if op in (CompareOp.LT, CompareOp.LE) else CompareOp.GT), whole
+        return (
+            pred.CompareOp.LE if op in (pred.CompareOp.LT, pred.CompareOp.LE) else pred.CompareOp.GT
+        ), whole
     return op, whole
 
 
-def _compare(op: CompareOp, column: Any, literal: Any) -> Mask:
+def _compare(op: pred.CompareOp, column: Any, literal: Any) -> Mask:
     return _true(_COMPARE[op](column, literal))
 
 
-def _membership(column: Any, literals: tuple[Any, ...], field: DataField, *, negated: bool) -> Mask:
+def _membership(
+    column: Any, literals: tuple[Any, ...], field: types.DataField, *, negated: bool
+) -> Mask:
     if negated and any(literal is None for literal in literals):
         return _none(column)
     mask = pc.is_in(column, value_set=_value_set(literals, field, column.type))
     return pc.and_(pc.invert(mask), pc.is_valid(column)) if negated else mask
 
 
-def _value_set(literals: Sequence[Any], field: DataField, arrow_type: Any) -> Any:
+def _value_set(literals: Sequence[Any], field: types.DataField, arrow_type: Any) -> Any:
     """Return literals in the column's type, without those that it cannot hold: they equal nothing.
 
     `is_in` compares the bits of floating-point numbers: NaN equals NaN, the zeros differ.
     """
-    if field.type.root not in TIMESTAMP_ROOTS:  # their values are in nanoseconds
+    if field.type.root not in types.TIMESTAMP_ROOTS:  # their values are in nanoseconds
         with suppress(pa.ArrowException, OverflowError, ValueError, TypeError):
             own: Any = pa.array(literals, to_arrow_type(field.type))
             return own.cast(arrow_type).drop_null()

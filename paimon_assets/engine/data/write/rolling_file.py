@@ -51,34 +51,16 @@ from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import (
-    EMPTY_STATS,
-    INDEX_SUFFIX,
-    DataFileMeta,
-    FileOrigin,
-    SimpleStats,
-    wall_clock_ms,
-)
+from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, TRACKING_FIELDS, TableSchema
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VectorType,
-)
+from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.literals import Internal
 
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-_WITHOUT_ORDER = frozenset({TypeRoot.BLOB, TypeRoot.VARIANT})
+_WITHOUT_ORDER = frozenset({data_types.TypeRoot.BLOB, data_types.TypeRoot.VARIANT})
 
 
 class StatsKind(StrEnum):
@@ -119,7 +101,7 @@ def parse_stats_mode(text: str) -> StatsMode:
 
 
 def stats_modes(
-    fields: Sequence[DataField], options: opt.Options, level: int = 0
+    fields: Sequence[data_types.DataField], options: opt.Options, level: int = 0
 ) -> tuple[StatsMode, ...]:
     """Return the mode of each column: its own option, else the level's, else the table's."""
     per_level = options.get(opt.STATS_MODE_PER_LEVEL)
@@ -142,11 +124,11 @@ class _ColumnStats:
     nulls: int = 0
     unknown: bool = False
 
-    def add(self, column: DataField, mode: StatsMode, values: Any) -> None:
+    def add(self, column: data_types.DataField, mode: StatsMode, values: Any) -> None:
         self.nulls += values.null_count
         if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
             return
-        if column.type.root in BINARY_ROOTS:  # Java would compare them as signed bytes
+        if column.type.root in data_types.BINARY_ROOTS:  # Java would compare them as signed bytes
             return
         if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             # NaN is the largest value for some engines and no value for others.
@@ -180,7 +162,7 @@ def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Inter
 class StatsCollector:
     """Collects the statistics of the rows of one file, a table of them at a time."""
 
-    fields: tuple[DataField, ...]
+    fields: tuple[data_types.DataField, ...]
     modes: tuple[StatsMode, ...]
     _columns: list[_ColumnStats] = field(init=False)
 
@@ -188,7 +170,7 @@ class StatsCollector:
         """Prepare the columns; those whose type has no order stay unknown."""
         self._columns = [
             _ColumnStats(
-                unknown=not isinstance(column.type, AtomicType)
+                unknown=not isinstance(column.type, data_types.AtomicType)
                 or column.type.root in _WITHOUT_ORDER
                 or mode.kind is StatsKind.NONE
             )
@@ -211,7 +193,10 @@ class StatsCollector:
             if stats.unknown:
                 continue
             stats.nulls += values.null_count or 0
-            has_bounds = mode.kind is not StatsKind.COUNTS and column.type.root not in BINARY_ROOTS
+            has_bounds = (
+                mode.kind is not StatsKind.COUNTS
+                and column.type.root not in data_types.BINARY_ROOTS
+            )
             if not has_bounds or values.all_null:
                 continue
             low, high = values.minimum, values.maximum
@@ -221,24 +206,24 @@ class StatsCollector:
             stats.minimum = low if stats.minimum is None else min(stats.minimum, low)
             stats.maximum = high if stats.maximum is None else max(stats.maximum, high)
 
-    def finish(self) -> SimpleStats:
+    def finish(self) -> data_file.SimpleStats:
         """Return the statistics of all rows, an entry for each column."""
         return self._serialize(range(len(self.fields)))
 
-    def finish_dense(self, *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    def finish_dense(self, *, dense: bool) -> tuple[data_file.SimpleStats, tuple[str, ...] | None]:
         """Return the statistics, and the columns they describe; None is all of them."""
         numbers = [number for number, stats in enumerate(self._columns) if not stats.unknown]
         if not dense or len(numbers) == len(self.fields):
             return self.finish(), None
         return self._serialize(numbers), tuple(self.fields[number].name for number in numbers)
 
-    def _serialize(self, numbers: Sequence[int]) -> SimpleStats:
+    def _serialize(self, numbers: Sequence[int]) -> data_file.SimpleStats:
         if not numbers:
-            return EMPTY_STATS
+            return data_file.EMPTY_STATS
         columns = [self._columns[number] for number in numbers]
         bounds = [_bounds(self._columns[number], self.modes[number]) for number in numbers]
         types = [self.fields[number].type for number in numbers]
-        return SimpleStats(
+        return data_file.SimpleStats(
             min_values=serialize_row([low for low, _ in bounds], types),
             max_values=serialize_row([high for _, high in bounds], types),
             null_counts=tuple(None if column.unknown else column.nulls for column in columns),
@@ -346,7 +331,7 @@ def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[]
     return builders
 
 
-def file_schema(fields: Sequence[DataField]) -> pa.Schema:
+def file_schema(fields: Sequence[data_types.DataField]) -> pa.Schema:
     """Return the schema of a data file with these columns.
 
     >>> from paimon_assets.engine.spec.types.data_types import bigint
@@ -356,30 +341,30 @@ def file_schema(fields: Sequence[DataField]) -> pa.Schema:
     return pa.schema([_with_ids(column) for column in fields])
 
 
-def _with_ids(column: DataField) -> "pa.Field[Any]":
+def _with_ids(column: data_types.DataField) -> "pa.Field[Any]":
     arrow = to_arrow_field(column)
     typed = arrow.with_type(_nested_ids(arrow.type, column.type, column.id, depth=1))
     return typed.with_metadata({_FIELD_ID: str(column.id)})
 
 
-def _nested_ids(arrow: Any, data_type: DataType, column_id: int, *, depth: int) -> Any:
+def _nested_ids(arrow: Any, data_type: data_types.DataType, column_id: int, *, depth: int) -> Any:
     """Set the ids of fields inside a type; ids inside collections derive from the column's."""
 
-    def inner(field: Any, inner_type: DataType, sign: int) -> Any:
+    def inner(field: Any, inner_type: data_types.DataType, sign: int) -> Any:
         typed = field.with_type(_nested_ids(field.type, inner_type, column_id, depth=depth + 1))
         field_id = _COLLECTION_ID_START + sign * _IDS_PER_COLUMN * column_id + sign * depth
         return typed.with_metadata({_FIELD_ID: str(field_id)})
 
     match data_type:
-        case RowType(fields=fields):
+        case data_types.RowType(fields=fields):
             return pa.struct([_with_ids(column) for column in fields])
-        case ArrayType(element=element):
+        case data_types.ArrayType(element=element):
             return pa.list_(inner(arrow.value_field, element, 1))
-        case VectorType(element=element, length=length):
+        case data_types.VectorType(element=element, length=length):
             return pa.list_(inner(arrow.value_field, element, 1), length)
-        case MapType(key=key, value=value):
+        case data_types.MapType(key=key, value=value):
             return pa.map_(inner(arrow.key_field, key, -1), inner(arrow.item_field, value, 1))
-        case MultisetType(element=element):
+        case data_types.MultisetType(element=element):
             return pa.map_(inner(arrow.key_field, element, -1), arrow.item_field)
         case _:
             return arrow
@@ -391,14 +376,14 @@ class FileFactory:
     file_io: FileIO
     level: int = 0
     """Level of the files; it may have a format, a codec and statistics of its own."""
-    file_source: FileOrigin = FileOrigin.APPEND
+    file_source: data_file.FileOrigin = data_file.FileOrigin.APPEND
     write_cols: tuple[str, ...] | None = None
     """Columns that the files hold, those of row tracking too; None is all of the table's."""
     paths: list[str] = field(default_factory=list)
     """Every path that was created; an aborted write deletes them."""
-    columns: tuple[DataField, ...] = field(init=False)
+    columns: tuple[data_types.DataField, ...] = field(init=False)
     """Columns of the files, in order."""
-    value_fields: tuple[DataField, ...] = field(init=False)
+    value_fields: tuple[data_types.DataField, ...] = field(init=False)
     """The table's columns among them."""
     arrow_schema: pa.Schema = field(init=False)
     target_bytes: int = field(init=False)
@@ -451,7 +436,7 @@ class RollingFile:
     _identity: str = field(init=False, default_factory=lambda: str(uuid.uuid4()))
     _opened: int = 0
     _current: "_OpenFile | None" = None
-    _finished: list[DataFileMeta] = field(default_factory=list)
+    _finished: list[data_file.DataFileMeta] = field(default_factory=list)
 
     def write_rows(self, rows: pa.Table, first_number: int | None) -> None:
         """Append rows of a table without primary key, numbered from `first_number` on.
@@ -492,7 +477,7 @@ class RollingFile:
             self._finished.append(self._current.finish())
             self._current = None
 
-    def finish(self) -> tuple[DataFileMeta, ...]:
+    def finish(self) -> tuple[data_file.DataFileMeta, ...]:
         """Finish and return all files, oldest first."""
         self.roll()
         return tuple(self._finished)
@@ -559,7 +544,7 @@ class _OpenFile:
         self._row_count += rows.num_rows
         self._deletes += deletes
 
-    def finish(self) -> DataFileMeta:
+    def finish(self) -> data_file.DataFileMeta:
         factory, options = self._factory, self._factory.schema.typed_options
         with storage_errors(self._path):
             file_bytes = self.writer.close()
@@ -568,7 +553,7 @@ class _OpenFile:
         )
         if factory.write_cols is not None and stats_columns is None:
             stats_columns = tuple(each.name for each in factory.value_fields)
-        meta = DataFileMeta(
+        meta = data_file.DataFileMeta(
             file_name=self._path.rpartition("/")[2],
             file_size=file_bytes,
             row_count=self._row_count,
@@ -579,7 +564,7 @@ class _OpenFile:
             max_sequence_number=0 if self._highest == _UNNUMBERED else self._highest,
             schema_id=factory.schema.id,
             level=factory.level,
-            creation_time=wall_clock_ms(time.time_ns() // 1_000_000),
+            creation_time=data_file.wall_clock_ms(time.time_ns() // 1_000_000),
             delete_row_count=self._deletes,
             file_source=factory.file_source,
             write_cols=factory.write_cols,
@@ -594,9 +579,9 @@ class _OpenFile:
             if len(index) <= options.get(opt.FILE_INDEX_IN_MANIFEST_THRESHOLD):
                 meta = meta._replace(embedded_file_index=index)
             else:
-                factory.paths.append(self._path + INDEX_SUFFIX)
-                factory.file_io.write_bytes(self._path + INDEX_SUFFIX, index)
-                meta = meta._replace(extra_files=(meta.file_name + INDEX_SUFFIX,))
+                factory.paths.append(self._path + data_file.INDEX_SUFFIX)
+                factory.file_io.write_bytes(self._path + data_file.INDEX_SUFFIX, index)
+                meta = meta._replace(extra_files=(meta.file_name + data_file.INDEX_SUFFIX,))
         if not self._keys:
             return meta
         types = [column.type for column in self._keys]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from paimon_assets.engine.data.merge.aggregate import picks
 from paimon_assets.engine.data.merge.aggregate.lists import collect_elements, join_texts
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
     merge_maps,
@@ -19,15 +20,6 @@ from paimon_assets.engine.data.merge.aggregate.nested_rows import (
     update_nested_rows,
 )
 from paimon_assets.engine.data.merge.aggregate.numbers import multiply_values, sum_values
-from paimon_assets.engine.data.merge.aggregate.picks import (
-    first_non_null_value,
-    first_value,
-    key_value,
-    largest,
-    last_non_null_value,
-    last_value,
-    smallest,
-)
 from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, unite_sets
 from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -37,16 +29,16 @@ Kernel = Callable[[Array, Grouped], Outcome]
 
 _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.SUM: sum_values,
-    AggregateFunction.MAX: largest,
-    AggregateFunction.MIN: smallest,
-    AggregateFunction.BOOL_AND: smallest,
-    AggregateFunction.BOOL_OR: largest,
-    AggregateFunction.LAST_VALUE: last_value,
-    AggregateFunction.LAST_NON_NULL_VALUE: last_non_null_value,
-    AggregateFunction.FIRST_VALUE: first_value,
-    AggregateFunction.FIRST_NON_NULL_VALUE: first_non_null_value,
+    AggregateFunction.MAX: picks.largest,
+    AggregateFunction.MIN: picks.smallest,
+    AggregateFunction.BOOL_AND: picks.smallest,
+    AggregateFunction.BOOL_OR: picks.largest,
+    AggregateFunction.LAST_VALUE: picks.last_value,
+    AggregateFunction.LAST_NON_NULL_VALUE: picks.last_non_null_value,
+    AggregateFunction.FIRST_VALUE: picks.first_value,
+    AggregateFunction.FIRST_NON_NULL_VALUE: picks.first_non_null_value,
     AggregateFunction.MERGE_MAP: merge_maps,
-    AggregateFunction.PRIMARY_KEY: key_value,
+    AggregateFunction.PRIMARY_KEY: picks.key_value,
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
 """Functions of a library that may not be installed."""
