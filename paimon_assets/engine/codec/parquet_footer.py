@@ -10,8 +10,6 @@ Source: https://github.com/apache/parquet-format, `parquet.thrift`: FileMetaData
 
 from collections.abc import Iterator, Sequence
 
-from paimon_assets.engine.codec.orc_footer import unzigzag
-
 _SCHEMA, _CHILDREN, _LOGICAL_TYPE = 2, 5, 10
 _TYPE = 1
 _ROW_GROUPS, _COLUMNS, _COLUMN_META = 4, 1, 3
@@ -113,7 +111,7 @@ class _Footer:
         field = 0
         while (header := self._byte()) != 0:
             step = header >> 4
-            field = field + step if step else unzigzag(self._varint())
+            field = field + step if step else _unzigzag(self._varint())
             yield field, header & 15
 
     def _skip(self, kind: int) -> None:
@@ -152,3 +150,7 @@ class _Footer:
             number |= (byte & 0x7F) << shift
             shift += 7
         return number | byte << shift
+
+
+def _unzigzag(number: int) -> int:
+    return number >> 1 ^ -(number & 1)
