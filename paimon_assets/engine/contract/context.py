@@ -53,7 +53,6 @@ class ReadContext:
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
-        """The columns to return."""
         return read_fields(self.schema, self.columns)
 
     @property
@@ -138,7 +137,6 @@ class WriteContext:
 
     @cached_property
     def indexes_by_partition(self) -> dict[bytes, dict[int, HashIndexState]]:
-        """Partition → bucket → its hash index."""
         found: dict[bytes, dict[int, HashIndexState]] = {}
         for state in self.hash_indexes:
             found.setdefault(state.partition, {})[state.bucket] = state

@@ -74,7 +74,6 @@ class MergeOn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def converted(self, rows: RowsT) -> RowsT:

@@ -31,8 +31,6 @@ Bound = tuple[Internal, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSummary:
-    """The summary of one column of some rows."""
-
     nulls: int = 0
     minimum: Bound | None = None
     maximum: Bound | None = None
@@ -52,8 +50,6 @@ class ColumnSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSummary:
-    """The summary of some rows."""
-
     rows: int
     columns: tuple[ColumnSummary, ...]
 
@@ -112,8 +108,6 @@ class FooterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFooter:
-    """The facts of one footer."""
-
     rows: int
     columns: tuple[FileColumn, ...]
     """The file's own columns; equal ones of a task are one object."""
@@ -182,8 +176,6 @@ class CastColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowRequest:
-    """One file to read."""
-
     path: str
     file: DataFileMeta
     columns: tuple[CastColumn, ...]

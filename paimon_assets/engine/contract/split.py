@@ -67,5 +67,4 @@ class DataSplit:
 
     @property
     def file_bytes(self) -> int:
-        """Bytes of all files."""
         return sum(file.file_size for file in (*self.before_files, *self.data_files))

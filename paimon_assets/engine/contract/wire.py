@@ -327,8 +327,6 @@ def _classes(kind: Any) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedError:
-    """An error by its parts."""
-
     name: str
     message: str
     kind: str

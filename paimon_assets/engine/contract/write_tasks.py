@@ -104,8 +104,6 @@ class RowChangeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeResult:
-    """The result of one task."""
-
     rows_matched: int = 0
     """Rows for which the predicate is true, and that match a source row if there are any."""
     result: WriteResult = field(default_factory=WriteResult)

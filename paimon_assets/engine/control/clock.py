@@ -10,9 +10,7 @@ class Clock(Protocol):
         """Return epoch milliseconds."""
         ...
 
-    def sleep_millis(self, millis: float) -> None:
-        """Wait."""
-        ...
+    def sleep_millis(self, millis: float) -> None: ...
 
 
 class SystemClock:

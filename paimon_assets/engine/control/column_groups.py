@@ -89,7 +89,6 @@ class ColumnGroups:
         )
 
     def behind(self) -> "ColumnGroups":
-        """Return those that are behind."""
         buckets = [(b, tuple(filter(self._is_behind, groups))) for b, groups in self.buckets]
         return replace(self, buckets=tuple((b, groups) for b, groups in buckets if groups))
 
@@ -160,8 +159,7 @@ class ColumnGroups:
             snapshot = self.store.snapshots.snapshot_or_none(number)
             entries: list[ManifestEntry] = []
             if snapshot is not None and snapshot.commit_kind is not CommitKind.COMPACT:
-                manifests = self.store.manifests
-                delta = manifests.read_all(manifests.read_list(snapshot.delta_manifest_list))
+                delta = self.store.manifests.delta(snapshot)
                 entries = [entry for entry in delta if entry.kind is FileKind.ADD]
             files = [(entry.file, self._written_ids(entry.file)) for entry in entries]
             self.changes[number] = None if snapshot is None else _Changes.of(files)

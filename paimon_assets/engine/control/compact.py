@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from paimon_assets.engine import lsm
 from paimon_assets.engine.codec.rows.binary_row import key_range
-from paimon_assets.engine.contract.commit_message import CommitMessage
+from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -33,7 +33,7 @@ from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.features import check_compactable, check_sortable, refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.partition_age import expired_partitions
+from paimon_assets.engine.control.partition_age import expired_partitions, newest_files
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
@@ -63,8 +63,6 @@ BucketKey = tuple[bytes, int]
 
 @dataclass(frozen=True, kw_only=True)
 class LiveBucket:
-    """The live files of one bucket."""
-
     store: FileStore
     snapshot: Snapshot
     key: BucketKey
@@ -94,6 +92,15 @@ class LiveBucket:
         if self.store.schema.typed_options.get(opt.INDEX_FILE_IN_DATA_DIRECTORY):
             return self.path
         return self.store.paths.index_directory
+
+    def message(self, increment: DataIncrement) -> CommitMessage:
+        partition, bucket = self.key
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=self.total_buckets,
+            data_increment=increment,
+        )
 
     def split(self, files: Sequence[DataFileMeta]) -> DataSplit:
         """Return some of the files as a worker reads them, in the order given."""
@@ -196,8 +203,6 @@ _FEWEST_FILES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlanner:
-    """Plans buckets of one table."""
-
     schema: TableSchema
     is_full: bool
     """Whether two small files are worth a task, and a single deleted row."""
@@ -331,8 +336,6 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedPlanner:
-    """Plans buckets of one table."""
-
     schema: TableSchema
     is_full: bool
     now_ms: int
@@ -481,8 +484,6 @@ def clustering_units(buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
 
 
 class CompactStrategy(StrEnum):
-    """The amount of work of a compaction."""
-
     MINOR = "minor"
     """What is due by the table's options."""
     FULL = "full"
@@ -493,8 +494,6 @@ class CompactStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactScope:
-    """The scope of a compaction."""
-
     strategy: CompactStrategy = CompactStrategy.MINOR
     order: ClusterOrder | None = None
     predicate: Predicate | None = None
@@ -537,10 +536,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
         return CompactionPlan(snapshot=None, context=store.rewrite_context(()))
     now_ms = clock.now_millis()
     if scope.idle_ms is not None:
-        before_ms, newest = wall_clock_ms(now_ms) - scope.idle_ms, dict[bytes, int]()
-        for entry in entries:
-            created = entry.file.creation_time or 0
-            newest[entry.partition] = max(newest.get(entry.partition, 0), created)
+        before_ms, newest = wall_clock_ms(now_ms) - scope.idle_ms, newest_files(entries)
         entries = [entry for entry in entries if newest[entry.partition] <= before_ms]
     if store.schema.typed_options.get(opt.COMPACTION_SKIP_EXPIRED_PARTITIONS):
         expired = set(expired_partitions(store, entries, now_ms))

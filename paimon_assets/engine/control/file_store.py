@@ -186,7 +186,6 @@ class FileStore:
 
     @property
     def label(self) -> str:
-        """The name of the table in messages."""
         return self.name or self.table_path
 
     @cached_property

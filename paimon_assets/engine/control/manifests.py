@@ -265,6 +265,10 @@ class ManifestStore:
             base = self.read_list(snapshot.base_manifest_list)
             return base + self.read_list(snapshot.delta_manifest_list)
 
+    def delta(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+        """Yield the changes of a snapshot."""
+        return self.read_all(self.read_list(snapshot.delta_manifest_list))
+
     def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
         """Read a manifest list, or take it from the cache."""
         key = self._key(name)
@@ -340,7 +344,6 @@ class ManifestStore:
         return index
 
     def write_index(self, entries: Iterable[IndexManifestEntry], names: ManifestNames) -> str:
-        """Write an index manifest; return its file name."""
         items = tuple(entries)
         name = names.next("index-manifest")
         self._file_io.write_bytes(self._paths.manifest(name), write_index_manifest(items))

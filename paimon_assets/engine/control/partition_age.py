@@ -7,7 +7,7 @@ Source: `org.apache.paimon.partition.PartitionTimeExtractor`, `java.time.format.
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
@@ -110,19 +110,24 @@ def expired_partitions(
     )
 
 
+def newest_files(live: Iterable[ManifestEntry]) -> dict[bytes, int]:
+    """Return partition → the creation time of its newest file, 0 if none is known."""
+    newest: dict[bytes, int] = {}
+    for entry in live:
+        created = entry.file.creation_time or 0
+        newest[entry.partition] = max(newest.get(entry.partition, 0), created)
+    return newest
+
+
 def _times(store: FileStore, live: Sequence[ManifestEntry]) -> dict[bytes, dt.datetime]:
     """Return partition → its local time, of those that have one."""
     options = store.schema.typed_options
     times: dict[bytes, dt.datetime] = {}
     if options.get(opt.PARTITION_EXPIRATION_STRATEGY) is opt.PartitionExpiration.UPDATE_TIME:
-        newest: dict[bytes, int] = {}
         unknown = {entry.partition for entry in live if entry.file.creation_time is None}
-        for entry in live:
-            created = entry.file.creation_time or 0
-            newest[entry.partition] = max(newest.get(entry.partition, 0), created)
         return {
             partition: _EPOCH + dt.timedelta(milliseconds=created)
-            for partition, created in newest.items()
+            for partition, created in newest_files(live).items()
             if partition not in unknown
         }
     reader = PartitionTime(options)

@@ -36,8 +36,6 @@ _MARK = re.compile(r"\.rollback-([0-9]{1,19})\.[0-9a-f]{32}\.tmp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """The outcome of a rollback."""
-
     snapshot: Snapshot
     snapshots: tuple[int, ...]
     """Deleted snapshots, newest first."""

@@ -47,13 +47,13 @@ from paimon_assets.engine.spec.metadata.data_file import (
     range_row_count,
     row_ranges,
 )
-from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema, with_tracking
-from paimon_assets.engine.spec.types.data_types import TypeRoot
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 
 
 def check_deletable(store: FileStore) -> None:
@@ -153,9 +153,6 @@ def _refuse(store: FileStore, verb: str, reason: str) -> NoReturn:
     )
 
 
-_HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
-
-
 def complement(predicate: pred.Predicate, schema: TableSchema) -> pred.Predicate | None:
     """Return a bound predicate that is true wherever `predicate` is not.
 
@@ -174,11 +171,11 @@ def complement(predicate: pred.Predicate, schema: TableSchema) -> pred.Predicate
         case pred.StartsWith() | pred.Like() | pred.Applied():
             return None
         case pred.Comparison(field=name, op=op, literal=literal):
-            if literal is None or schema.column(name).type.root in _HAS_NAN:
+            if literal is None or schema.column(name).type.root in FLOAT_ROOTS:
                 return None
             return pred.Or((pred.Comparison(name, op.negated, literal), pred.IsNull(name)))
         case pred.In(field=name, literals=literals, negated=negated):
-            if None in literals or schema.column(name).type.root in _HAS_NAN:
+            if None in literals or schema.column(name).type.root in FLOAT_ROOTS:
                 return None
             return pred.Or((pred.In(name, literals, negated=not negated), pred.IsNull(name)))
         case _:
@@ -234,86 +231,36 @@ def plan_row_change(
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)
-    if store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
-        return _plan_columns(store, snapshot, predicate, marks=marks)
-    check_segments(store, snapshot, "delete" if deletes else "update")
+    evolves = store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED)
+    if not evolves:
+        check_segments(store, snapshot, "delete" if deletes else "update")
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
-    check_unchanged(store, entries)
+    if not evolves:
+        check_unchanged(store, entries)
     whole = set[str]()  # files whose statistics say that the predicate is true for every row
     others = (
         complement(predicate, with_tracking(store.schema))
-        if deletes and predicate is not None
+        if deletes and predicate is not None and not evolves
         else None
     )
     if others is not None:
         pruning = FilePruning(store.schema, others, store.schemas.schema)
         whole = {entry.file.file_name for entry in entries}
         whole -= {entry.file.file_name for entry in pruning.needed(entries)}
-    tasks, dropped = [], []
+    tasks, dropped = list[RowChangeTask](), list[CommitMessage]()
     for bucket in live_buckets(store, snapshot, entries):
         names = whole - bucket.vectors.keys()  # of a file with deleted rows the vector must go, too
         gone = [file for file in bucket.files if file.file_name in names]
         left = [file for file in bucket.files if file.file_name not in names]
-        tasks += list(_append_tasks(store, bucket, left))
+        tasks += _tasks(store, bucket, left, marks=marks or not evolves)
         if gone:
-            dropped.append(
-                CommitMessage(
-                    partition=bucket.key[0],
-                    bucket=bucket.key[1],
-                    total_buckets=bucket.total_buckets,
-                    data_increment=DataIncrement(deleted_files=tuple(gone)),
-                )
-            )
+            dropped.append(bucket.message(DataIncrement(deleted_files=tuple(gone))))
     return RowChangePlan(
         snapshot=snapshot,
         context=store.rewrite_context((entry.file.schema_id for entry in entries), predicate),
         tasks=tuple(tasks),
         dropped=tuple(dropped),
     )
-
-
-def _plan_columns(
-    store: FileStore, snapshot: Snapshot, predicate: pred.Predicate | None, *, marks: bool
-) -> RowChangePlan:
-    """Plan a change of some columns: files of one range of row ids go to one task."""
-    entries = FileStoreScan(store).needed_files(snapshot, predicate)
-    buckets = live_buckets(store, snapshot, entries)
-    return RowChangePlan(
-        snapshot=snapshot,
-        context=store.rewrite_context((entry.file.schema_id for entry in entries), predicate),
-        tasks=tuple(task for each in buckets for task in _range_tasks(store, each, marks=marks)),
-    )
-
-
-def _range_tasks(store: FileStore, bucket: LiveBucket, *, marks: bool) -> Iterator[RowChangeTask]:
-    """Yield tasks of whole ranges of row ids, as many to one as a read has.
-
-    If rows may be deleted, ranges whose deletion vectors lie in one index file go together.
-    """
-    options = store.schema.typed_options
-    open_bytes, target_bytes = (
-        options.get(opt.SPLIT_OPEN_FILE_COST),
-        options.get(opt.SPLIT_TARGET_SIZE),
-    )
-    refuse_ranges(store.label, bucket.files)
-    left = {anchor_file(group).file_name: group for group in row_ranges(bucket.files)}
-    directory = bucket.index_directory
-    for index in bucket.index_files if marks else ():
-        names = [vector.data_file_name for vector in index.deletion_vectors or ()]
-        marked = [left.pop(name) for name in names if name in left]
-        if marked:
-            yield RowChangeTask(
-                splits=(bucket.split([file for group in marked for file in group]),),
-                index_files=(index,),
-                index_directory=directory,
-            )
-
-    def weight(group: Sequence[DataFileMeta]) -> int:
-        return sum(max(file.file_size, open_bytes) for file in group)
-
-    for packed in pack(left.values(), weight, target_bytes):
-        split = bucket.split([file for group in packed for file in group])
-        yield RowChangeTask(splits=(split,), index_directory=directory)
 
 
 def check_segments(store: FileStore, snapshot: Snapshot, operation: str) -> None:
@@ -339,37 +286,50 @@ def _plan_keyed(
     )
 
 
-def _append_tasks(
-    store: FileStore, bucket: LiveBucket, files: Sequence[DataFileMeta]
+def _tasks(
+    store: FileStore, bucket: LiveBucket, files: Sequence[DataFileMeta], *, marks: bool
 ) -> Iterator[RowChangeTask]:
-    if not files:
-        return
-    directory = bucket.index_directory
-    if store.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
-        # A bucket has one index file; the order of its files is that of its rows.
-        ordered = sorted(files, key=lambda file: file.min_sequence_number)
-        yield RowChangeTask(
-            splits=(bucket.split(ordered),),
-            index_files=bucket.index_files,
-            index_directory=directory,
-        )
-        return
-    left = {file.file_name: file for file in files}
-    for index in bucket.index_files:
-        names = [vector.data_file_name for vector in index.deletion_vectors or ()]
-        group = [left.pop(name) for name in names if name in left]
-        if group:
-            yield RowChangeTask(
-                splits=(bucket.split(group),), index_files=(index,), index_directory=directory
-            )
+    """Yield tasks of files, or of whole ranges of row ids, as many to one as a read has.
+
+    If rows may be deleted, those whose deletion vectors lie in one index file go together.
+    """
     options = store.schema.typed_options
+    evolves = options.get(opt.DATA_EVOLUTION_ENABLED)
+    if evolves:
+        refuse_ranges(store.label, files)
+    groups = row_ranges(files) if evolves else [[file] for file in files]
+
+    def task(
+        parts: Iterable[Sequence[DataFileMeta]], indexes: Sequence[IndexFileMeta] = ()
+    ) -> RowChangeTask:
+        return RowChangeTask(
+            splits=(bucket.split([file for part in parts for file in part]),),
+            index_files=tuple(indexes),
+            index_directory=bucket.index_directory,
+        )
+
+    if groups and store.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        # A bucket has one index file; the order of its files is that of its rows.
+        ordered = sorted(groups, key=lambda group: group[0].min_sequence_number)
+        yield task(ordered, bucket.index_files)
+        return
+    left = {anchor_file(group).file_name: group for group in groups}
+    for index in bucket.index_files if marks else ():
+        names = [vector.data_file_name for vector in index.deletion_vectors or ()]
+        marked = [left.pop(name) for name in names if name in left]
+        if marked:
+            yield task(marked, [index])
     open_bytes = options.get(opt.SPLIT_OPEN_FILE_COST)
     target_bytes = options.get(opt.SPLIT_TARGET_SIZE)
-    if not options.get(opt.DELETION_VECTORS_ENABLED):  # of which every task writes an index file
-        total = sum(max(file.file_size, open_bytes) for file in left.values())
+
+    def weight(group: Sequence[DataFileMeta]) -> int:
+        return sum(max(file.file_size, open_bytes) for file in group)
+
+    if not evolves and not options.get(opt.DELETION_VECTORS_ENABLED):
+        # Of vectors every task would write an index file.
+        total = sum(map(weight, left.values()))
         target_bytes = min(target_bytes, max(open_bytes, total // _TASKS))
-    for packed in pack(left.values(), lambda f: max(f.file_size, open_bytes), target_bytes):
-        yield RowChangeTask(splits=(bucket.split(packed),), index_directory=directory)
+    yield from map(task, pack(left.values(), weight, target_bytes))
 
 
 def dropped_rows(

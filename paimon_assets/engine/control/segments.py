@@ -249,7 +249,6 @@ def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
 
 
 def external_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the entries of external files."""
     options = store.schema.typed_options
     return [entry for entry in entries if is_external(options, entry.file)]
 
@@ -331,7 +330,6 @@ class SegmentRoots:
 
     @classmethod
     def of(cls, roots: Iterable[str]) -> Self:
-        """Take folders in any spelling."""
         folders = tuple(roots)
         if not all(root.strip() for root in folders):
             raise errors.InvalidInputError(
@@ -341,7 +339,6 @@ class SegmentRoots:
         return cls(tuple(plain_path(canonical_path(root)) for root in folders))
 
     def check(self, path: str) -> None:
-        """Refuse a folder or file that lies elsewhere."""
         place = plain_path(canonical_path(path))
         if any(is_within(place, folder) for folder in self.folders):
             return

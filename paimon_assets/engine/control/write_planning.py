@@ -189,7 +189,7 @@ def _live_buckets(store: FileStore) -> _LiveBuckets:
 
 
 def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> None:
-    before, manifests = kept.snapshot, store.manifests
+    before = kept.snapshot
     # List names are unique over time, ids are not.
     if before and before.delta_manifest_list == snapshot.delta_manifest_list:
         return
@@ -199,11 +199,7 @@ def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> No
         between = range(before.id + 1, snapshot.id)
         steps = [*map(store.snapshots.snapshot_or_none, between), snapshot]
     # All are read before the first is applied: a storage that fails leaves the state whole.
-    deltas = [
-        list(manifests.read_all(manifests.read_list(step.delta_manifest_list)))
-        for step in steps
-        if step is not None
-    ]
+    deltas = [list(store.manifests.delta(step)) for step in steps if step is not None]
     if len(deltas) < len(steps) or not all(map(kept.apply, deltas)):
         kept.snapshot = None
         for values in (kept.buckets, kept.partitions, kept.schemas, kept.checked):

@@ -144,7 +144,6 @@ class TablePaths:
         return f"{self.table}/index"
 
     def index(self, file_name: str) -> str:
-        """Path of an index file."""
         return f"{self.index_directory}/{file_name}"
 
     def bucket(self, partition_path: str, bucket: int) -> str:

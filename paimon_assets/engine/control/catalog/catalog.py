@@ -167,7 +167,6 @@ class TableName:
 
 
 def missing_table(identifier: Identifier) -> errors.NotFoundError:
-    """Return the error that says that there is no such table."""
     return errors.NotFoundError(
         f"Table '{identifier}' does not exist.",
         kind="table-not-found",
@@ -176,7 +175,6 @@ def missing_table(identifier: Identifier) -> errors.NotFoundError:
 
 
 def taken_table(identifier: Identifier) -> errors.AlreadyExistsError:
-    """Return the error that says that there is such a table."""
     return errors.AlreadyExistsError(
         f"Table '{identifier}' exists already.",
         kind="table-exists",
@@ -218,9 +216,7 @@ class Catalog(Protocol):
         """Return the names of all databases, sorted."""
         ...
 
-    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Create a database."""
-        ...
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None: ...
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` its tables, views and functions too.
@@ -470,9 +466,7 @@ class DatabaseCatalog(Protocol):
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
-    ) -> None:
-        """Create a database, with properties."""
-        ...
+    ) -> None: ...
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its properties and owner."""
@@ -480,9 +474,7 @@ class DatabaseCatalog(Protocol):
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
-    ) -> AlterDatabaseResponse:
-        """Remove and set properties of a database."""
-        ...
+    ) -> AlterDatabaseResponse: ...
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
@@ -505,21 +497,15 @@ class ViewCatalog(Protocol):
         """Return the names of a database's views, sorted."""
         ...
 
-    def get_view(self, identifier: Identifier) -> ViewResponse:
-        """Return a view."""
-        ...
+    def get_view(self, identifier: Identifier) -> ViewResponse: ...
 
-    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None:
-        """Create a view."""
-        ...
+    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None: ...
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view, all changes or none."""
         ...
 
-    def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a view."""
-        ...
+    def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None: ...
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name, perhaps in another database."""

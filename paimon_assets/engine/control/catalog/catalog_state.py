@@ -441,7 +441,6 @@ class NamedItems:
 
 
 def function_of(name: str, members: Mapping[str, Json]) -> documents.FunctionResponse:
-    """Return a function as it is stored."""
     return documents.FunctionResponse.from_json(
         {**members, "name": name, "uuid": members[ID], "owner": members["createdBy"]}
     )

@@ -105,7 +105,6 @@ class FilesystemCatalog:
     def describe_database(
         self, name: str, options: Mapping[str, str], *, existed: bool, by: str = ""
     ) -> None:
-        """Store the properties of a new database."""
         refuse_location(name, options)
 
         def first(members: Members) -> Members:
@@ -171,7 +170,6 @@ class FilesystemCatalog:
 
     @property
     def functions(self) -> NamedItems:
-        """The functions, stored as they are."""
         return NamedItems(self._state, "function")
 
     def list_functions(self, database: str) -> list[str]:
@@ -282,7 +280,6 @@ class FilesystemCatalog:
     def create_table(
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
     ) -> TableSchema:
-        """Create a table; of several processes creating it exactly one succeeds."""
         paths = TablePaths(table=self.get_table_location(identifier))
         database, schemas = paths.table.rpartition("/")[0], SchemaManager(self.file_io, paths)
         with self.file_io.ahead(folders=[database], lists=[paths.schema_directory]):

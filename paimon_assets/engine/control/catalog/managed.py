@@ -57,7 +57,6 @@ class ManagedBranch:
     uuid: str
 
     def at_branch(self, branch: str) -> Self:
-        """Return another branch of the table."""
         return replace(self, identifier=self.identifier.at_branch(branch))
 
     def refused(self, operation: str, way_out: str) -> errors.UnsupportedFeatureError:

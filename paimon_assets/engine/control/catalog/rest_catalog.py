@@ -516,7 +516,6 @@ class RestCatalog:
             self._api.post(path_to(identifier, "consumers", "reset"), body)
 
     def is_plain_query(self, identifier: Identifier, columns: Sequence[str]) -> bool:
-        """Whether the server lets a reader see these columns as they are."""
         body = rest.AuthRequest(select=tuple(columns))
         with naming(identifier):
             path = path_to(identifier, "auth")

@@ -27,9 +27,9 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 
-_FLOATS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _NESTED = frozenset({TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW})
 
 
@@ -60,9 +60,7 @@ class PublishedFiles:
         return self._folded(entries)
 
     def delta(self, snapshot: Snapshot) -> FileChanges:
-        manifests = self.table.store.manifests
-        metas = manifests.read_list(snapshot.delta_manifest_list)
-        return self._folded(manifests.read_all(metas))
+        return self._folded(self.table.store.manifests.delta(snapshot))
 
     def _folded(self, entries: Iterable[ManifestEntry]) -> FileChanges:
         changes = FileChanges()
@@ -157,7 +155,7 @@ class FileRecords:
                 low, high = minima[number], maxima[number]
                 if low is None or high is None:
                     continue
-                if column.type.root in _FLOATS:
+                if column.type.root in FLOAT_ROOTS:
                     # NaN is in no statistics, and above all others for some readers.
                     if not math.isnan(low):
                         value = bound_bytes(column.type, -0.0 if low == 0 else low)

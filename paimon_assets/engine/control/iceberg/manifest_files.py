@@ -124,8 +124,6 @@ def _list_schema(table: IcebergTable) -> RecordSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFiles:
-    """Reads and writes the manifests and lists of one table."""
-
     table: IcebergTable
     written: list[str] = field(default_factory=list)
     """Paths."""
@@ -184,7 +182,6 @@ class ManifestFiles:
         }
 
     def write_list(self, manifests: Iterable[Record], snapshot_id: int) -> str:
-        """Write a manifest list; return its path."""
         path = f"{self.table.metadata_directory}/snap-{snapshot_id}-1-{uuid4()}.avro"
         headers = {
             "snapshot-id": str(snapshot_id).encode(),
@@ -229,7 +226,6 @@ class ManifestFiles:
         records: Sequence[Record],
         headers: Mapping[str, bytes],
     ) -> int:
-        """Write a file of records; return its size."""
         name, compress = _CODECS[
             self.table.schema.typed_options.get(opt.ICEBERG_MANIFEST_COMPRESSION)
         ]

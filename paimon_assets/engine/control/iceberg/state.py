@@ -35,8 +35,6 @@ _SUFFIX = ".metadata.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergMetadata:
-    """One metadata document."""
-
     location: str
     """Path of its file."""
     version: int

@@ -42,8 +42,6 @@ from paimon_assets.engine.spec.paths import EARLIEST, LATEST, MAIN_BRANCH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The retention rule for numbered snapshots."""
-
     min_count: int
     """The newest ones that stay, however old they are; at least 1."""
     max_count: int
@@ -316,7 +314,6 @@ class ExpiredSnapshots:
 
     @classmethod
     def of(cls, steps: Sequence[ExpiryStep], held_by: str, *, goes_on: bool = False) -> Self:
-        """Sum up the files to delete."""
         return cls(
             snapshot_ids=tuple(step.snapshot.id for step in steps),
             data_files=sum(len(step.data_paths) for step in steps),

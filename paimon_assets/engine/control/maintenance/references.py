@@ -93,11 +93,6 @@ def _entries_of(store: FileStore, name: str | None) -> Iterator[ManifestEntry]:
     return store.manifests.read_all(metas)
 
 
-def delta_entries(store: FileStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    """Yield the changes of a snapshot."""
-    return store.manifests.read_all(store.manifests.read_list(snapshot.delta_manifest_list))
-
-
 def dropped_by(store: FileStore, snapshot: Snapshot) -> dict[FileKey, ManifestEntry]:
     """Return the files a snapshot deleted, without those it put on another level."""
     metas = store.manifests.read_list(snapshot.delta_manifest_list)
@@ -185,7 +180,7 @@ def needed_by_branch(branch: FileStore, candidates: Collection[FileKey]) -> set[
     for snapshot in _first_of_runs(snapshots):
         needed |= live_among(branch, snapshot, candidates)
     for snapshot in snapshots:
-        entries = (*delta_entries(branch, snapshot), *changelog_entries(branch, snapshot))
+        entries = (*branch.manifests.delta(snapshot), *changelog_entries(branch, snapshot))
         needed |= {key_of(entry) for entry in entries if entry.kind is FileKind.ADD}
     for tag in branch.tags.list():
         needed |= live_among(branch, tag.snapshot, candidates)
@@ -208,10 +203,10 @@ def named_by_branch(
     for snapshot in _first_of_runs(snapshots):
         named |= live_among(branch, snapshot, keys)
     for snapshot in snapshots:
-        named |= keys & {key_of(entry) for entry in delta_entries(branch, snapshot)}
+        named |= keys & {key_of(entry) for entry in branch.manifests.delta(snapshot)}
     for changelog in existing_changelogs(branch):
         try:
-            named |= keys & {key_of(entry) for entry in delta_entries(branch, changelog)}
+            named |= keys & {key_of(entry) for entry in branch.manifests.delta(changelog)}
         except NotFoundError:
             continue  # it lives on without its delta
     for tag in branch.tags.list():

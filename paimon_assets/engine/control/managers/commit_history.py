@@ -59,7 +59,6 @@ class NewUser(_User):
     """Table → its newest snapshot at the first look."""
 
     def __new__(cls, prefix: str = "") -> Self:
-        """Generate a name."""
         made = super().__new__(cls, f"{prefix}{uuid4()}")
         made.first_looks = {}
         return made

@@ -44,7 +44,6 @@ class TagManager:
         time_retained: dt.timedelta | None = None,
         ignore_if_exists: bool = False,
     ) -> Tag:
-        """Give a snapshot a name."""
         tag = self._new(name, snapshot, time_retained)
         if published(self._file_io, self._paths.tag(name), tag_to_json(tag)):
             if not self._snapshots.is_same(snapshot):
@@ -62,7 +61,6 @@ class TagManager:
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
-        """Let a tag name another snapshot."""
         before = self.get(name)
         tag = self._new(name, snapshot, time_retained)
         self._file_io.replace(self._paths.tag(name), tag_to_json(tag))

@@ -113,8 +113,6 @@ class RenewedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedRequest:
-    """The signed parts of a request."""
-
     method: str
     path: str
     """Encoded, without the prefix of the catalog's own URI."""
@@ -250,8 +248,6 @@ class BearerAuth:
 
 @dataclass(frozen=True, slots=True)
 class DlfAuth:
-    """A key of DLF."""
-
     signer: DlfSigner
     token: TokenSource = field(repr=False)
     clock: Clock

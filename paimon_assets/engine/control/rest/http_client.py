@@ -81,8 +81,6 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
@@ -156,8 +154,6 @@ class _NotSentError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request to a server."""
-
     method: str
     path: str
     """Encoded, below the URI of the catalog."""
@@ -223,8 +219,6 @@ class Pace:
 
 
 class HttpClient:
-    """Sends requests to one server."""
-
     def __init__(
         self,
         uri: str,
@@ -447,7 +441,6 @@ class RestApi:
         *,
         is_change: bool = True,
     ) -> S:
-        """Send a body to a path, and return the answer."""
         request = Request(
             method="POST", path=self._path(parts), body=body.to_bytes(), is_change=is_change
         )

@@ -41,10 +41,8 @@ from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLE
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
 from paimon_assets.engine.spec.schema.schema import ROW_ID, TableSchema
-from paimon_assets.engine.spec.types.cast_rules import is_widened_integer, same_type
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, is_widened_integer, same_type
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
-
-_HAS_NAN = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +237,7 @@ def _columns_where_nan_passes(
             pred.Comparison(field=field, op=pred.CompareOp.NE) | pred.In(field=field, negated=True)
         ):
             column = schema.by_name.get(field)  # None is one of row tracking
-            is_float = column is not None and column.type.root in _HAS_NAN
+            is_float = column is not None and column.type.root in FLOAT_ROOTS
             return frozenset({field}) if is_float else frozenset()
         case _:
             return frozenset()

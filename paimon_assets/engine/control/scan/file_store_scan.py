@@ -36,8 +36,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import BUCKET_FUNCTION
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
-from paimon_assets.engine.spec.types.cast_rules import first_retyped
-from paimon_assets.engine.spec.types.data_types import TypeRoot
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, first_retyped
 
 _LOCK = Lock()
 _HOLDERS: set[object] = set()
@@ -62,8 +61,6 @@ def without_collector() -> Iterator[None]:
 
 
 _MOST_KEYS = 1000
-_TWO_ZEROS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
-"""0.0 equals -0.0 but hashes elsewhere."""
 
 
 class BucketPruning:
@@ -80,7 +77,6 @@ class BucketPruning:
         return self._keys is not None
 
     def may_match(self, bucket: int, total_buckets: int) -> bool:
-        """Whether a bucket can hold a row that passes."""
         if self._keys is None or total_buckets <= 0:
             return True
         if total_buckets not in self._buckets:
@@ -102,8 +98,8 @@ def _bucket_keys(
     names = schema.bucket_keys
     if predicate is None or not names or schema.bucket_mode is not BucketMode.HASH_FIXED:
         return None
-    if any(field.type.root in _TWO_ZEROS for field in schema.columns(names)):
-        return None
+    if any(field.type.root in FLOAT_ROOTS for field in schema.columns(names)):
+        return None  # 0.0 equals -0.0 but hashes elsewhere
     choices: dict[str, tuple[Any, ...]] = {}
     for part in pred.conjuncts(predicate):
         match part:
@@ -144,11 +140,10 @@ class FileStoreScan:
     def changes(self, snapshot: Snapshot, predicate: pred.Predicate | None = None) -> bool:
         """Whether a snapshot added or deleted files that may hold rows that pass."""
         store = self._store
-        metas = store.manifests.read_list(snapshot.delta_manifest_list)
         on_partition = pred.only_on(predicate, store.schema.partition_keys)
         entries = [
             entry
-            for entry in store.manifests.read_all(metas)
+            for entry in store.manifests.delta(snapshot)
             if store.partitions.may_match(on_partition, entry.partition)
         ]
         return bool(

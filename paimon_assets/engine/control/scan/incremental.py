@@ -295,8 +295,6 @@ class Between:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScan:
-    """The result of an incremental scan."""
-
     scan: TableScan
     end: Snapshot | None
     skipped: tuple[int, ...] = ()

@@ -296,9 +296,7 @@ def _files_of(store: FileStore, snapshot: Snapshot, *, whole: bool) -> SnapshotF
     options, manifests = store.schema.typed_options, store.manifests
     with without_collector():
         delta = [
-            entry
-            for entry in manifests.read_all(manifests.read_list(snapshot.delta_manifest_list))
-            if not seg.is_external(options, entry.file)
+            entry for entry in manifests.delta(snapshot) if not seg.is_external(options, entry.file)
         ]
         before: list[ManifestEntry] = []
         if whole:

@@ -42,8 +42,6 @@ from paimon_assets.engine.spec.types.data_types import not_null
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """The result of a scan."""
-
     splits: tuple[DataSplit, ...] = ()
     file_schemas: tuple[TableSchema, ...] = ()
     """Schemas of the splits' files, each id once."""

@@ -275,7 +275,6 @@ def _refuse_change(key: str, reason: str) -> NoReturn:
 
 
 def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: bool) -> None:
-    """Refuse to set an option that must stay as it is."""
     _check_changeable(key, has_snapshots=has_snapshots)
     if not has_snapshots:
         return
@@ -301,7 +300,6 @@ def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: b
 
 
 def check_option_removed(key: str, *, has_snapshots: bool) -> None:
-    """Refuse to reset an option that must stay as it is."""
     _check_changeable(key, has_snapshots=has_snapshots)
     if has_snapshots and key == opt.BUCKET.key:
         _refuse_change(key, "the rows there are lie in the buckets it counts")

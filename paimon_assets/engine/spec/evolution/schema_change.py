@@ -32,8 +32,6 @@ class OnOverflow(StrEnum):
 
 
 class MoveType(StrEnum):
-    """The kind of a column's move."""
-
     FIRST = "FIRST"
     AFTER = "AFTER"
     BEFORE = "BEFORE"
@@ -42,8 +40,6 @@ class MoveType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A column's new place."""
-
     field_name: str
     reference_field_name: str | None = None
     """For AFTER and BEFORE."""

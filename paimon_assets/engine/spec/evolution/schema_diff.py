@@ -20,8 +20,6 @@ from paimon_assets.engine.spec.types.data_types import DataField, bare_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDifference:
-    """One line."""
-
     subject: str
     """`column`, `option <key>`, `comment` or `primary key`."""
     change: str

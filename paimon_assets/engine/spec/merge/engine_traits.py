@@ -29,8 +29,6 @@ class ColumnRules(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTraits:
-    """The traits of one merge engine."""
-
     engine: opt.MergeEngine
     columns: ColumnRules = ColumnRules.ONE_RECORD
     newest_wins: bool = False

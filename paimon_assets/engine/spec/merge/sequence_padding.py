@@ -35,8 +35,6 @@ _SURE_DIGITS = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddingConfig:
-    """The padding of a table's sequence numbers."""
-
     field: types.DataField
     steps: tuple[opt.SequencePadding, ...]
     """Applied left to right; may be empty under the layout sequence-number."""
@@ -55,7 +53,6 @@ class PaddingConfig:
 
     @property
     def has_counter(self) -> bool:
-        """Whether the padded number holds digits of a counter."""
         return self.counter_place < len(self.steps)
 
     @property

@@ -114,8 +114,6 @@ class GlobalIndexMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFileMeta:
-    """One index file."""
-
     index_type: str
     """`DELETION_VECTORS`, `HASH`, or the name of a global index."""
     file_name: str
@@ -130,8 +128,6 @@ class IndexFileMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexManifestEntry:
-    """One record of an index manifest."""
-
     kind: FileKind
     partition: bytes
     """Serialized BinaryRow of the partition values."""

@@ -35,8 +35,6 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One typed table option."""
-
     key: str
     default: T
     description: str

@@ -24,8 +24,6 @@ from paimon_assets.engine.spec.types.type_text import parse_type
 
 
 class CompareOp(StrEnum):
-    """A comparison of a column with a literal."""
-
     EQ = "="
     NE = "<>"
     LT = "<"
@@ -130,15 +128,11 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All children are true."""
-
     children: tuple["Predicate", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Some child is true."""
-
     children: tuple["Predicate", ...]
 
 
@@ -427,8 +421,6 @@ class LiteralValue:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator and its operands."""
-
     operator: Operator
     operands: tuple["Expression", ...]
 

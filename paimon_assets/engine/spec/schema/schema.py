@@ -182,7 +182,6 @@ class TableSchema:
 
     @property
     def declared(self) -> Schema:
-        """The declaration that gives this schema."""
         return Schema(
             fields=self.fields,
             partition_keys=self.partition_keys,
@@ -193,7 +192,6 @@ class TableSchema:
 
     @cached_property
     def by_name(self) -> Mapping[str, types.DataField]:
-        """Column name → field."""
         return {column.name: column for column in self.fields}
 
     @cached_property
@@ -208,7 +206,6 @@ class TableSchema:
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """Column names in order."""
         return tuple(column.name for column in self.fields)
 
     def column(self, name: str) -> types.DataField:
@@ -241,7 +238,6 @@ class TableSchema:
 
     @cached_property
     def key_fields(self) -> tuple[types.DataField, ...]:
-        """Fields of the trimmed primary key."""
         return self.columns(self.trimmed_primary_keys)
 
     @cached_property
@@ -256,12 +252,10 @@ class TableSchema:
 
     @property
     def has_primary_key(self) -> bool:
-        """Whether this is a primary-key table."""
         return bool(self.primary_keys)
 
     @cached_property
     def bucket_mode(self) -> BucketMode:
-        """How rows of this table find their bucket."""
         buckets = self.typed_options.get(opt.BUCKET)
         if buckets > 0:
             return BucketMode.HASH_FIXED
@@ -278,7 +272,6 @@ class TableSchema:
 
 
 def column_not_found(name: str, names: Sequence[str]) -> NotFoundError:
-    """Return the error for a column that a table lacks."""
     return NotFoundError(
         f"Column '{name}' does not exist; the table has {', '.join(names)}."
         f"{did_you_mean(name, names)}",

@@ -126,12 +126,10 @@ class Segment:
 
     @property
     def data_size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def row_count(self) -> int:
-        """Rows of all files."""
         return sum(file.rows for file in self.files)
 
     def path_of(self, file: SegmentFile) -> str:
@@ -176,17 +174,14 @@ class Load:
 
     @property
     def readers(self) -> str:
-        """Who reads the files."""
         return "all"
 
     @property
     def data_size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def row_count(self) -> int:
-        """Rows of all files."""
         return sum(file.rows for file in self.files)
 
 

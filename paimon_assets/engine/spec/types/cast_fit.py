@@ -52,7 +52,6 @@ _NANOS = 10**9
 
 
 def integer_range(root: TypeRoot) -> tuple[int, int]:
-    """Return the smallest and the largest value of an integer type."""
     return -(2 ** (_BITS[root] - 1)), 2 ** (_BITS[root] - 1) - 1
 
 

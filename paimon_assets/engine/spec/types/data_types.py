@@ -76,8 +76,6 @@ class AtomicType(DataType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayType(DataType):
-    """ARRAY<element>."""
-
     root: TypeRoot = TypeRoot.ARRAY
     element: DataType
 
@@ -92,8 +90,6 @@ class MultisetType(DataType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapType(DataType):
-    """MAP<key, value>."""
-
     root: TypeRoot = TypeRoot.MAP
     key: DataType
     value: DataType
@@ -110,8 +106,6 @@ class VectorType(DataType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(DataType):
-    """ROW<fields>."""
-
     root: TypeRoot = TypeRoot.ROW
     fields: tuple["DataField", ...]
 
@@ -134,7 +128,6 @@ def not_null(data_type: TypeT) -> TypeT:
 
 
 def boolean() -> AtomicType:
-    """BOOLEAN."""
     return AtomicType(root=TypeRoot.BOOLEAN)
 
 
@@ -144,7 +137,6 @@ def integer(root: TypeRoot = TypeRoot.INT) -> AtomicType:
 
 
 def bigint() -> AtomicType:
-    """BIGINT."""
     return AtomicType(root=TypeRoot.BIGINT)
 
 
@@ -159,7 +151,6 @@ def timestamp(precision: int = 6) -> AtomicType:
 
 
 def decimal(precision: int, scale: int) -> AtomicType:
-    """DECIMAL(precision, scale)."""
     return AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale)
 
 

@@ -149,14 +149,11 @@ def removals(store: FileStore, segments: Iterable[seg.Segment | seg.Load]) -> li
     live = FileStoreScan(store).live_files(latest)
     going = [entry for entry in live if entry.file.file_name in names]
     return [
-        CommitMessage(
-            partition=bucket.key[0],
-            bucket=bucket.key[1],
-            total_buckets=bucket.total_buckets,
-            data_increment=DataIncrement(
+        bucket.message(
+            DataIncrement(
                 deleted_files=bucket.files,
                 deleted_index_files=tuple(_going_indexes(store, bucket, names)),
-            ),
+            )
         )
         for bucket in live_buckets(store, latest, going)
     ]

@@ -52,8 +52,6 @@ class SqlQuery(FrameResults):
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run of a query."""
-
     sql: SqlQuery
     executor: Executor[Any] | None
     failures: list[PaimonError] = field(default_factory=list)

@@ -37,8 +37,6 @@ from paimon_assets.engine.table.views import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """The catalog, executor and session of statements."""
-
     catalog: st.SqlCatalog
     names: st.Names
     executor: CountingExecutor[Any]

@@ -25,16 +25,12 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddSegment:
-    """ADD SEGMENT of a table."""
-
     table: str
     source: SegmentSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowSegments:
-    """SHOW SEGMENTS of a table."""
-
     table: str
     limit: int | None = None
     history: bool = False

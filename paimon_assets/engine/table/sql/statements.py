@@ -62,8 +62,6 @@ PartitionTexts = tuple[tuple[str, Literal], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select:
-    """A query."""
-
     query: str
 
 
@@ -130,8 +128,6 @@ class When:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """MERGE INTO."""
-
     table: Identifier
     alias: str | None
     source: str
@@ -181,8 +177,6 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateDatabase:
-    """CREATE DATABASE."""
-
     name: str
     if_not_exists: bool
     options: Mapping[str, str]
@@ -190,8 +184,6 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDatabase:
-    """DROP DATABASE."""
-
     name: str
     if_exists: bool
     cascade: bool
@@ -199,8 +191,6 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView:
-    """CREATE VIEW."""
-
     name: Identifier
     query: str
     columns: tuple[tuple[str, str | None], ...] = ()
@@ -243,8 +233,6 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """SHOW."""
-
     shown: Shown
     table: Identifier | None = None
     database: str | None = None
@@ -255,8 +243,6 @@ class Show:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """DESCRIBE TABLE."""
-
     table: Identifier
     extended: bool
 

@@ -495,8 +495,7 @@ class RowChangeBuilder(CommitBuilder):
             predicate=predicate,
             properties=self.properties,
         )
-        manifests = store.manifests
-        delta = list(manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)))
+        delta = list(store.manifests.delta(snapshot))
         return RowChangeOutcome(
             snapshot=snapshot,
             rows_matched=dropped_rows(store, snapshot, delta),
