@@ -25,18 +25,7 @@ from paimon_assets.engine.contract.wire import RaisedError, dump, dump_error, lo
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options.all_options import MergeEngine
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    Applied,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Or,
-    StartsWith,
-    bind,
-)
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from tests.testkit.builders import data_file
@@ -75,20 +64,20 @@ internals = st.one_of(
     st.decimals(allow_nan=False, allow_infinity=False),
 )
 leaves = st.one_of(
-    st.builds(Comparison, texts, st.sampled_from(CompareOp), internals),
-    st.builds(In, texts, st.lists(internals).map(tuple), st.booleans()),
-    st.builds(IsNull, texts, st.booleans()),
-    st.builds(StartsWith, texts, texts),
-    st.builds(Like, texts, texts, st.booleans()),
+    st.builds(pred.Comparison, texts, st.sampled_from(pred.CompareOp), internals),
+    st.builds(pred.In, texts, st.lists(internals).map(tuple), st.booleans()),
+    st.builds(pred.IsNull, texts, st.booleans()),
+    st.builds(pred.StartsWith, texts, texts),
+    st.builds(pred.Like, texts, texts, st.booleans()),
 )
 functions = st.recursive(
-    leaves, lambda inner: st.builds(Applied, texts, texts, inner, internals), max_leaves=3
+    leaves, lambda inner: st.builds(pred.Applied, texts, texts, inner, internals), max_leaves=3
 )
 predicates = st.recursive(
     functions,
     lambda inner: st.one_of(
-        st.builds(And, st.lists(inner, max_size=3).map(tuple)),
-        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(pred.And, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(pred.Or, st.lists(inner, max_size=3).map(tuple)),
     ),
     max_leaves=6,
 )
@@ -113,11 +102,11 @@ FILE_IO = FileIOSpec(
 
 def exact(value):
     """The value and the types inside, because 1 == 1.0 == True."""
-    if isinstance(value, In):
+    if isinstance(value, pred.In):
         return [(literal, type(literal)) for literal in value.literals], value
-    if isinstance(value, Comparison):
+    if isinstance(value, pred.Comparison):
         return value, type(value.literal)
-    if isinstance(value, And | Or):
+    if isinstance(value, pred.And | pred.Or):
         return [exact(child) for child in value.children], type(value)
     return value
 
@@ -298,7 +287,7 @@ def test_every_write_context_survives(states, buckets):
 
 def test_the_partitions_a_writer_may_write_survive():
     context = WriteContext(
-        table="t", table_path="/t", schema=SCHEMA, partitions=IsNull("a"), file_io=FILE_IO
+        table="t", table_path="/t", schema=SCHEMA, partitions=pred.IsNull("a"), file_io=FILE_IO
     )
     assert load(WriteContext, dump(context)) == context
 
@@ -338,17 +327,17 @@ def test_literals_keep_their_exact_types(predicate):
 
 
 def test_a_decimal_keeps_its_digits():
-    predicate = Comparison("price", CompareOp.EQ, Decimal("1.50"))
+    predicate = pred.Comparison("price", pred.CompareOp.EQ, Decimal("1.50"))
     loaded = travelled(predicate)
-    assert isinstance(loaded, Comparison)
+    assert isinstance(loaded, pred.Comparison)
     assert str(loaded.literal) == "1.50"
 
 
 def test_a_predicate_must_be_bound_before_it_travels():
-    raw = Comparison("day", CompareOp.EQ, dt.date(2024, 1, 1))
+    raw = pred.Comparison("day", pred.CompareOp.EQ, dt.date(2024, 1, 1))
     with pytest.raises(errors.InvalidInputError, match="bind"):
         travelled(raw)
-    assert travelled(bind(raw, SCHEMA)) == bind(raw, SCHEMA)
+    assert travelled(pred.bind(raw, SCHEMA)) == pred.bind(raw, SCHEMA)
 
 
 @given(

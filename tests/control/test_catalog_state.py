@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.catalog_state import (
     PROPERTIES,
@@ -14,13 +15,6 @@ from paimon_assets.engine.control.catalog.catalog_state import (
     NumberedDocument,
 )
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitUnknownError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.errors import refused
@@ -63,7 +57,7 @@ def test_what_is_made_again_is_another(catalog, state, views):
     views.create(V, {"query": "1"})
     first = state.own_identity("db")
     catalog.drop_database("db", cascade=True)
-    with pytest.raises(NotFoundError, match="'db'"):
+    with pytest.raises(errors.NotFoundError, match="'db'"):
         views.all("db")
     catalog.create_database("db")
     assert views.all("db") == {}
@@ -81,7 +75,7 @@ def test_the_catalog_of_the_file_system_sees_nothing_of_it(catalog, state, views
 def test_a_database_with_a_view_is_not_empty(catalog, state, noun):
     items = NamedItems(state, noun)
     items.create(V, {"query": "1"})
-    with refused(InvalidInputError, f"the {noun} 'v'", kind="database-not-empty"):
+    with refused(errors.InvalidInputError, f"the {noun} 'v'", kind="database-not-empty"):
         catalog.drop_database("db")
     items.drop(V)
     catalog.drop_database("db")
@@ -98,11 +92,11 @@ def test_a_view_that_comes_while_its_database_is_dropped_stays(warehouse, has_id
 
         def turn(number, _method, _path, other=other, step=step, made=made):
             if number == step:
-                with suppress(NotFoundError):  # then nobody was told that it is there
+                with suppress(errors.NotFoundError):  # then nobody was told that it is there
                     made.append(NamedItems(CatalogState(other), "view").create(V, {"query": "1"}))
 
         file_io = FaultyFileIO(LocalFileIO(), before=turn)
-        with suppress(InvalidInputError):
+        with suppress(errors.InvalidInputError):
             FilesystemCatalog(path, file_io).drop_database("db")
         if len(file_io.calls) <= step:
             break
@@ -119,13 +113,13 @@ def test_who_makes_a_view_while_its_database_is_dropped_is_told(warehouse, has_i
 
         def turn(number, _method, _path, step=step):
             if number == step:
-                with suppress(InvalidInputError):
+                with suppress(errors.InvalidInputError):
                     catalog.drop_database("db")
 
         file_io = FaultyFileIO(LocalFileIO(), before=turn)
         state = CatalogState(FilesystemCatalog(warehouse, file_io))
         made = None
-        with suppress(NotFoundError):
+        with suppress(errors.NotFoundError):
             made = NamedItems(state, "view").create(V, {"query": "1"})
         if made is None:
             assert catalog.list_databases() == []
@@ -139,7 +133,7 @@ def test_who_makes_a_view_while_its_database_is_dropped_is_told(warehouse, has_i
 
 def test_damage_of_an_id_names_the_file(state, warehouse):
     (LocalFileIO()).write_bytes(f"{warehouse}/db.db/.database.json", b"{}")
-    with pytest.raises(FormatError, match=r"\.database\.json"):
+    with pytest.raises(errors.FormatError, match=r"\.database\.json"):
         state.identity("db")
 
 
@@ -151,17 +145,17 @@ def test_an_item_is_made_changed_and_dropped(views):
     assert (changed["query"], changed["id"], changed["updatedBy"]) == ("2", made["id"], "you")
     assert views.all("db") == {"v": changed}
     views.drop(V)
-    with pytest.raises(NotFoundError) as missing:
+    with pytest.raises(errors.NotFoundError) as missing:
         views.get(V)
     assert (missing.value.kind, missing.value.details) == ("view-not-found", {"view": "v"})
 
 
 def test_names_are_taken_once(views):
     views.create(V, {})
-    with refused(AlreadyExistsError, kind="view-exists"):
+    with refused(errors.AlreadyExistsError, kind="view-exists"):
         views.create(V, {})
     for change in (views.drop, lambda name: views.alter(name, dict)):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(errors.NotFoundError):
             change(Identifier("db", "w"))
 
 
@@ -173,12 +167,12 @@ def test_a_rename_keeps_the_id(catalog, views, database):
     target = Identifier(database, "w")
     views.rename(V, target)
     assert views.get(target) == made
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         views.get(V)
     views.create(V, {})
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         views.rename(V, target)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         views.rename(Identifier("db", "x"), target)
 
 
@@ -200,7 +194,7 @@ def test_changes_of_many_views_at_once_lose_nothing(views):
 def test_functions_are_beside_views(state, views):
     views.create(V, {})
     NamedItems(state, "function").create(V, {})
-    with refused(AlreadyExistsError, kind="function-exists"):
+    with refused(errors.AlreadyExistsError, kind="function-exists"):
         NamedItems(state, "function").create(V, {})
 
 
@@ -212,7 +206,7 @@ def test_tables_are_found_one_by_one(catalog, warehouse):
     assert list(catalog.table_names("db")) == ["a", "b"]
     assert catalog.has_table(Identifier("db", "a"))
     assert not catalog.has_table(Identifier("db", "no-table"))
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         catalog.table_names("no")
 
 
@@ -247,7 +241,7 @@ def test_what_changes_nothing_publishes_nothing(document, tmp_path):
 def test_many_at_once_lose_nothing(document):
     def add(name):
         while name not in document.read():  # who stood still too long looks, as it is told to
-            with suppress(CommitUnknownError):
+            with suppress(errors.CommitUnknownError):
                 document.change(added(name))
 
     with ThreadPoolExecutor(8) as pool:
@@ -330,7 +324,7 @@ def test_that_nothing_is_to_be_changed_is_not_said_by_a_late_writer(document, tm
 def test_a_change_is_not_refused_for_what_a_late_writer_says(document, tmp_path):
     def once(members):
         if "late" in members:
-            raise AlreadyExistsError("late")
+            raise errors.AlreadyExistsError("late")
         return {**members, "once": 1}
 
     assert set(_beside_a_late_writer(document, tmp_path).change(once)) == CHANGED | {"once"}
@@ -338,9 +332,9 @@ def test_a_change_is_not_refused_for_what_a_late_writer_says(document, tmp_path)
 
 def test_what_a_change_raises_ends_it(document, tmp_path):
     def refused(members):
-        raise InvalidInputError("no")
+        raise errors.InvalidInputError("no")
 
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         document.change(refused)
     assert not list(tmp_path.iterdir())
 
@@ -348,5 +342,5 @@ def test_what_a_change_raises_ends_it(document, tmp_path):
 @pytest.mark.parametrize("damage", [b"{", b"[]", b"\xff"])
 def test_damage_names_the_file(document, tmp_path, damage):
     (tmp_path / "names-1.json").write_bytes(damage)
-    with pytest.raises(FormatError, match=r"names-1\.json"):
+    with pytest.raises(errors.FormatError, match=r"names-1\.json"):
         document.read()

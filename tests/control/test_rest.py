@@ -6,17 +6,8 @@ import socket
 
 import pytest
 
-from paimon_assets.engine.codec.rest.documents import (
-    CommitRequest,
-    CommitResponse,
-    ConfigResponse,
-    ListDatabasesResponse,
-    ListTablesResponse,
-    SnapshotResponse,
-    TableResponse,
-    TagResponse,
-    TokenResponse,
-)
+from paimon_assets.engine import errors
+from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.rest_catalog import TableStorage
 from paimon_assets.engine.control.rest.auth import (
     BearerAuth,
@@ -33,17 +24,6 @@ from paimon_assets.engine.control.rest.http_client import (
     Request,
     RestApi,
     checked_uri,
-)
-from paimon_assets.engine.errors import (
-    ACCESS_DENIED,
-    AccessDeniedError,
-    AlreadyExistsError,
-    CommitUnknownError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-    UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -95,14 +75,14 @@ def api(server, pacing):
 
 
 def databases(api):
-    return api.listed(("databases",), ListDatabasesResponse, "databases")
+    return api.listed(("databases",), documents.ListDatabasesResponse, "databases")
 
 
 def commit(api):
-    request = CommitRequest(
+    request = documents.CommitRequest(
         table_id="u", base_snapshot_uuid=None, snapshot=a_snapshot(id=1), statistics=()
     )
-    return api.post((*T, "commit"), request, CommitResponse).success
+    return api.post((*T, "commit"), request, documents.CommitResponse).success
 
 
 def error(status, kind=None, **headers):
@@ -127,7 +107,7 @@ def test_a_date_may_say_when_to_come_again(api, server, pacing):
 
 def test_a_server_that_stays_busy_surely_did_nothing(api, server, pacing):
     server.will(*[error(429)] * 6)
-    with pytest.raises(StorageError, match="429"):
+    with pytest.raises(errors.StorageError, match="429"):
         commit(api)
     assert pacing.waited == [1, 2, 4, 8, 16]
 
@@ -135,12 +115,12 @@ def test_a_server_that_stays_busy_surely_did_nothing(api, server, pacing):
 @pytest.mark.parametrize(
     ("status", "expected", "kind"),
     [
-        (400, InvalidInputError, "refused"),
-        (401, AccessDeniedError, "unauthorized"),
-        (403, AccessDeniedError, "forbidden"),
-        (404, NotFoundError, "not-found"),
-        (409, AlreadyExistsError, "exists"),
-        (501, UnsupportedFeatureError, "server-unsupported"),
+        (400, errors.InvalidInputError, "refused"),
+        (401, errors.AccessDeniedError, "unauthorized"),
+        (403, errors.AccessDeniedError, "forbidden"),
+        (404, errors.NotFoundError, "not-found"),
+        (409, errors.AlreadyExistsError, "exists"),
+        (501, errors.UnsupportedFeatureError, "server-unsupported"),
     ],
 )
 def test_what_a_server_refuses_is_sure(api, server, status, expected, kind):
@@ -157,8 +137,8 @@ def test_what_a_server_refuses_is_sure(api, server, status, expected, kind):
 )
 def test_the_resource_makes_the_kind(api, server, status, resource, kind):
     server.will(error(status, resource))
-    with refused(InvalidInputError, kind=kind):
-        api.get((*T, "tags", "x"), TagResponse)
+    with refused(errors.InvalidInputError, kind=kind):
+        api.get((*T, "tags", "x"), documents.TagResponse)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +148,7 @@ def test_the_resource_makes_the_kind(api, server, status, resource, kind):
 )
 def test_a_commit_without_an_answer_is_unknown_and_not_sent_again(api, server, answer):
     server.will(answer, GOOD)
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(errors.CommitUnknownError):
         commit(api)
     assert len(server.asked) == 1
 
@@ -176,7 +156,7 @@ def test_a_commit_without_an_answer_is_unknown_and_not_sent_again(api, server, a
 @pytest.mark.parametrize("last", [error(503), error(404, "TABLE")], ids=["503", "404"])
 def test_a_commit_that_may_have_been_done_before_is_unknown_whatever_comes_later(api, server, last):
     server.will(*[error(503)] * 5, last)
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(errors.CommitUnknownError):
         commit(api)
 
 
@@ -193,7 +173,7 @@ def test_what_only_reads_is_asked_again(api, server, pacing):
 
 def test_a_read_that_fails_is_a_storage_error(api, server):
     server.will(error(500), Say(hangs=True), Say(body=b"{"))
-    for expected in (StorageError, StorageError, FormatError):
+    for expected in (errors.StorageError, errors.StorageError, errors.FormatError):
         with pytest.raises(expected):
             databases(api)
 
@@ -202,7 +182,7 @@ def test_a_deletion_that_finds_nothing_the_second_time_has_done_its_work(api, se
     server.will(LOST, error(404, "TABLE"))
     api.delete(T)
     server.will(error(404, "TABLE"))
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         api.delete(T)
 
 
@@ -211,7 +191,7 @@ def test_nobody_there_is_sure(pacing):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     api = RestApi(HttpClient(f"127.0.0.1:{port}", pace=Pace(clock=pacing)))
-    with refused(StorageError, "no connection", kind="server-unreachable"):
+    with refused(errors.StorageError, "no connection", kind="server-unreachable"):
         commit(api)
     assert pacing.waited == []
 
@@ -219,8 +199,8 @@ def test_nobody_there_is_sure(pacing):
 def test_what_is_missing_is_said(api, server):
     server.will(error(404, "SNAPSHOT"), error(404, "TABLE"), Say(404))
     for kind in ("snapshot-not-found", "table-not-found", "not-found"):
-        with refused(NotFoundError, kind=kind):
-            api.get((*T, "snapshot"), SnapshotResponse)
+        with refused(errors.NotFoundError, kind=kind):
+            api.get((*T, "snapshot"), documents.SnapshotResponse)
 
 
 def test_pages_are_asked_for_until_there_is_none(api, server):
@@ -229,29 +209,29 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
         Say(body={"tables": ["b"], "nextPageToken": "b"}),
         Say(body={"tables": None, "nextPageToken": ""}),
     )
-    assert api.listed(TABLES, ListTablesResponse, "tables") == ["a", "b"]
+    assert api.listed(TABLES, documents.ListTablesResponse, "tables") == ["a", "b"]
     assert [asked.target for asked in server.asked] == [
         "/v1/p/databases/db/tables",
         "/v1/p/databases/db/tables?pageToken=a",
         "/v1/p/databases/db/tables?pageToken=b",
     ]
     server.will(*[Say(body={"databases": ["a"], "nextPageToken": "a"})] * 2)
-    with pytest.raises(StorageError, match="circle"):
+    with pytest.raises(errors.StorageError, match="circle"):
         databases(api)
 
 
 def test_names_go_on_the_wire_as_java_writes_them(api, server):
     server.will(Say(404))
-    with pytest.raises(NotFoundError):
-        api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), TableResponse)
+    with pytest.raises(errors.NotFoundError):
+        api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), documents.TableResponse)
     (asked,) = server.asked
     assert asked.target == "/v1/p/databases/d+b/tables/x%7E*%252F%2F%C3%A9%24branch_b"
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_names_that_lead_elsewhere_are_not_asked_for(api, server, name):
-    with pytest.raises(InvalidInputError, match="no name"):
-        api.get((*T, "tags", name), TagResponse)
+    with pytest.raises(errors.InvalidInputError, match="no name"):
+        api.get((*T, "tags", name), documents.TagResponse)
     assert server.asked == []
 
 
@@ -270,7 +250,7 @@ def test_who_asks_is_said_and_nothing_else_is(api, server, tmp_path, monkeypatch
 def test_a_redirect_is_not_followed(api, server):
     with ScriptedServer().running() as other:
         server.will(Say(307, headers={"Location": f"{other.uri}/v1/p/databases"}))
-        with pytest.raises(StorageError, match="307"):
+        with pytest.raises(errors.StorageError, match="307"):
             databases(api)
         assert other.asked == []
 
@@ -278,7 +258,7 @@ def test_a_redirect_is_not_followed(api, server):
 def test_no_message_shows_a_secret(api, server):
     leaking = f"bad token {SECRET} at https://u:pw@h/x?Signature=abc"
     server.will(Say(400, {"message": leaking}, {"x-request-id": f"r-{SECRET}"}))
-    with pytest.raises(InvalidInputError) as refused:
+    with pytest.raises(errors.InvalidInputError) as refused:
         databases(api)
     shown = f"{refused.value} {refused.value.details} {refused.value.__cause__!r}"
     assert SECRET not in shown
@@ -291,7 +271,9 @@ def test_the_server_is_told_who_we_are_once_for_all(server, pacing):
     client = HttpClient(f"{server.uri}/at/", BearerAuth(SECRET), headers={"X-Mine": "1"})
     server.will(Say(body={}), Say(body={}))
     RestApi(client).config("w h")
-    client.with_headers({"X-Theirs": "2"}).ask(Request(method="GET", path="/x"), ConfigResponse)
+    client.with_headers({"X-Theirs": "2"}).ask(
+        Request(method="GET", path="/x"), documents.ConfigResponse
+    )
     first, second = server.asked
     assert first.target == "/at/v1/config?warehouse=w%20h"
     assert (first.headers["X-Mine"], second.headers["X-Theirs"]) == ("1", "2")
@@ -303,7 +285,7 @@ def test_the_server_is_told_who_we_are_once_for_all(server, pacing):
     "uri", ["", "ftp://h", "http://u:p@h", "http://u@h", "http://h?a=b", "http://h:x", "http://"]
 )
 def test_what_is_no_uri_of_a_catalog_is_refused_without_showing_it(uri):
-    with pytest.raises(InvalidInputError, match="'uri'") as refused:
+    with pytest.raises(errors.InvalidInputError, match="'uri'") as refused:
         checked_uri(uri)
     assert "u:p" not in str(refused.value)
 
@@ -433,7 +415,7 @@ def test_without_provider_and_token_requests_carry_no_credentials():
     ],
 )
 def test_what_says_too_little_is_refused(options, message):
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises(errors.InvalidInputError, match=message):
         auth_of(options, Clock(), nothing)
 
 
@@ -470,11 +452,11 @@ def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
     path = tmp_path / "token"
     path.write_text(text)
     auth = auth_of(dlf(region="r", token_path=str(path)), Clock(), nothing)
-    with pytest.raises(InvalidInputError, match=f"{path}.*AccessKeyId") as refused:
+    with pytest.raises(errors.InvalidInputError, match=f"{path}.*AccessKeyId") as refused:
         auth.headers(LIST)
     assert "SECRET" not in f"{refused.value}{refused.value.__cause__}"
     path.unlink()
-    with pytest.raises(InvalidInputError, match=f"{path}"):
+    with pytest.raises(errors.InvalidInputError, match=f"{path}"):
         auth.headers(LIST)
 
 
@@ -498,12 +480,12 @@ def test_the_role_of_the_machine_says_its_keys():
 
 def test_a_machine_without_a_role_says_so():
     def fetch(url):
-        raise StorageError("404")
+        raise errors.StorageError("404")
 
     options = dlf(region="r", token_loader="ecs")  # noqa: S106
-    with pytest.raises(StorageError):
+    with pytest.raises(errors.StorageError):
         auth_of(options, Clock(), fetch).headers(LIST)
-    with pytest.raises(InvalidInputError, match="no role"):
+    with pytest.raises(errors.InvalidInputError, match="no role"):
         auth_of(options, Clock(), lambda _: b"<html> no").headers(LIST)
 
 
@@ -513,10 +495,12 @@ class Issuer:
     def __init__(self, clock, **token) -> None:
         self.clock, self.token, self.asked, self.lives_ms = clock, token, 0, 12 * HOUR_MS
 
-    def __call__(self) -> TokenResponse:
+    def __call__(self) -> documents.TokenResponse:
         self.asked += 1
         token = {key: f"{value}{self.asked}" for key, value in self.token.items()}
-        return TokenResponse(token=token, expires_at_millis=self.clock.now + self.lives_ms)
+        return documents.TokenResponse(
+            token=token, expires_at_millis=self.clock.now + self.lives_ms
+        )
 
 
 @pytest.fixture
@@ -576,7 +560,7 @@ def test_work_elsewhere_gets_the_token_and_its_end_and_no_key_of_the_catalog(clo
 def test_work_that_begins_after_the_end_says_so(tmp_path, clock):
     clock.now = 0  # long ago
     spec = storage(str(tmp_path), {}, Issuer(clock)).spec
-    with refused(StorageError, kind="token-expired"):
+    with refused(errors.StorageError, kind="token-expired"):
         open_file_io(spec)
 
 
@@ -590,10 +574,10 @@ def test_the_endpoint_of_the_options_comes_before_that_of_the_token(clock):
 
 def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
     def refuse():
-        raise StorageError("no token")
+        raise errors.StorageError("no token")
 
     file_io = RenewedFileIO(TableStorage(str(tmp_path), {}, refuse, clock).opened)
-    with pytest.raises(StorageError, match="no token"):
+    with pytest.raises(errors.StorageError, match="no token"):
         file_io.read_bytes(f"{tmp_path}/a")
 
 
@@ -603,7 +587,7 @@ def test_a_token_serves_to_its_end_where_the_catalog_does_not_answer(tmp_path, c
     def ask():
         if is_down[0]:
             issuer.asked += 1
-            raise StorageError("not there", kind="server-unreachable")
+            raise errors.StorageError("not there", kind="server-unreachable")
         return issuer()
 
     file_io = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).opened)
@@ -612,10 +596,10 @@ def test_a_token_serves_to_its_end_where_the_catalog_does_not_answer(tmp_path, c
     assert [file_io.spec, file_io.spec, issuer.asked] == [first, first, 2]
     clock.now += 60_000
     assert [file_io.spec, issuer.asked] == [first, 3]
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(errors.StorageError, match="not there"):
         file_io.renewed_spec(first)  # the storage takes it no more
     clock.now += HOUR_MS
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(errors.StorageError, match="not there"):
         _ = file_io.spec
     is_down[0] = False
     assert file_io.spec != first
@@ -633,7 +617,7 @@ class Guarded(LocalFileIO):
 
     def read_bytes(self, path):
         if self.own.options["s3.access-key"] in self.refused:
-            raise StorageError("refused", kind=ACCESS_DENIED)
+            raise errors.StorageError("refused", kind=errors.ACCESS_DENIED)
         return super().read_bytes(path)
 
 
@@ -650,7 +634,7 @@ def test_a_token_that_is_refused_is_asked_for_once_more(tmp_path):
     assert file_io.read_bytes(str(path)) == b"content"
     assert given == ["k1", "k2"]
     refused.add("k2")
-    with pytest.raises(StorageError, match="refused"):
+    with pytest.raises(errors.StorageError, match="refused"):
         file_io.read_bytes(str(path))
     assert given == ["k1", "k2", "k3"]
 

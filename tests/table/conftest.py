@@ -1,14 +1,12 @@
 import pytest
 
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.row_changing import FIRST, SECOND, TABLES, create, write
+from tests.testkit.tables import new_catalog_in
 
 
 @pytest.fixture
 def catalog(tmp_path):
-    opened = open_catalog(str(tmp_path / "warehouse"))
-    opened.create_database("db")
-    return opened
+    return new_catalog_in(tmp_path / "warehouse")
 
 
 @pytest.fixture(params=TABLES)

@@ -5,19 +5,12 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
@@ -25,6 +18,7 @@ from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.catalog_kinds import CATALOG_KINDS
+from tests.testkit.errors import refused
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read, rows_of
 from tests.testkit.faults.writers import LATER
 from tests.testkit.rest_server import serving
@@ -104,22 +98,21 @@ def test_a_schema_that_nothing_needs_is_taken_back(table, catalog):
     changed = table.alter([add_column("more", "INT")])
     assert changed.rollback_schema(0).schema.id == 0
     assert catalog.get_table("d.t").schema.field_names == ("part", "id", "text")
-    with pytest.raises(NotFoundError, match="no schema 7"):
+    with pytest.raises(errors.NotFoundError, match="no schema 7"):
         changed.rollback_schema(7)
     again = catalog.get_table("d.t").alter([add_column("other", "INT")])
     assert (again.schema.id, again.schema.field_names[-1]) == (1, "other")
     row = pa.RecordBatch.from_pylist([{"part": "a", "id": 1}], to_arrow_schema(again.schema.fields))
     again.new_write_builder().write(pa.Table.from_batches([row]))
-    with pytest.raises(InvalidInputError, match="is of schema 1"):
+    with pytest.raises(errors.InvalidInputError, match="is of schema 1"):
         again.rollback_schema(0)
     assert catalog.get_table("d.t").schema.id == 1
 
 
 def test_databases_have_properties(catalog):
     if isinstance(catalog._catalog, ServedCatalog):
-        with pytest.raises(UnsupportedFeatureError) as refused:
+        with refused(errors.UnsupportedFeatureError, kind="no-properties"):
             catalog.create_database("d", options={"a": "1"})
-        assert refused.value.kind == "no-properties"
         return
     catalog.create_database("d", options={"a": "1", "b": "2"})
     catalog.create_database("plain")
@@ -129,10 +122,9 @@ def test_databases_have_properties(catalog):
     assert catalog.get_database("plain").options == {}
     assert catalog.get_database("d").location.endswith("/d.db")
     for call in (catalog.get_database, catalog.alter_database, catalog.list_functions):
-        with pytest.raises(NotFoundError) as missing:
+        with refused(errors.NotFoundError, kind="database-not-found"):
             call("nowhere")
-        assert missing.value.kind == "database-not-found"
-    with pytest.raises(InvalidInputError, match="location"):
+    with pytest.raises(errors.InvalidInputError, match="location"):
         catalog.alter_database("d", updates={"location": "/elsewhere"})
     catalog.drop_database("d")
     catalog.create_database("d")
@@ -154,12 +146,12 @@ def test_views_and_files_of_others_keep_a_database(tmp_path, by):
                     catalog.drop_database("d")
 
             catalog.views.create("d.v", "SELECT 1 AS a", {"a": "INT"})
-            with pytest.raises(InvalidInputError, match=r"view.*'v'"):
+            with pytest.raises(errors.InvalidInputError, match=r"view.*'v'"):
                 drop()
             catalog.views.drop("d.v")
             foreign = tmp_path / "d.db" / "a.csv"
             foreign.write_text("1")
-            with pytest.raises(InvalidInputError, match=r"a\.csv"):
+            with pytest.raises(errors.InvalidInputError, match=r"a\.csv"):
                 drop()
             assert foreign.read_text() == "1"
             foreign.unlink()
@@ -180,7 +172,7 @@ def test_a_table_that_comes_after_a_client_looked_stays(tmp_path, monkeypatch):
             return names
 
         monkeypatch.setattr(served._catalog, "list_functions", then_another_creates)
-        with pytest.raises(InvalidInputError, match="'t'"):
+        with pytest.raises(errors.InvalidInputError, match="'t'"):
             served.drop_database("d")
         assert open_catalog(str(tmp_path)).list_tables("d") == ["t"]
 
@@ -203,9 +195,8 @@ def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
             assert catalog.list_functions("d") == ["area"]
             found = catalog.get_function("d.area")
             assert found["definitions"] == body["definitions"]
-            with pytest.raises(NotFoundError) as missing:
+            with refused(errors.NotFoundError, kind="function-not-found"):
                 catalog.get_function("d.none")
-            assert missing.value.kind == "function-not-found"
 
 
 @pytest.mark.parametrize("answer", [Answer.LOST_BEFORE, Answer.LOST_AFTER, Answer.RACE])
@@ -229,7 +220,7 @@ def test_an_unknown_outcome_deletes_nothing_and_the_same_commit_finds_it(done, t
     if done:
         server.answers[3] = Answer.LOST_AFTER
         server.is_silent = True
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(errors.CommitUnknownError):
         writer.write(rows_of(8))
     server.is_silent = False
     assert table.latest_snapshot().id == COMMITS + done
@@ -287,7 +278,7 @@ def test_what_the_server_surely_refuses_leaves_no_file(table_of, server):
     table = table_of(server)
     before = files_below(table)
     server.answers.append(Answer.REFUSED)
-    with pytest.raises(StorageError, match="no room"):
+    with pytest.raises(errors.StorageError, match="no room"):
         table.new_write_builder().write(rows_of(8))
     assert files_below(table) == before
     assert table.latest_snapshot().id == COMMITS
@@ -298,11 +289,10 @@ def test_files_that_a_failed_commit_removed_are_not_committed_later(table_of, se
     builder = table.new_write_builder()
     messages = EXECUTOR.map_rows(builder.prepare(), rows_of(8)).messages
     server.answers.append(Answer.REFUSED)
-    with pytest.raises(StorageError, match="no room"):
+    with pytest.raises(errors.StorageError, match="no room"):
         builder.commit(messages)
-    with pytest.raises(InvalidInputError) as gone:
+    with refused(errors.InvalidInputError, kind="removed-files"):
         builder.with_commit_identifier(1).commit(messages)
-    assert gone.value.kind == "removed-files"
     assert table.latest_snapshot().id == COMMITS
     assert read(table) == read(table.refresh())
 
@@ -313,9 +303,9 @@ def test_a_table_made_anew_under_the_name_is_another(table_of, server):
     messages = EXECUTOR.map_rows(table.new_write_builder().prepare(), rows_of(8)).messages
     opened.drop_table("d.t")
     again = opened.create_table("d.t", SCHEMA)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         table.new_write_builder().commit(messages)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         table.alter([add_column("more", "INT")])
     assert again.latest_snapshot() is None
     assert again.refresh().schema.id == 0
@@ -360,7 +350,7 @@ def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
     assert found.state.created_ms == table.state.created_ms > 0
     ids = found.system_table("schemas").to_arrow().column("schema_id").to_pylist()
     assert ids == [0, 1, 2, 3]
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         found.alter([add_column("more", "INT")])
 
 
@@ -381,10 +371,10 @@ def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
 def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     table.tags.create("one", 1)
     table.tags.create("kept", time_retained=dt.timedelta(days=1))
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         table.tags.create("one")
     assert table.tags.create("one", ignore_if_exists=True).snapshot.id == 1
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         table.tags.create("none", 9)
     assert [(tag.name, tag.snapshot.id) for tag in table.tags.list()] == [("kept", 3), ("one", 1)]
     assert table.tags.get("kept").time_retained == dt.timedelta(days=1)
@@ -402,7 +392,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert table.refresh().schema.id == 1
     table.branches.delete("side")
     assert list(table.branches.list()) == []
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         catalog.get_table("d.t$branch_side")
 
     assert table.consumers.advance("me", 2) == 2
@@ -435,7 +425,7 @@ def test_a_rollback_undoes_what_came_later(table):
     assert table.latest_snapshot().id == 3
     assert table.rollback_to("first").snapshot.id == 1
     assert [snapshot.id for snapshot in table.snapshots()] == [1]
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         table.rollback_to(3)
 
 
@@ -492,7 +482,7 @@ def test_a_table_keeps_its_rows_under_another_name(table, catalog):
     catalog.rename_table("d.t", "d.other")
     renamed = catalog.get_table("d.other")
     assert len(read(renamed)) == 6
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         table.new_write_builder().write(rows_of(7))
     renamed.new_write_builder().write(rows_of(7))
     assert renamed.latest_snapshot().id == COMMITS + 1
@@ -508,20 +498,18 @@ def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
         lambda: clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER),
         lambda: table.maintenance().run("expire_snapshots"),
     ):
-        with pytest.raises(StorageError) as caught:
+        with refused(errors.StorageError, kind="snapshot-listing"):
             deleting()
-        assert caught.value.kind == "snapshot-listing"
 
 
 def test_what_no_request_does_is_refused_with_the_way_out(table_of, server):
     table = table_of(server)
     table.tags.create("one", 1)
-    for refused in (
+    for ask in (
         lambda: table.tags.rename("one", "two"),
         lambda: table.tags.replace("one", table.latest_snapshot()),
         lambda: table.branches.create("side", snapshot_id=1),
     ):
-        with pytest.raises(UnsupportedFeatureError) as caught:
-            refused()
-        assert caught.value.kind == "server-managed"
+        with refused(errors.UnsupportedFeatureError, kind="server-managed"):
+            ask()
     assert [tag.name for tag in table.tags.list()] == ["one"]

@@ -1,41 +1,31 @@
 """Overwrites reach consumers as the difference, or are refused before the consumer moves."""
 
-import pyarrow as pa
 import pytest
 
-from paimon_assets import InvalidInputError, NotFoundError, Schema
+from paimon_assets import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from tests.testkit.tables import new_table, read, write
+
+COLUMNS = {"id": "BIGINT", "v": "STRING"}
 
 
 def plain(catalog, *, partition_keys=(), **options):
-    schema = Schema.of(
-        {"id": "BIGINT", "v": "STRING"}, partition_keys=list(partition_keys), options=options
-    )
-    return catalog.create_table("db.p", schema)
+    return new_table(catalog, COLUMNS, partition_keys=partition_keys, options=options)
 
 
 def keyed(catalog, **options):
-    schema = Schema.of(
-        {"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1", **options}
-    )
-    return catalog.create_table("db.k", schema)
+    return new_table(catalog, COLUMNS, primary_keys=["id"], options={"bucket": "1", **options})
 
 
-def write(table, *rows, overwrite=False):
-    builder = table.new_write_builder()
-    columns = {"id": [row[0] for row in rows], "v": [row[1] for row in rows]}
-    types = {"id": pa.int64(), "v": pa.string()}
-    data = pa.table({name: pa.array(columns[name], types[name]) for name in types})
-    (builder.with_overwrite({}) if overwrite else builder).write(data)
+def overwrite(table, *rows):
+    write(table.new_write_builder().with_overwrite({}), *rows)
 
 
 def consumed(table, *, at=2, kinds=True):
     table.consumers.reset("etl", at)
-    read = table.new_read_builder().with_consumer("etl")
-    read = read.with_row_kinds() if kinds else read
-    rows = read.to_arrow().to_pylist()
-    return sorted(tuple(row.values()) for row in rows)
+    builder = table.new_read_builder().with_consumer("etl")
+    return read(builder.with_row_kinds() if kinds else builder)
 
 
 def net(changes, before):
@@ -52,7 +42,7 @@ def net(changes, before):
 def test_an_overwrite_of_a_table_without_key_comes_as_the_rows_gone_and_those_that_came(catalog):
     table = plain(catalog)
     write(table, (1, "a"), (2, "b"))
-    write(table, (2, "b"), (3, "c"), overwrite=True)
+    overwrite(table, (2, "b"), (3, "c"))
     changes = consumed(table)
     assert net(changes, [(1, "a"), (2, "b")]) == [(2, "b"), (3, "c")]
     plan = table.new_read_builder().with_consumer("etl").with_row_kinds().plan()
@@ -63,10 +53,10 @@ def test_what_was_appended_and_overwritten_in_between_cancels_out(catalog):
     table = plain(catalog)
     write(table, (1, "a"))
     write(table, (2, "b"))
-    write(table, (3, "c"), overwrite=True)
+    overwrite(table, (3, "c"))
     table.compact()
     write(table, (4, "d"))
-    write(table, (5, "e"), overwrite=True)
+    overwrite(table, (5, "e"))
     write(table, (6, "f"))
     assert consumed(table) == [("+I", 5, "e"), ("+I", 6, "f"), ("-D", 1, "a")]
 
@@ -82,7 +72,7 @@ def test_an_overwrite_of_a_keyed_table_comes_as_the_difference(catalog):
     table = keyed(catalog)
     write(table, (1, "a"), (2, "b"), (3, "c"))
     write(table, (3, "x"))
-    write(table, (2, "b"), (3, "y"), (4, "d"), overwrite=True)
+    overwrite(table, (2, "b"), (3, "y"), (4, "d"))
     table.compact()
     assert consumed(table) == [("+I", 4, "d"), ("+U", 3, "y"), ("-D", 1, "a")]
 
@@ -91,7 +81,7 @@ def test_a_changelog_goes_on_around_an_overwrite(catalog):
     table = keyed(catalog, **{"changelog-producer": "input"})
     write(table, (1, "a"))
     write(table, (1, "b"))
-    write(table, (2, "c"), overwrite=True)
+    overwrite(table, (2, "c"))
     assert consumed(table) == [("+I", 2, "c"), ("-D", 1, "a")]
     assert consumed(table, at=4) == []
 
@@ -100,7 +90,7 @@ def test_a_changelog_goes_on_around_an_overwrite(catalog):
 def test_rows_that_are_gone_are_refused_without_kinds_and_the_consumer_stays(catalog, make):
     table = make(catalog)
     write(table, (1, "a"))
-    write(table, (2, "b"), overwrite=True)
+    overwrite(table, (2, "b"))
     table.consumers.reset("etl", 2)
     with pytest.raises(InvalidInputError, match="snapshot 2 overwrote rows") as caught:
         table.new_read_builder().with_consumer("etl").plan()
@@ -112,9 +102,7 @@ def test_rows_that_are_gone_are_refused_without_kinds_and_the_consumer_stays(cat
 def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
     table = plain(catalog, partition_keys=["id"])
     write(table, (1, "a"))
-    table.new_write_builder().with_overwrite({"id": 2}).write(
-        pa.table({"id": pa.array([2], pa.int64()), "v": ["b"]})
-    )
+    write(table.new_write_builder().with_overwrite({"id": 2}), (2, "b"))
     assert consumed(table, kinds=False) == [(2, "b")]
 
 
@@ -122,7 +110,7 @@ def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
 def test_overwrites_are_left_out_where_the_option_says_so(catalog, kinds):
     table = plain(catalog, **{"streaming-read-overwrite": "false"})
     write(table, (1, "a"))
-    write(table, (2, "b"), overwrite=True)
+    overwrite(table, (2, "b"))
     write(table, (3, "c"))
     assert [row[-2:] for row in consumed(table, kinds=kinds)] == [(3, "c")]
     plan = table.new_read_builder().with_consumer("etl").plan()
@@ -135,7 +123,7 @@ def test_overwrites_are_left_out_where_the_option_says_so(catalog, kinds):
 def test_a_difference_whose_start_has_expired_is_refused(catalog):
     table = plain(catalog)
     write(table, (1, "a"))
-    write(table, (2, "b"), overwrite=True)
+    overwrite(table, (2, "b"))
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     with pytest.raises(NotFoundError, match="snapshot 1 has expired"):
         consumed(table)
@@ -145,7 +133,7 @@ def test_what_a_consumer_was_at_does_not_expire_before_it_goes_on(catalog):
     table = plain(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     write(table, (1, "a"))
     table.consumers.advance("etl", 2)
-    write(table, (2, "b"), overwrite=True)
+    overwrite(table, (2, "b"))
     write(table, (3, "c"))
     report = table.maintenance().run(MaintenanceTask.EXPIRE_SNAPSHOTS)
     assert (report.count, report.note) == (0, "held by consumer 'etl'")

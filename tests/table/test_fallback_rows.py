@@ -1,12 +1,12 @@
 """Rows of a fallback branch are merged by its own key and options."""
 
-import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.tables import read, write
 
 COLUMNS = {"day": "STRING", "id": "INT", "v": "INT"}
 KEY = {"primary-key": "day,id", "bucket": "1"}
@@ -16,13 +16,6 @@ FALLBACK = {"scan.fallback-branch": "stream"}
 
 def declared(options):
     return Schema.of(COLUMNS, partition_keys=["day"], options=options)
-
-
-def write(table, *rows):
-    names = ("day", "id", "v")
-    columns = [dict(zip(names, row, strict=True)) for row in rows]
-    schema = pa.schema([("day", pa.string()), ("id", pa.int32()), ("v", pa.int32())])
-    table.new_write_builder().write(pa.Table.from_pylist(columns, schema=schema))
 
 
 @pytest.fixture
@@ -43,20 +36,12 @@ def branched(catalog):
     return make
 
 
-def read(table, **more):
-    builder = table.new_read_builder()
-    for name, value in more.items():
-        builder = getattr(builder, name)(value)
-    found = builder.to_arrow()
-    return sorted(tuple(row.values()) for row in found.to_pylist())
-
-
 def test_a_branch_with_a_key_is_merged_although_main_has_none(branched):
     table = branched({}, KEY)
     assert read(table) == [("a", 7, 70), ("a", 7, 71), ("b", 1, 11), ("b", 2, 20)]
-    assert read(table, with_filter="v = 10") == []
-    assert read(table, with_filter="id = 1") == [("b", 1, 11)]
-    assert read(table, with_columns=["v"]) == [(11,), (20,), (70,), (71,)]
+    assert read(table, where="v = 10") == []
+    assert read(table, where="id = 1") == [("b", 1, 11)]
+    assert read(table, columns=["v"]) == [(11,), (20,), (70,), (71,)]
     assert table.new_read_builder().plan().context.schema.primary_keys == ()
 
 

@@ -1,13 +1,15 @@
 """File indexes from the options of a table to files that are not opened."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from paimon_assets import FormatError, InvalidInputError, NotFoundError, Schema, Table, open_table
+from paimon_assets import FormatError, InvalidInputError, NotFoundError, Table, open_table
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.predicate.predicate import equal
+from tests.testkit.tables import arrow, new_table, read, write
 
 INDEXED = {
     "file-index.bloom-filter.columns": "id, name",
@@ -22,30 +24,16 @@ INDEXED = {
 COLUMNS = {"id": "BIGINT", "name": "STRING", "kind": "INT", "amount": "DECIMAL(9, 2)"}
 
 
-def table_of(catalog, name="db.t", **options):
-    return catalog.create_table(name, Schema.of(COLUMNS, options={**INDEXED, **options}))
+def table_of(catalog, **options):
+    return new_table(catalog, COLUMNS, options={**INDEXED, **options})
 
 
 def rows(*ids):
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.int64()),
-            "name": [f"name {number}" for number in ids],
-            "kind": pa.array([number % 3 for number in ids], pa.int32()),
-            "amount": pa.array(ids, pa.int64())
-            .cast(pa.decimal128(19, 0))
-            .cast(pa.decimal128(9, 2)),
-        }
-    )
-
-
-def write(table, data):
-    return table.new_write_builder().write(data)
+    return arrow(COLUMNS, *((n, f"name {n}", n % 3, Decimal(n)) for n in ids))
 
 
 def ids(table, where):
-    read = table.new_read_builder().with_columns(["id"]).with_filter(where)
-    return sorted(read.to_arrow().column("id").to_pylist())
+    return [number for (number,) in read(table, ["id"], where)]
 
 
 def data_files(table):
@@ -90,9 +78,7 @@ def test_without_indexes_every_file_is_opened(catalog):
 
 def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
     options = {key: value for key, value in INDEXED.items() if not key.startswith("bucket")}
-    table = catalog.create_table(
-        "db.keyed", Schema.of(COLUMNS, primary_keys=["id"], options={**options, "bucket": "1"})
-    )
+    table = new_table(catalog, COLUMNS, primary_keys="id", options={**options, "bucket": "1"})
     write(table, rows(1, 3, 9))
     write(table, rows(3, 5))
     assert ids(table, "id = 3") == [3]
@@ -103,16 +89,10 @@ def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
 
 
 def test_a_value_of_an_older_record_does_not_come_back(catalog):
-    schema = Schema.of(
-        {"k": "INT", "v": "INT"},
-        primary_keys=["k"],
-        options={"bucket": "1", "file-index.bitmap.columns": "v"},
-    )
-    table = catalog.create_table("db.merged", schema)
-    write(table, pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([10], pa.int32())}))
-    write(table, pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([20], pa.int32())}))
-    read = table.new_read_builder().with_filter("v = 10")
-    assert read.to_arrow().num_rows == 0
+    options = {"bucket": "1", "file-index.bitmap.columns": "v"}
+    table = new_table(catalog, {"k": "INT", "v": "INT"}, (1, 10), primary_keys="k", options=options)
+    write(table, (1, 20))
+    assert read(table, where="v = 10") == []
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 60, -1])

@@ -3,18 +3,14 @@
 import datetime as dt
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from paimon_assets import InvalidInputError, NotFoundError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.manifests import SHARED_CACHE
 from paimon_assets.engine.fileio.local import LocalFileIO
-
-
-def write(table, *ids):
-    rows = pa.table({"id": pa.array(ids, pa.int64())})
-    return table.new_write_builder().write(rows).snapshot
+from tests.testkit.errors import refused
+from tests.testkit.tables import write
 
 
 def ids(builder):
@@ -31,7 +27,7 @@ def change(table, number, **members):
 def table(catalog):
     made = catalog.create_table("db.t", Schema.of({"id": "BIGINT"}))
     for number in (1, 2, 3):
-        write(made, number)
+        write(made, (number,))
         change(made, number, time_millis=number * 10_000, watermark=number * 100)
     made.tags.create("v1", 1)
     made.tags.create("2", 3)
@@ -123,7 +119,7 @@ def test_a_compacted_snapshot_is_found(table):
 def test_a_branch_is_read_and_written_by_its_name(catalog, table):
     table.branches.create("b", tag="v1")
     branch = catalog.get_table("db.t$branch_b")
-    write(branch, 7)
+    write(branch, (7,))
     assert branch.name == "db.t$branch_b"
     assert ids(branch.new_read_builder()) == [1, 7]
     assert ids(table.new_read_builder().at_branch("b").at_snapshot(1)) == [1]
@@ -143,7 +139,7 @@ def test_a_branch_is_read_and_written_by_its_name(catalog, table):
 def test_a_rolled_back_table_goes_on_from_there(table):
     assert table.rollback_to("v1").snapshots == (3, 2)
     assert ids(table.new_read_builder()) == [1]
-    write(table, 9)
+    write(table, (9,))
     assert table.rollback_to(2).snapshots == ()
     assert ids(table.new_read_builder()) == [1, 9]
 
@@ -156,10 +152,10 @@ def test_a_consumer_reads_the_table_once_and_then_what_is_new(table):
     assert table.consumers.advance("etl", first.next_snapshot) == 4
     assert ids(read) == []
     assert read.plan().next_snapshot == 4
-    write(table, 4)
+    write(table, (4,))
     assert ids(read) == [4]
     plan = read.plan()
-    write(table, 5)
+    write(table, (5,))
     assert sorted(read.read(plan).read_all()["id"].to_pylist()) == [4]
     table.consumers.advance("etl", plan.next_snapshot)
     assert ids(read) == [5]
@@ -170,7 +166,7 @@ def test_a_consumer_of_an_empty_table_misses_nothing(catalog):
     read = table.new_read_builder().with_consumer("etl")
     assert read.plan().next_snapshot == 1
     table.consumers.advance("etl", 1)
-    write(table, 1)
+    write(table, (1,))
     assert ids(read) == [1]
 
 
@@ -178,12 +174,11 @@ def test_a_consumer_that_is_lost_is_told_the_way_out(table):
     read = table.new_read_builder().with_consumer("etl")
     table.consumers.advance("etl", 4)
     table.rollback_to(1)
-    with pytest.raises(InvalidInputError, match=r"rolled back. Reset the consumer") as caught:
+    with refused(InvalidInputError, r"rolled back. Reset the consumer", kind="consumer-ahead"):
         read.plan()
-    assert caught.value.kind == "consumer-ahead"
     with pytest.raises(InvalidInputError, match=r"leave out 'scan.tag-name'"):
         read.at_tag("v1").plan()
-    write(table, 8)
+    write(table, (8,))
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     table.consumers.reset("etl", 1)
     with pytest.raises(NotFoundError, match="snapshot 1 has expired; the oldest is 2"):
@@ -248,7 +243,7 @@ def test_a_moment_of_the_caller_counts_more_than_one_the_table_stores(catalog):
     options = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
     table = catalog.create_table("db.s", Schema.of({"id": "BIGINT"}, options=options))
     for number in (1, 2, 3):
-        write(table, number)
+        write(table, (number,))
     read = table.new_read_builder()
     assert ids(read) == [1]
     assert ids(read.at_version("2")) == [1, 2]

@@ -10,6 +10,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
+from tests.testkit.errors import refused
 
 COLUMNS = {"dt": "DATE", "hh": "INT", "id": "BIGINT", "v": "STRING"}
 APPEND = Schema.of(COLUMNS, partition_keys=["dt", "hh"])
@@ -67,9 +68,10 @@ def test_a_static_partition_is_replaced_with_all_below_it(table):
 def test_rows_of_other_partitions_are_refused_and_nothing_is_left_behind(table, tmp_path):
     before = set(tmp_path.rglob("*.parquet"))
     into = table.new_write_builder().with_overwrite({"dt": SECOND})
-    with pytest.raises(InvalidInputError, match=r"table 'd\.t'.*dt = 2024-01-01, hh = 1") as caught:
+    with refused(
+        InvalidInputError, r"table 'd\.t'.*dt = 2024-01-01, hh = 1", kind="overwrite-partition"
+    ):
         _write(into, (SECOND, 7, 1), (FIRST, 1, 9))
-    assert caught.value.kind == "overwrite-partition"
     assert set(tmp_path.rglob("*.parquet")) == before
     assert table.snapshots()[-1].id == 1
 
@@ -132,7 +134,6 @@ def test_partitions_are_dropped(table):
     table.drop_partitions([{"dt": FIRST, "hh": 2}, {"dt": SECOND}])
     assert _read(table) == [(FIRST, 1, 1)]
     for specs in ([], [{}], [{"dt": FIRST}, {}], [{"id": 1}]):
-        with pytest.raises(InvalidInputError) as caught:
+        with refused(InvalidInputError, kind="partition-spec"):
             table.drop_partitions(specs)
-        assert caught.value.kind == "partition-spec"
     assert _read(table) == [(FIRST, 1, 1)]

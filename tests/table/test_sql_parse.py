@@ -4,6 +4,7 @@ import pytest
 
 from paimon_assets import Identifier, InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
+from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.segment_sql import (
     AddSegment,
@@ -11,45 +12,24 @@ from paimon_assets.engine.table.sql.segment_sql import (
     ShowSegments,
     parse_statement,
 )
-from paimon_assets.engine.table.sql.statements import (
-    Acts,
-    AlterTable,
-    Analyze,
-    Call,
-    CreateDatabase,
-    CreateTable,
-    CreateView,
-    Delete,
-    Drop,
-    Insert,
-    Meets,
-    Names,
-    Rename,
-    Select,
-    Show,
-    Shown,
-    Truncate,
-    Update,
-    When,
-)
+from tests.testkit.errors import refused
 
 T = Identifier("db", "t")
 
 
 def parsed(text, database="db"):
-    return parse_sql(text, Names(database=database))
+    return parse_sql(text, st.Names(database=database))
 
 
 @pytest.mark.parametrize("name", ["t", "db.t", "paimon.db.t", "`db`.`t`", "db . t"])
 def test_names_mean_tables_of_the_catalog(name):
-    assert parsed(f"TRUNCATE TABLE {name}") == Truncate(table=T)
+    assert parsed(f"TRUNCATE TABLE {name}") == st.Truncate(table=T)
 
 
 @pytest.mark.parametrize("name", ["other.db.t", "a.b.c.d"])
 def test_names_of_other_catalogs_are_refused(name):
-    with pytest.raises(InvalidInputError, match="no table of this catalog") as refused:
+    with refused(InvalidInputError, "no table of this catalog", kind="name"):
         parsed(f"TRUNCATE TABLE {name}")
-    assert refused.value.kind == "name"
 
 
 def test_a_name_alone_needs_a_database():
@@ -60,57 +40,58 @@ def test_a_name_alone_needs_a_database():
 @pytest.mark.parametrize(
     ("text", "statement"),
     [
-        ("-- all\nSELECT * FROM db.t;", Select(query="SELECT * FROM db.t")),
-        ("INSERT INTO t VALUES (1, 'a;b')", Insert(table=T, query="VALUES (1, 'a;b')")),
+        ("-- all\nSELECT * FROM db.t;", st.Select(query="SELECT * FROM db.t")),
+        ("INSERT INTO t VALUES (1, 'a;b')", st.Insert(table=T, query="VALUES (1, 'a;b')")),
         ("INSERT INTO TABLE t (a, `b c`) SELECT 1, 2",
-         Insert(table=T, columns=("a", "b c"), query="SELECT 1, 2")),
-        ("insert into t (select 1)", Insert(table=T, query="(select 1)")),
+         st.Insert(table=T, columns=("a", "b c"), query="SELECT 1, 2")),
+        ("insert into t (select 1)", st.Insert(table=T, query="(select 1)")),
         ("INSERT INTO t BY NAME SELECT 1 AS a",
-         Insert(table=T, by_name=True, query="SELECT 1 AS a")),
+         st.Insert(table=T, by_name=True, query="SELECT 1 AS a")),
         ("INSERT OVERWRITE t PARTITION (p = DATE '2024-01-01', q) SELECT 1",
-         Insert(table=T, overwrites=True, fixed=(("p", "2024-01-01"),), dynamic=("q",),
+         st.Insert(table=T, overwrites=True, fixed=(("p", "2024-01-01"),), dynamic=("q",),
                 query="SELECT 1")),
-        ("DELETE FROM t", Delete(table=T, alias=None, where=None)),
+        ("DELETE FROM t", st.Delete(table=T, alias=None, where=None)),
         ("DELETE FROM t AS x WHERE x.a IN (SELECT 1)",
-         Delete(table=T, alias="x", where="x.a IN (SELECT 1)")),
+         st.Delete(table=T, alias="x", where="x.a IN (SELECT 1)")),
         ("UPDATE t SET a = CASE WHEN b THEN 1 ELSE f(2, 3) END, s.c = 'x' WHERE d = 1",
-         Update(table=T, alias=None, where="d = 1", assignments=(
+         st.Update(table=T, alias=None, where="d = 1", assignments=(
              (("a",), "CASE WHEN b THEN 1 ELSE f(2, 3) END"), (("s", "c"), "'x'")))),
         ("CREATE DATABASE IF NOT EXISTS d2 COMMENT 'mine' WITH ('owner' = 'me')",
-         CreateDatabase(name="d2", if_not_exists=True,
+         st.CreateDatabase(name="d2", if_not_exists=True,
                         options={"comment": "mine", "owner": "me"})),
         ("CREATE SCHEMA d2 WITH DBPROPERTIES (owner = 'me')",
-         CreateDatabase(name="d2", if_not_exists=False, options={"owner": "me"})),
-        ("TRUNCATE TABLE t PARTITION (p = 1)", Truncate(table=T, partitions=((("p", 1),),))),
+         st.CreateDatabase(name="d2", if_not_exists=False, options={"owner": "me"})),
+        ("TRUNCATE TABLE t PARTITION (p = 1)", st.Truncate(table=T, partitions=((("p", 1),),))),
         ("ALTER TABLE t DROP PARTITION (p = 1, q = 'x')",
-         Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
-        ("ALTER TABLE t RENAME TO u", Rename(name=T, target=Identifier("db", "u"))),
-        ("DROP TABLE IF EXISTS t", Drop(name=T, if_exists=True)),
-        ("DROP TABLE t -- old", Drop(name=T, if_exists=False)),
-        ("DELETE FROM t -- x", Delete(table=T, alias=None, where=None)),
-        ("DROP VIEW t", Drop(name=T, if_exists=False, is_view=True)),
+         st.Truncate(table=T, partitions=((("p", 1), ("q", "x")),))),
+        ("ALTER TABLE t RENAME TO u", st.Rename(name=T, target=Identifier("db", "u"))),
+        ("DROP TABLE IF EXISTS t", st.Drop(name=T, if_exists=True)),
+        ("DROP TABLE t -- old", st.Drop(name=T, if_exists=False)),
+        ("DELETE FROM t -- x", st.Delete(table=T, alias=None, where=None)),
+        ("DROP VIEW t", st.Drop(name=T, if_exists=False, is_view=True)),
         ("CREATE OR REPLACE VIEW t (a COMMENT 'x', b) COMMENT 'y' AS SELECT 1, 2",
-         CreateView(name=T, columns=(("a", "x"), ("b", None)), comment="y", replaces=True,
+         st.CreateView(name=T, columns=(("a", "x"), ("b", None)), comment="y", replaces=True,
                     query="SELECT 1, 2")),
         ("SHOW TABLES IN d2 LIKE 'a*'",
-         Show(shown=Shown.TABLES, database="d2", pattern="a*")),
+         st.Show(shown=st.Shown.TABLES, database="d2", pattern="a*")),
         ("SHOW PARTITIONS t PARTITION (p = 1)",
-         Show(shown=Shown.PARTITIONS, table=T, partition=(("p", 1),))),
-        ("ANALYZE TABLE t COMPUTE STATISTICS", Analyze(table=T, columns=None)),
-        ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", Analyze(table=T, columns=())),
+         st.Show(shown=st.Shown.PARTITIONS, table=T, partition=(("p", 1),))),
+        ("ANALYZE TABLE t COMPUTE STATISTICS", st.Analyze(table=T, columns=None)),
+        ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", st.Analyze(table=T, columns=())),
         ("CALL sys.rollback('db.t', 3L)",
-         Call(procedure="rollback", arguments={"0": "db.t", "1": 3})),
+         st.Call(procedure="rollback", arguments={"0": "db.t", "1": 3})),
         (r"""CALL sys.rollback("it""s", 'a\\b\tc', r'\d', -10L) /* a /* b */ c */ -- d""",
-         Call(procedure="rollback", arguments={
+         st.Call(procedure="rollback", arguments={
              "0": 'it"s', "1": "a\\b\tc", "2": r"\d", "3": -10})),
         ("CALL paimon.sys.compact(table => 't', `where` => \"a > 1\")",
-         Call(procedure="compact", arguments={"table": "t", "where": "a > 1"})),
+         st.Call(procedure="compact", arguments={"table": "t", "where": "a > 1"})),
         ("ALTER TABLE t CREATE TAG IF NOT EXISTS `TAG-1` AS OF VERSION 2 RETAIN 7 DAYS",
-         Call(procedure="create_tag", arguments={
+         st.Call(procedure="create_tag", arguments={
              "table": "db.t", "if_not_exists": True, "tag": "TAG-1", "snapshot": 2,
              "time_retained": "7 day"})),
         ("ALTER TABLE t RENAME TAG a TO b",
-         Call(procedure="rename_tag", arguments={"table": "db.t", "tag": "a", "target_tag": "b"})),
+         st.Call(procedure="rename_tag",
+                 arguments={"table": "db.t", "tag": "a", "target_tag": "b"})),
     ],
 )  # fmt: skip
 def test_statements(text, statement):
@@ -154,7 +135,7 @@ def test_a_table_as_flink_writes_it():
     ],
 )  # fmt: skip
 def test_changes_of_a_schema(change, expected):
-    assert parsed(f"ALTER TABLE t {change}") == AlterTable(table=T, changes=tuple(expected))
+    assert parsed(f"ALTER TABLE t {change}") == st.AlterTable(table=T, changes=tuple(expected))
 
 
 def test_create_table():
@@ -164,7 +145,7 @@ def test_create_table():
         " p STRING DEFAULT 'it''s') USING paimon PARTITIONED BY (p) COMMENT 'all'"
         " TBLPROPERTIES ('primary-key' = 'p, id', 'bucket' = 2)"
     )
-    assert isinstance(found, CreateTable)
+    assert isinstance(found, st.CreateTable)
     schema = found.schema
     assert [(f.name, str(f.type), f.description, f.default_value) for f in schema.fields] == [
         ("id", "BIGINT NOT NULL", "key", None),
@@ -192,13 +173,14 @@ def test_a_merge_keeps_its_whens_in_their_order():
         "t.a = s.a",
     )
     assert found.whens == (
-        When(meets=Meets.MATCHED, condition="t.a = 5", acts=Acts.UPDATE,
+        st.When(meets=st.Meets.MATCHED, condition="t.a = 5", acts=st.Acts.UPDATE,
              values=(("b", "CASE WHEN s.b > 1 THEN 1 END"), ("c", "s.c"))),
-        When(meets=Meets.MATCHED, condition=None, acts=Acts.DELETE),
-        When(meets=Meets.NOT_MATCHED, condition="c > 'c9'", acts=Acts.INSERT,
+        st.When(meets=st.Meets.MATCHED, condition=None, acts=st.Acts.DELETE),
+        st.When(meets=st.Meets.NOT_MATCHED, condition="c > 'c9'", acts=st.Acts.INSERT,
              values=(("a", "a"), ("b", "b * 1.1"))),
-        When(meets=Meets.NOT_MATCHED, condition=None, acts=Acts.INSERT),
-        When(meets=Meets.NOT_BY_SOURCE, condition=None, acts=Acts.UPDATE, values=(("b", "0"),)),
+        st.When(meets=st.Meets.NOT_MATCHED, condition=None, acts=st.Acts.INSERT),
+        st.When(meets=st.Meets.NOT_BY_SOURCE, condition=None, acts=st.Acts.UPDATE,
+             values=(("b", "0"),)),
     )  # fmt: skip
 
 
@@ -348,6 +330,5 @@ def test_statements_are_understood_in_their_variants():
     ],
 )
 def test_other_statements_are_refused_where_they_differ(text, message):
-    with pytest.raises(InvalidInputError, match=message) as raised:
+    with refused(InvalidInputError, message, kind="statement"):
         parse_statement(text)
-    assert raised.value.kind == "statement"

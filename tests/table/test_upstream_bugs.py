@@ -6,68 +6,50 @@ Orphans beside an expiration (apache/paimon 7710) are in `tests/faults/test_race
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
-import pyarrow as pa
 import pytest
 
 from paimon_assets import Schema, add_column, open_catalog
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.s3_server import BUCKET, s3_server
-
-
-def _rows(names, *rows):
-    columns = zip(*rows, strict=True)
-    return pa.table({name: list(values) for name, values in zip(names, columns, strict=True)})
-
-
-def _sorted(table):
-    return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
+from tests.testkit.tables import new_table, read, write
 
 
 @pytest.mark.parametrize("bucket", ["1", "4", "-1"])
 def test_a_key_in_another_order_than_the_columns(catalog, bucket):
     """apache/paimon 9800: rows were doubled."""
-    schema = Schema.of(
-        {"a": "STRING", "v": "INT", "b": "INT"}, primary_keys=["b", "a"], options={"bucket": bucket}
-    )
-    table = catalog.create_table("db.t", schema)
+    columns, options = {"a": "STRING", "v": "INT", "b": "INT"}, {"bucket": bucket}
+    table = new_table(catalog, columns, primary_keys=["b", "a"], options=options)
     for value in range(4):
         keys = [(letter, value, number) for letter in "xyz" for number in range(5)]
-        table.upsert(_rows(("a", "v", "b"), *keys[value:]))
+        write(table, *keys[value:])
         if value == 2:
             table.compact(full=True)
     expected = {}
     for value in range(4):
         keys = [(letter, number) for letter in "xyz" for number in range(5)]
         expected |= dict.fromkeys(keys[value:], value)
-    assert _sorted(table) == sorted((a, v, b) for (a, b), v in expected.items())
+    assert read(table) == sorted((a, v, b) for (a, b), v in expected.items())
 
 
 def test_an_upsert_after_a_column_was_added(catalog):
     """apache/iceberg-python 3105: rows that had been written before the column failed."""
-    schema = Schema.of({"k": "INT", "v": "INT"}, primary_keys="k")
-    table = catalog.create_table("db.t", schema)
-    table.upsert(_rows(("k", "v"), (1, 1), (2, 2)))
+    table = new_table(catalog, {"k": "INT", "v": "INT"}, (1, 1), (2, 2), primary_keys="k")
     table = table.alter([add_column("note", string())])
-    table.upsert(_rows(("k", "v", "note"), (2, 20, "two"), (3, 30, None)))
-    assert table.to_arrow().sort_by("k").to_pylist() == [
-        {"k": 1, "v": 1, "note": None},
-        {"k": 2, "v": 20, "note": "two"},
-        {"k": 3, "v": 30, "note": None},
-    ]
+    write(table, (2, 20, "two"), (3, 30, None))
+    assert read(table) == [(1, 1, None), (2, 20, "two"), (3, 30, None)]
 
 
 def test_a_late_row_does_not_become_the_old_row_of_a_lookup_changelog(catalog):
     """apache/paimon 7220: -U showed a row that a newer one had replaced."""
     options = {"bucket": "1", "changelog-producer": "lookup", "sequence.field": "at"}
-    schema = Schema.of({"k": "INT", "at": "INT", "v": "STRING"}, primary_keys="k", options=options)
-    table = catalog.create_table("db.t", schema)
-    table.upsert(_rows(("k", "at", "v"), (1, 10, "newest")))
+    columns = {"k": "INT", "at": "INT", "v": "STRING"}
+    table = new_table(catalog, columns, (1, 10, "newest"), primary_keys="k", options=options)
     table.compact(full=True)
-    table.upsert(_rows(("k", "at", "v"), (1, 5, "late")))
+    write(table, (1, 5, "late"))
     table.compact()
-    table.upsert(_rows(("k", "at", "v"), (1, 7, "also late")))
+    write(table, (1, 7, "also late"))
     table.compact()
-    table.upsert(_rows(("k", "at", "v"), (1, 20, "after")))
+    write(table, (1, 20, "after"))
     table.compact()
     last = table.latest_snapshot().id
     changes = table.copy(
@@ -89,14 +71,13 @@ def test_writers_on_an_object_store_lose_no_commit():
         catalog.create_database("db")
         catalog.create_table("db.t", Schema.of({"writer": "INT", "number": "INT"}))
 
-        def write(writer):
+        def append(writer):
             table = open_catalog(root, options).get_table("db.t")
             for number in range(3):
-                table.append(_rows(("writer", "number"), (writer, number)))
+                write(table, (writer, number))
 
         with ThreadPoolExecutor(6) as pool:
-            list(pool.map(write, range(6)))
+            list(pool.map(append, range(6)))
         table = catalog.get_table("db.t")
-        rows = {tuple(row.values()) for row in table.to_arrow().to_pylist()}
-        assert rows == {(writer, number) for writer in range(6) for number in range(3)}
+        assert set(read(table)) == {(writer, number) for writer in range(6) for number in range(3)}
         assert table.latest_snapshot().id == table.count() == 18
