@@ -90,6 +90,10 @@ class CheckRun:
         """How messages name what is checked, ` of partition '…'`; nothing for the table."""
         return "" if self.checked is None else f" of partition '{self.checked.label}'"
 
+    def may_hold(self, file: str) -> bool:
+        """Whether a file may hold rows to check, by what folders of its path say."""
+        return self.checked is None or self.checked.may_hold(file)
+
     def reader(self) -> ReadBuilder:
         """Return a read of the rows to check."""
         return self.table.new_read_builder().with_filter(self.where)

@@ -25,7 +25,7 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, PaimonError
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, changes_to_json
+from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -84,10 +84,7 @@ def snapshot_files_metadata(
     table: Table, snapshot: Snapshot, added: Sequence[ManifestEntry]
 ) -> dict[str, Any]:
     """Return where a snapshot lies, and its largest new data files; reads nothing."""
-    metadata: dict[str, Any] = {
-        "paimon/snapshot_file": dg.MetadataValue.path(table.state.snapshot_path(snapshot))
-    }
-    largest = sorted(added, key=lambda entry: -entry.file.file_size)[:_FILES_SHOWN]
+    path = dg.MetadataValue.path(table.state.snapshot_path(snapshot))
     lines = [
         {
             "file": table.state.file_path(entry),
@@ -97,9 +94,9 @@ def snapshot_files_metadata(
             "rows": entry.file.row_count,
             "bytes": entry.file.file_size,
         }
-        for entry in largest
+        for entry in sorted(added, key=lambda entry: -entry.file.file_size)[:_FILES_SHOWN]
     ]
-    return {**metadata, "paimon/files": grid(lines)} if lines else metadata
+    return {"paimon/snapshot_file": path, **({"paimon/files": grid(lines)} if lines else {})}
 
 
 COLUMN_SCHEMA = "dagster/column_schema"
@@ -239,27 +236,21 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
         "paimon/recent_snapshots": _recent_snapshots(table, snapshot),
-        **iceberg_metadata(table),
     }
+    behind = table.state.iceberg_behind()
+    if behind is not None:  # commits that readers of Iceberg do not see yet
+        metadata["paimon/iceberg_behind"] = behind
     before = snapshot_or_none(table, snapshot.id - 1)
     added: list[ManifestEntry] = []
     if not is_new:
         metadata["paimon/added_files"] = 0
     elif before is not None or snapshot.id == 1:
-        earlier = (
-            {entry.identifier for entry in table.state.live_files(before)} if before else set()
-        )
+        earlier = {entry.identifier for entry in table.state.live_files(before)} if before else ()
         added = [entry for entry in live if entry.identifier not in earlier]
         metadata["paimon/added_files"] = len(added)
         rows_before = table.state.physical_rows(before) if before else 0
-        metadata["paimon/added_records"] = table.state.physical_rows(snapshot) - rows_before
+        metadata["paimon/added_records"] = metadata["paimon/total_records"] - rows_before
     return metadata | snapshot_files_metadata(table, snapshot, added)
-
-
-def iceberg_metadata(table: Table) -> Metadata:
-    """Return how many commits Iceberg's readers are behind, if the table has such metadata."""
-    behind = table.state.iceberg_behind()
-    return {} if behind is None else {"paimon/iceberg_behind": behind}
 
 
 def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:
@@ -364,17 +355,18 @@ def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
         user = snapshot.commit_user
         if user.startswith("dagster:"):  # the run has a column of its own
             user = user.split(":", 2)[-1].strip(":")
-        line = {
-            "snapshot": snapshot.id,
-            "kind": str(snapshot.commit_kind),
-            "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
-            "schema": snapshot.schema_id,
-            "added records": rows - rows_before,
-            "total records": rows,
-            "run": snapshot.properties.get(RUN_ID, "")[:_RUN_ID_SHOWN],
-            "by": user,
-        }
-        lines.append(line)
+        lines.append(
+            {
+                "snapshot": snapshot.id,
+                "kind": str(snapshot.commit_kind),
+                "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
+                "schema": snapshot.schema_id,
+                "added records": rows - rows_before,
+                "total records": rows,
+                "run": snapshot.properties.get(RUN_ID, "")[:_RUN_ID_SHOWN],
+                "by": user,
+            }
+        )
         snapshot, rows = before, rows_before
     return grid(lines)
 
@@ -419,7 +411,7 @@ def schema_change_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> 
         **diff,
         **loss_metadata(plan, root, show=show),
         "paimon/schema_before": plan.base.id,
-        CHANGES: changes_value(plan.changes),
+        CHANGES: dg.MetadataValue.json(changes_to_json(plan.changes)),
     }
 
 
@@ -427,18 +419,17 @@ def diff_table(
     lines: Iterable[SchemaDifference], casts: Mapping[int | None, str] | None = None
 ) -> dg.TableMetadataValue:
     """Return differences of schemas, at least one; with casts by the id of the field."""
-    records = []
-    for line in lines:
-        record = {
+    return grid(
+        {
             "what": line.subject,
             "change": line.change,
             "before": line.before,
             "after": line.after,
+            **({} if casts is None else {"cast": casts.get(line.field_id, "")}),
+            "field id": line.field_id,
         }
-        if casts is not None:
-            record["cast"] = casts.get(line.field_id, "")
-        records.append({**record, "field id": line.field_id})
-    return grid(records)
+        for line in lines
+    )
 
 
 def loss_metadata(plan: SchemaChangePlan, root: str, *, show: bool) -> Metadata:
@@ -491,11 +482,6 @@ def _report_line(column: ColumnReport, kinds: Sequence[Loss]) -> Mapping[str, An
         "files lost by statistics": column.files_lost,
         "files read": column.files_read,
     }
-
-
-def changes_value(changes: Iterable[SchemaChange]) -> dg.JsonMetadataValue:
-    """Return changes as the job's config takes them."""
-    return dg.MetadataValue.json(changes_to_json(changes))
 
 
 def schema_change_text(plan: SchemaChangePlan) -> str:

@@ -23,7 +23,6 @@ from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import (
     CHANGES,
     Metadata,
-    changes_value,
     columns_metadata,
     grid,
     loss_metadata,
@@ -194,12 +193,8 @@ def build_quarantine_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         landing = compare_landing(run.paimon, run.table, asset.key, source)
-        folder, checked = landing.folder, run.checked
-        quarantined = [
-            each
-            for each in landing.pending.quarantined
-            if checked is None or checked.may_hold(each.file.name)
-        ]
+        folder, pending = landing.folder, landing.pending
+        quarantined = [each for each in pending.quarantined if run.may_hold(each.file.name)]
         metadata: Metadata = {"paimon/files_in_quarantine": len(quarantined)}
         text = f"All files of '{folder}' that were looked at could be read."
         if quarantined:
@@ -249,7 +244,7 @@ def build_schema_check(
         metadata = {
             "paimon/schema_id": stored.id,
             "paimon/differences": grid({"difference": line} for line in differences),
-            CHANGES: changes_value(offer.changes),
+            CHANGES: dg.MetadataValue.json(changes_to_json(offer.changes)),
         }
         if offer.unreachable:
             metadata["paimon/unreachable"] = "\n".join(offer.unreachable)
@@ -318,18 +313,18 @@ def build_overflow_check(
     """
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        changes: Sequence[SchemaChange]
-        if isinstance(pending, Schema):
-            changes = reconciling_changes(run.table.schema, pending).changes
-        else:
-            changes = pending
+        changes: Sequence[SchemaChange] = (
+            reconciling_changes(run.table.schema, pending).changes
+            if isinstance(pending, Schema)
+            else pending
+        )
         plan = run.table.plan_alter(changes, where=run.where, executor=run.executor())
         text = "; ".join(str(column) for column in plan.columns)
         return run.result(
             passed=not plan.loses,
             description=f"{text}." if text else "No pending change casts a stored value.",
             metadata={
-                CHANGES: changes_value(changes),
+                CHANGES: dg.MetadataValue.json(changes_to_json(changes)),
                 **loss_metadata(plan, run.table.path, show=run.shows_values),
             },
         )
@@ -359,10 +354,8 @@ def build_source_overflow_check(
 
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         landing = compare_landing(run.paimon, run.table, asset.key, source)
-        folder, file_io, checked = landing.folder, landing.file_io, run.checked
-        new = [
-            file for file in landing.pending.new if checked is None or checked.may_hold(file.name)
-        ]
+        folder, file_io = landing.folder, landing.file_io
+        new = [file for file in landing.pending.new if run.may_hold(file.name)]
         if not new or source.is_text:
             text = "No file waits." if not new else "Texts are parsed when they are written."
             return run.result(passed=True, description=text, metadata={})

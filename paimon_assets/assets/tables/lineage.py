@@ -12,7 +12,7 @@ no lineage.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -113,9 +113,7 @@ def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
 
 def _origins(frame: Frame, inputs: Sequence[Frame]) -> Origins:
     if is_spark_frame(frame):
-        spark = spark_module("paimon_assets.spark.plans")
-        origins: Origins = spark.column_origins(frame, inputs)
-        return origins
+        return dict(spark_module("paimon_assets.spark.plans").column_origins(frame, inputs))
     if not _is_lazy_polars(frame):
         return {}
     scans = {id(_scan_of(each)): number for number, each in enumerate(inputs)}
@@ -234,7 +232,7 @@ def _join(names: Sequence[str], sides: Sequence[Origins], suffix: str) -> Origin
 def _union(parts: Iterable[frozenset[Origin] | None]) -> frozenset[Origin] | None:
     origins: frozenset[Origin] = frozenset()
     for part in parts:
-        if part is None:
+        if part is None:  # the others are not looked at
             return None
         origins |= part
     return origins
@@ -276,9 +274,8 @@ def columns_of_sql(
         qualified = qualify(parsed, schema=schema, dialect=dialect)
         for name in qualified.named_selects:
             root = lineage(name, qualified, schema=schema, dialect=dialect)
-            for table, source in _columns(root, schemas):
-                sources = columns_of.setdefault(table, {}).setdefault(name, [])
-                sources += [source] if source not in sources else []
+            for table, source in dict.fromkeys(_columns(root, schemas)):
+                columns_of.setdefault(table, {}).setdefault(name, []).append(source)
     except SqlglotError as error:
         raise _refused(str(error)) from error
     return {translator.get_asset_key(table): dict(columns) for table, columns in columns_of.items()}
@@ -300,7 +297,7 @@ def _nested(tables: Mapping[str, Schema]) -> dict[str, object]:
 def _columns(root: Node, tables: Mapping[str, Schema]) -> list[tuple[Identifier, str]]:
     """Return table and column of the leaves; empty if one of them is unknown."""
     columns = []
-    for leaf in _leaves(root):
+    for leaf in (node for node in root.walk() if not node.downstream):
         table = leaf.source
         if not isinstance(table, exp.Table):
             if leaf.expression.find(exp.Column) is None:
@@ -311,10 +308,3 @@ def _columns(root: Node, tables: Mapping[str, Schema]) -> list[tuple[Identifier,
             return []
         columns.append((table_name, exp.to_column(leaf.name).name))
     return sorted(columns, key=str)
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    if not node.downstream:
-        yield node
-    for below in node.downstream:
-        yield from _leaves(below)
