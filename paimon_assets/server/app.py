@@ -36,7 +36,7 @@ from paimon_assets.server.iceberg_form import DELEGATION, error_body
 from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.request import Refusal, Request, bad_request, forbidden, refusal_of
-from paimon_assets.server.routes import RouteMatch, Routes
+from paimon_assets.server.routes import Route, Routes
 from paimon_assets.server.service import Service
 
 logger = logging.getLogger(__name__)
@@ -151,28 +151,28 @@ class App:
                 text = await run_in_threadpool(self._metrics.text, principal)
                 status = int(HTTPStatus.OK)
                 return PlainTextResponse(text)
-            match = self._routes.find(head.method, head.path)
-            operation = match.route.operation
-            match.route.refuse_everybody()
-            is_audited = match.route.changes or match.route.is_audited
+            route, names = self._routes.find(head.method, head.path)
+            operation = route.operation
+            route.refuse_everybody()
+            is_audited = route.changes or route.is_audited
             principal = await run_in_threadpool(self._authentication.principal, head)
             request = Request(
                 operation=operation,
-                names=match.names,
+                names=names,
                 query=dict(head.query),
                 body=b"",
                 principal=principal,
                 id=request_id,
                 delegation=head.header(DELEGATION),
             )
-            self._check_asker(http, request, match)
+            self._check_asker(http, request, route)
             with self._bodies.of(principal.name) as take:
                 with self._bodies.unfinished(principal.name):
                     body = await self._body(http, take)
                 self._authentication.check_body(head, body)
                 take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))
                 request = replace(request, body=body)
-                answer = await run_in_threadpool(self._run, match, head, request)
+                answer = await run_in_threadpool(self._run, route, head, request)
             status = int(HTTPStatus.NO_CONTENT if head.method == "HEAD" else HTTPStatus.OK)
             return _json(status, answer)
         except Refusal as refusal:
@@ -193,17 +193,17 @@ class App:
             if is_audited and request is not None:
                 write_audit_line(request, status)
 
-    def _check_asker(self, http: HttpRequest, request: Request, match: RouteMatch) -> None:
+    def _check_asker(self, http: HttpRequest, request: Request, route: Route) -> None:
         """Refuse a request by its head alone, before its body is read."""
-        if self._service.read_only and match.route.changes:
+        if self._service.read_only and route.changes:
             raise Refusal(HTTPStatus.FORBIDDEN, "This server is read only.")
         has_body = "transfer-encoding" in http.headers or (
             http.headers.get("content-length", "0") != "0"
         )
-        if has_body and not request.principal.has_grant(match.names.get("database")):
+        if has_body and not request.principal.has_grant(request.names.get("database")):
             for noun in ("table", "view", "function", "database"):
-                if noun in match.names:
-                    raise forbidden(noun.upper(), match.names[noun].partition("$")[0])
+                if noun in request.names:
+                    raise forbidden(noun.upper(), request.names[noun].partition("$")[0])
             raise Refusal(HTTPStatus.FORBIDDEN, "No permission on anything.")
 
     async def _body(self, http: HttpRequest, take: Callable[[int], None]) -> bytes:
@@ -225,10 +225,10 @@ class App:
             raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly.") from error
         return bytes(body)
 
-    def _run(self, match: RouteMatch, head: Head, request: Request) -> Mapping[str, Any] | None:
+    def _run(self, route: Route, head: Head, request: Request) -> Mapping[str, Any] | None:
         try:
-            with self._authentication.nonce(head) if match.route.changes else nullcontext():
-                return match.route.answer(self._service, request)
+            with self._authentication.nonce(head) if route.changes else nullcontext():
+                return route.answer(self._service, request)
         except PaimonError as error:
             refusal = refusal_of(error, request.names)
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

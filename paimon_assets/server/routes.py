@@ -61,12 +61,6 @@ class Route:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RouteMatch:
-    route: Route
-    names: Mapping[str, str]
-
-
 class Routes:
     """All routes; those of a path are found by their number of parts, then by their fixed ones."""
 
@@ -75,7 +69,8 @@ class Routes:
         for route in routes:
             self._by_length.setdefault(len(route.segments), []).append(route)
 
-    def find(self, method: str, path: str) -> RouteMatch:
+    def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        """Return the operation that a request means, and the names in its path."""
         parts = tuple(path.removeprefix("/").split("/"))
         known = False
         for route in self._by_length.get(len(parts), ()):
@@ -84,12 +79,7 @@ class Routes:
                 continue
             known = True
             if route.method == method:
-                names = {
-                    segment[1:-1]: decoded(part)
-                    for segment, part in pairs
-                    if segment.startswith("{")
-                }
-                return RouteMatch(route, names)
+                return route, {s[1:-1]: decoded(part) for s, part in pairs if s.startswith("{")}
         if known:
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not served here.")
         raise Refusal(HTTPStatus.NOT_FOUND, "There is no such path.")

@@ -54,13 +54,13 @@ def warehouse(tmp_path):
 
 def ask(folder, file_io, method, path, body=None, query=None):
     """Ask for something on a storage."""
-    found = Routes(OPERATIONS).find(method, f"/v1/paimon/{path}")
+    route, names = Routes(OPERATIONS).find(method, f"/v1/paimon/{path}")
     service = Service(catalog=FilesystemCatalog(str(folder), file_io))
     request = Request(
-        operation="any", names=found.names, query=query or {}, body=json.dumps(body or {}).encode(),
+        operation="any", names=names, query=query or {}, body=json.dumps(body or {}).encode(),
         principal=EVERYBODY, id="1",
     )  # fmt: skip
-    return found.route.answer(service, request)
+    return route.answer(service, request)
 
 
 ADD = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment": None}

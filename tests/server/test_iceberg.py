@@ -67,8 +67,8 @@ def test_the_config_names_what_is_served_and_all_of_it_is(admin):
     routes, dropped = Routes(ICEBERG_OPERATIONS), "/{prefix}"
     for endpoint in ENDPOINTS:
         method, _, path = endpoint.partition(" ")
-        match = routes.find(method, f"/iceberg{path.replace(dropped, '')}")
-        assert not match.route.changes
+        route, _ = routes.find(method, f"/iceberg{path.replace(dropped, '')}")
+        assert not route.changes
     assert sorted(config["endpoints"]) == sorted(ENDPOINTS)
 
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -63,8 +63,8 @@ class TableCheck(DescribedModel):
         default=None, description="Of freshness: such as '1 d'; needed there."
     )
 
-    def build(self, of: "CheckedTable") -> dg.AssetChecksDefinition:
-        """Return the check."""
+    def build(self, asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetChecksDefinition:
+        """Return the check of a table; `parts` are its schema and source, if its YAML has them."""
         check = _CHECKS[self.type]
         common = {"type", "name", "blocking", "severity"}
         settings: dict[str, Any] = {
@@ -76,14 +76,19 @@ class TableCheck(DescribedModel):
         if self.type == "freshness":
             settings["max_age"] = _duration(self.max_age or "")
         for parameter, part in check.parts.items():
-            settings[parameter] = of.needed(part, self.type)
+            if part not in parts:
+                raise InvalidInputError(
+                    f"The check '{self.type}' needs the {part} of the table: write it into `checks`"
+                    " of the component that declares the table.",
+                    kind="component",
+                )
+            settings[parameter] = parts[part]
         default: CheckOptions = (check.function.__kwdefaults__ or {})["options"]
         severity = default.severity
         if self.severity is not None:
             severity = dg.AssetCheckSeverity[self.severity.upper()]
         options = replace(default, name=self.name, blocking=self.blocking, severity=severity)
-        built: dg.AssetChecksDefinition = check.function(of.asset, **settings, options=options)
-        return built
+        return check.function(asset, **settings, options=options)
 
 
 def _duration(text: str) -> dt.timedelta:
@@ -93,26 +98,6 @@ def _duration(text: str) -> dt.timedelta:
         raise InvalidInputError(
             f"The check 'freshness' needs max_age, such as '1 d': {error}.", kind="component"
         ) from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckedTable:
-    """The table of checks, as its component declares it."""
-
-    asset: dg.AssetsDefinition
-    schema: Schema | None = None
-    source: FileSource | None = None
-
-    def needed(self, part: str, check: str) -> Any:
-        """Return its schema or its source."""
-        value = getattr(self, part)
-        if value is None:
-            raise InvalidInputError(
-                f"The check '{check}' needs the {part} of the table: write it into `checks` of the "
-                "component that declares the table.",
-                kind="component",
-            )
-        return value
 
 
 @dataclass(frozen=True)
@@ -134,11 +119,6 @@ _CHECKS: Mapping[str, _Check] = {
     "schema": _Check(table_checks.build_schema_check, parts={"declared": "schema"}),
     "quarantine": _Check(table_checks.build_quarantine_check, parts={"source": "source"}),
 }
-
-
-def checks_of(checks: Sequence[TableCheck], of: CheckedTable) -> list[dg.AssetChecksDefinition]:
-    """Return the checks of a table."""
-    return [check.build(of) for check in checks]
 
 
 @dg.scaffold_with(
@@ -169,7 +149,7 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
         metadata = {translator.TABLE_NAME: self.table, translator.RESOURCE_KEY: self.resource_key}
         # Says which table is meant; the asset itself is defined elsewhere.
         asset = dg.AssetsDefinition(specs=[dg.AssetSpec(key, metadata=metadata)])
-        return dg.Definitions(asset_checks=checks_of(self.checks, CheckedTable(asset=asset)))
+        return dg.Definitions(asset_checks=[check.build(asset) for check in self.checks])
 
 
 _COLUMNS = {"id": "BIGINT", "amount": "DOUBLE"}
@@ -256,7 +236,7 @@ class PaimonAssetComponent(DeclaredTableModel):
             **self.asset_options(),
         )
         asset = decorate(_function(context, self.rows))
-        checks = checks_of(self.checks, CheckedTable(asset=asset, schema=schema))
+        checks = [check.build(asset, schema=schema) for check in self.checks]
         return dg.Definitions(assets=[asset], asset_checks=checks)
 
 
@@ -322,13 +302,14 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
             transform=None if self.transform is None else _function(context, self.transform),
             **self.asset_options(),
         )
-        of = CheckedTable(asset=asset, schema=schema, source=source)
         schedules = []
         if self.schedule is not None:
             schedules.append(build_ingestion_schedule(asset, self.schedule, timezone=self.timezone))
         return dg.Definitions(
             assets=[asset],
-            asset_checks=checks_of(self.checks, of),
+            asset_checks=[
+                check.build(asset, schema=schema, source=source) for check in self.checks
+            ],
             sensors=[build_new_files_sensor(asset, source=source)] if self.sensor else [],
             schedules=schedules,
         )

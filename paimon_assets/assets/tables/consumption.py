@@ -44,14 +44,6 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
-    """The position that the output holds when the input is read."""
-
-    text: str | None = None
-    newest: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Consumed:
     """The snapshots one input of a step reads."""
 
@@ -59,7 +51,10 @@ class Consumed:
     consumer: str
     start: int | None
     """The first snapshot, None for the table as it is."""
-    recorded: Recorded
+    recorded: str | None = None
+    """The position that the output held when the input was read, as text."""
+    output_newest: str | None = None
+    """Name of the output's newest snapshot then."""
     next_snapshot: int = 0
 
     @property
@@ -86,8 +81,7 @@ class Consumed:
         """Return a commit condition: no other run has read this input meanwhile."""
 
         def check(latest: Snapshot | None) -> None:
-            text = _newest_text(output, self.key, latest, until=self.recorded)
-            if text != self.recorded.text:
+            if self.recorded_in(output, latest) != self.recorded:
                 raise CommitConflictError(
                     f"Another run has read table '{self.table.name}' as consumer "
                     f"'{self.consumer}' and committed to table '{output.name}' meanwhile; its "
@@ -97,6 +91,16 @@ class Consumed:
                 )
 
         return check
+
+    def recorded_in(self, output: Table, snapshot: Snapshot | None) -> str | None:
+        """Return the newest position in the output, up to a snapshot."""
+        while snapshot is not None:
+            if snapshot.name == self.output_newest:
+                return self.recorded
+            if self.key in snapshot.properties:
+                return snapshot.properties[self.key]
+            snapshot = snapshot_or_none(output, snapshot.id - 1)
+        return None
 
 
 def begin_to_consume(table: Table, consumer: str, output: Table | None) -> Consumed:
@@ -109,30 +113,18 @@ def begin_to_consume(table: Table, consumer: str, output: Table | None) -> Consu
         The output's newest snapshot; of commits of others, each before is read.
     """
     start = known = table.consumers.next_snapshot(consumer)
-    consumed = Consumed(table=table, consumer=consumer, start=start, recorded=Recorded())
+    consumed = Consumed(table=table, consumer=consumer, start=start)
     newest = None if output is None else output.latest_snapshot()
     if output is None or newest is None:
         return consumed
-    text = _newest_text(output, consumed.key, newest, until=Recorded())
+    text = consumed.recorded_in(output, newest)
     position = None if text is None else Position.of_text(text)
     if position is not None and position.created_ms == table.state.created_ms:
         _refuse_rolled_back(position, table, consumer)
         start = position.next_snapshot
         if known is not None and known > start:
             table.consumers.reset(consumer, start)
-    return replace(consumed, start=start, recorded=Recorded(text=text, newest=newest.name))
-
-
-def _newest_text(
-    output: Table, key: str, snapshot: Snapshot | None, *, until: Recorded
-) -> str | None:
-    while snapshot is not None:
-        if snapshot.name == until.newest:
-            return until.text
-        if key in snapshot.properties:
-            return snapshot.properties[key]
-        snapshot = snapshot_or_none(output, snapshot.id - 1)
-    return None
+    return replace(consumed, start=start, recorded=text, output_newest=newest.name)
 
 
 def _refuse_rolled_back(position: Position, table: Table, consumer: str) -> None:

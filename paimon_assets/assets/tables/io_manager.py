@@ -41,7 +41,6 @@ from paimon_assets.assets.tables.declared_table import (
 from paimon_assets.assets.tables.lineage import lineage_of, note_input
 from paimon_assets.assets.tables.table_write import (
     Materialized,
-    Production,
     TableWrite,
     WriteConfig,
     WriteMode,
@@ -114,10 +113,10 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
                 audited.results = audit.results_without_rows(audited.checks)
                 return
-            production = Production(frame=frame, metadata=lineage)
+            produced = dg.MaterializeResult(value=frame, metadata=lineage)
             try:
                 write = self._write_of(context, ensured, audited.checks)
-                materialized = write.materialize(lambda: production)
+                materialized = write.materialize(lambda: produced)
             except (*TRY_AGAIN, BatchRefusedError):
                 raise  # the next try, or who looks at the batch, needs the table
             except Exception:

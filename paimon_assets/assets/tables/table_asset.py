@@ -391,18 +391,6 @@ def is_catalog(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)
 
 
-def _production(returned: Any) -> table_write.Production:
-    if not isinstance(returned, dg.MaterializeResult):
-        return table_write.Production(frame=returned)
-    # Dagster's mark of a result without a value is a type.
-    frame = None if isinstance(returned.value, type) else returned.value
-    return table_write.Production(
-        frame=frame,
-        metadata=dict(returned.metadata or {}),
-        check_results=tuple(returned.check_results or ()),
-    )
-
-
 def _materialize(
     context: dg.AssetExecutionContext,
     paimon: PaimonCatalogResource,
@@ -412,10 +400,14 @@ def _materialize(
     """Create or verify the table, write the rows the function returns, once, and report it."""
     step = step_of_asset(context)
 
-    def produce() -> table_write.Production:
-        production = _production(call())
-        lineage = lineage_of(step.run_id, step.key, production.frame) | target.lineage
-        return replace(production, metadata={**lineage, **production.metadata})
+    def produce() -> dg.MaterializeResult[Any]:
+        produced = call()
+        if not isinstance(produced, dg.MaterializeResult):
+            produced = dg.MaterializeResult(value=produced)
+        # Dagster's mark of a result without a value is a type.
+        frame = None if isinstance(produced.value, type) else produced.value
+        lineage = lineage_of(step.run_id, step.key, frame) | target.lineage
+        return produced._replace(value=frame, metadata={**lineage, **(produced.metadata or {})})
 
     with dagster_failures(target.identifier, context):
         ensured = target.ensure(paimon)

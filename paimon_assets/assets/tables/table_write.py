@@ -9,7 +9,7 @@ segments, which commit in their own way, report through the functions at the end
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
@@ -128,15 +128,6 @@ class DeleteOutcome(WriteOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Production:
-    """What an asset function returned: its frame, metadata and results of checks."""
-
-    frame: Frame | None
-    metadata: Metadata = field(default_factory=dict)
-    check_results: Sequence[dg.AssetCheckResult] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Materialized:
     """The result of a write."""
 
@@ -174,9 +165,9 @@ class TableWrite:
         return BatchAudit(self.checks, self.table, self.paimon)
 
     def materialize(
-        self, produce: Callable[[], Production], *, produces_again: bool = False
+        self, produce: Callable[[], dg.MaterializeResult[Any]], *, produces_again: bool = False
     ) -> Materialized:
-        """Write the frame that `produce` returns, once, and report it.
+        """Write the frame that is the value of what `produce` returns, once, and report it.
 
         A retry reports the commit of the earlier try. Then `produce` is called only if it
         `produces_again`, for the results of its own checks.
@@ -184,7 +175,7 @@ class TableWrite:
         earlier = self._identify().find_committed()
         if earlier is not None:
             advance(self.consumed, earlier.properties)
-            own_checks = produce().check_results if produces_again else ()
+            own_checks = produce().check_results or () if produces_again else ()
             # Of other modes only the rows themselves say what was replaced.
             replaced = self._partition_read() if self.mode is WriteMode.OVERWRITE else None
             checks = self._audit.results(earlier, replaced)
@@ -196,17 +187,17 @@ class TableWrite:
                 rows_shown=self.paimon.rows_shown,
             )
             return self._materialized(result, earlier, checks)
-        production = produce()
+        produced = produce()
         started = time.monotonic()
-        outcome = self._write(production.frame)
+        outcome = self._write(produced.value)
         checks = self._audit.results()
         metadata = {"paimon/write_seconds": round(time.monotonic() - started, 3)}
         result = result_of_write(
             self.step,
             self.ensured,
             outcome,
-            metadata | production.metadata,
-            [*production.check_results, *checks],
+            {**metadata, **(produced.metadata or {})},
+            [*(produced.check_results or ()), *checks],
             rows_shown=self.paimon.rows_shown,
         )
         return self._materialized(result, outcome.snapshot if outcome else None, checks)
