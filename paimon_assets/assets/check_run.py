@@ -17,6 +17,7 @@ from dagster_shared.record import copy
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
+from paimon_assets.assets.provenance import partition_keys_of
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import ROWS, CountingExecutor
@@ -162,9 +163,7 @@ def define_check(
     )
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         paimon, run_of = catalog_resource(context, resource_key), context.op_execution_context
-        keys: tuple[str, ...] = (run_of.partition_key,) if run_of.has_partition_key else ()
-        if not keys and run_of.has_partition_key_range:
-            keys = tuple(run_of.partition_keys)
+        keys = partition_keys_of(run_of)
         with dagster_failures(identifier, context):
             run = CheckRun(
                 paimon=paimon,

@@ -154,16 +154,18 @@ def step_of_asset(context: dg.AssetExecutionContext) -> Step:
     """Return the step of an asset; refuses a table that another asset here writes."""
     with suppress(CheckError):  # a run by `dg.materialize` has no code location
         refuse_shared_tables(context.repository_def.assets_defs_by_key.values())
-    partition_keys: tuple[str, ...] = ()
-    if context.has_partition_key:
-        partition_keys = (context.partition_key,)
-    elif context.has_partition_key_range:
-        partition_keys = tuple(context.partition_keys)
     return replace(
         step_of_op(context.op_execution_context),
         asset_key=context.asset_key if len(context.selected_asset_keys) == 1 else None,
-        partition_keys=partition_keys,
+        partition_keys=partition_keys_of(context),
     )
+
+
+def partition_keys_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> tuple[str, ...]:
+    """Return the partition keys that a run is about."""
+    if context.has_partition_key:
+        return (context.partition_key,)
+    return tuple(context.partition_keys) if context.has_partition_key_range else ()
 
 
 def step_of_output(context: dg.OutputContext) -> Step:

@@ -32,14 +32,12 @@ from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
-    NotFoundError,
     PaimonError,
     StorageError,
 )
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.maintenance import (
     CHEAP_TASKS,
-    Maintenance,
     MaintenanceReport,
     MaintenanceTask,
 )
@@ -200,41 +198,30 @@ class _Run:
 
     def _is_there(self, target: DeclaredTable) -> bool:
         """Whether there is anything to maintain; a table that the form names must exist."""
-        if self.config.tables:
-            return True
         try:
-            self.paimon.catalog().get_table(target.identifier)
-        except NotFoundError:
-            note = "not there yet"
-            self.lines.append(_line(target, "none", note=note))
-            self.context.log.info("Table %s is %s.", target.identifier, note)
-            return False
+            if self.config.tables or self.paimon.catalog().table_exists(target.identifier):
+                return True
         except PaimonError:  # reported where it is maintained
             return True
-        return True
+        note = "not there yet"
+        self.lines.append(_line(target, "none", note=note))
+        self.context.log.info("Table %s is %s.", target.identifier, note)
+        return False
 
     def _maintain(self, target: DeclaredTable) -> None:
         """Do all tasks for one table; the first that fails ends it."""
         done: list[MaintenanceReport] = []
         lines: list[_Line] = []
-        reports = self._reports(target.identifier)
-        while True:
-            started = time.monotonic()
-            try:
-                report = next(reports, None)
-            except PaimonError as error:
-                self.errors.append((error, target.identifier))
-                lines.append(_line(target, "failed", note=error.message))
-                self.context.log.exception("Table %s: %s", target.identifier, error.message)
-                break
-            if report is None:
-                break
-            done.append(report)
-            numbers = (report.count, report.files, report.total_bytes)
-            seconds = time.monotonic() - started
-            lines.append(
-                _line(target, report.task.value, numbers, seconds=seconds, note=_note(report))
-            )
+        started = time.monotonic()
+        try:
+            for report in self._reports(target.identifier):
+                done.append(report)
+                before, started = started, time.monotonic()
+                lines.append(_line(target, report.task.value, report, seconds=started - before))
+        except PaimonError as error:
+            self.errors.append((error, target.identifier))
+            lines.append(_line(target, "failed", note=error.message))
+            self.context.log.exception("Table %s: %s", target.identifier, error.message)
         # Of many tables those are looked for where something happened.
         self.lines += [line for line in lines if line["count"] or line["note"]]
         if done:
@@ -275,28 +262,21 @@ class _Run:
         for task in (task for task in MaintenanceTask if task in chosen):
             if work.is_time_over:
                 yield MaintenanceReport(task=task, note="not begun", is_complete=False)
+            elif task is MaintenanceTask.CLEAN_ORPHANS and not config.delete_orphans:
+                report = replace(work, dry_run=True).run(task)
+                yield replace(report, note="counted, not deleted" if report.count else report.note)
             else:
-                yield self._done(work, task)
-
-    def _done(self, work: Maintenance, task: MaintenanceTask) -> MaintenanceReport:
-        if task is not MaintenanceTask.CLEAN_ORPHANS or self.config.delete_orphans:
-            return work.run(task)
-        report = replace(work, dry_run=True).run(task)
-        note = "counted, not deleted" if report.count else report.note
-        return replace(report, note=note)
+                yield work.run(task)
 
 
 def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
     """Yield a line for each task that had something to do."""
     for report in reports:
-        if report.count or report.note or not report.is_complete:
+        note = _note(report)
+        if report.count or note:
             size = f" ({counted(report.files, 'file')}, {size_text(report.total_bytes)})"
-            note = _note(report)
-            yield (
-                f"{report.task.value}: {report.count:,}"
-                + (size if report.files else "")
-                + (f", {note}" if note else "")
-            )
+            shown = f"{report.task.value}: {report.count:,}" + (size if report.files else "")
+            yield f"{shown}, {note}" if note else shown
 
 
 def _note(report: MaintenanceReport) -> str:
@@ -306,18 +286,17 @@ def _note(report: MaintenanceReport) -> str:
 def _line(
     target: DeclaredTable,
     task: str,
-    numbers: tuple[int, int, int] = (0, 0, 0),
+    report: MaintenanceReport | None = None,
     *,
     seconds: float = 0,
-    note: str,
+    note: str = "",
 ) -> _Line:
-    count, files, size = numbers
     return {
         "table": str(target.identifier),
         "task": task,
-        "count": count,
-        "files": files,
-        "bytes": size,
+        "count": report.count if report else 0,
+        "files": report.files if report else 0,
+        "bytes": report.total_bytes if report else 0,
         "seconds": round(seconds, 3),
-        "note": note,
+        "note": _note(report) if report else note,
     }

@@ -154,14 +154,12 @@ def verify_schema(
     shown = declared if policy is SchemaPolicy.ERROR else expected
     differences = list(schema_differences(shown, stored))
     why = f" {' '.join(unreachable)}" if unreachable else ""
-    way_out = "Change the declaration, evolve the table before materializing"
+    way_out = f"; the schema policy '{policy}' does not reach it"
     if policy is SchemaPolicy.ERROR:
-        way_out += ", or let the asset do it (schema_policy 'add', 'widen' or 'sync')"
-    else:
-        way_out += f"; the schema policy '{policy}' does not reach it"
+        way_out = ", or let the asset do it (schema_policy 'add', 'widen' or 'sync')"
     raise InvalidInputError(
         f"Table {identifier} is not what the asset declares: {'; '.join(differences)}.{why} "
-        f"{way_out}.",
+        f"Change the declaration, evolve the table before materializing{way_out}.",
         kind="schema-drift",
         details={"table": str(identifier), "differences": len(differences)},
     )
@@ -174,8 +172,13 @@ def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -
     widens = bool(merges and options.get(opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING))
 
     def fitted(field: DataField) -> DataField:
+        """Return a column with the stored type, if that holds its values or refuses the others."""
         have = stored.by_name.get(field.name)
-        if have is None or not _is_tolerated(field, have, widens=widens):
+        if have is None:
+            return field
+        pair = (field.type, have.type)
+        fits = is_widened_integer(*pair) or is_widened_integer(*pair[::-1])
+        if not fits and not (widens and keeps_all(*pair)):
             return field
         return replace(field, type=replace(have.type, nullable=field.type.nullable))
 
@@ -186,14 +189,6 @@ def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -
         position = {name: number for number, name in enumerate(stored.field_names)}
         fields.sort(key=lambda field: position.get(field.name, len(position)))
     return replace(declared, fields=tuple(fields))
-
-
-def _is_tolerated(declared: DataField, stored: DataField, *, widens: bool) -> bool:
-    """Whether the stored type holds the declared one's values, or refuses the others."""
-    pair = (declared.type, stored.type)
-    if is_widened_integer(*pair) or is_widened_integer(*pair[::-1]):
-        return True
-    return widens and keeps_all(*pair)
 
 
 def schema_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
