@@ -127,14 +127,7 @@ def define_check(
     options: CheckOptions,
     evaluate: Callable[[CheckRun], dg.AssetCheckResult],
 ) -> dg.AssetChecksDefinition:
-    """Define a check of one table asset by its evaluation function.
-
-    Args:
-        asset: A table asset.
-        name: The check's, unless the options name it.
-        description: What it checks.
-        options: Of the check.
-        evaluate: Gives the result.
+    """Define a check of one table asset; `name` is its name unless the options have one.
 
     Raises:
         InvalidInputError: The asset is not of exactly one table; or results are asked for by

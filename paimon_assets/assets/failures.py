@@ -28,12 +28,8 @@ def dagster_failures(
     """Turn engine errors of the block into Dagster's.
 
     What may succeed next time is retried: by the retry policy of the step, or else `MAX_RETRIES`
-    times. The last failure says what failed on which table.
-
-    Args:
-        table: Named in the failure.
-        context: Of the op, asset, check, input or output; None where it is not run by Dagster.
-        wait_seconds: Before the next try, without a policy; `RETRY_WAIT_SECONDS` by default.
+    times, after `wait_seconds`. The last failure says what failed on which table. `context` is of
+    the op, asset, check, input or output; None where Dagster runs none.
     """
     try:
         yield

@@ -187,10 +187,8 @@ def materialization_of(
 ) -> dg.AssetMaterialization:
     """Return the event of an operation on a table, with its state afterwards.
 
-    It shows the snapshot that added rows, if one did; else the newest, which added nothing.
-
-    Cost:
-        As `snapshot_metadata`.
+    It shows the snapshot that added rows, if one did; else the newest, which added nothing. Costs
+    as much as `snapshot_metadata`.
     """
     shown = added or table.latest_snapshot()
     state, version = state_of(table, shown, is_new=added is not None, rows_shown=rows_shown)

@@ -76,8 +76,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         `spark.executor.memory=4g …`. A value `$NAME` stays the name of a variable, which the UI
         shows in place of it: give secrets so.
 
-        Args:
-            fields: Fields of the resource, instead of what the environment says.
+        `fields` come before what the environment says.
 
         Raises:
             InvalidInputError: A word of `SPARK_SETTINGS` is no `key=value` of Spark's.
@@ -128,11 +127,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         return session
 
     def as_dagster_pyspark(self) -> Any:
-        """Return this session as a `dagster_pyspark.LazyPySparkResource`.
-
-        Raises:
-            InvalidInputError: As `session`.
-        """
+        """Return this session as a `dagster_pyspark.LazyPySparkResource`; raises as `session`."""
         if self._lazy is None:
             _refuse_masks({"master": self.master, **self.extra})
             wrapped = spark_module("dagster_pyspark").LazyPySparkResource
@@ -150,11 +145,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
     @property
     def spark_session(self) -> Any:
-        """The SparkSession; dagster-pyspark's name for `session()`.
-
-        Raises:
-            InvalidInputError: As `session`.
-        """
+        """The SparkSession; dagster-pyspark's name for `session()`, and raises as that."""
         return self.session()
 
     @property
@@ -247,8 +238,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         last two stay variables: the UI shows names, no values. Spark as
         `PaimonSparkResource.from_env`.
 
-        Args:
-            fields: Fields of the resource, instead of what the environment says.
+        `fields` come before what the environment says.
 
         Raises:
             InvalidInputError: As `PaimonSparkResource.from_env`.
@@ -346,11 +336,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
     ) -> Any:
         """Return files as a Spark DataFrame whose rows remember their order.
 
-        Args:
-            paths: Files, in the order that counts.
-            file_format: `parquet`, `orc`, `avro`, `arrow`, `csv` or `json`.
-            schema: Columns of the files.
-            text_options: How CSV and JSON files are written, as text segments take them.
+        `paths` are in the order that counts; `text_options` as text segments take them.
 
         Raises:
             InvalidInputError: Spark cannot be used, an option is the UI's mask of a secret, or the

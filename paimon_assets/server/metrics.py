@@ -18,12 +18,10 @@ _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 
 
 class Metrics:
-    """Counts and times of this process's answers, and the health of tables.
+    """Counts and times of this process's answers, and the health of the tables of a catalog.
 
-    Args:
-        catalog: Whose tables' health is shown.
-        health_seconds: How long measured health is shown before it is measured again; None shows
-            none. Measuring reads the manifests of all tables.
+    Health is measured again after `health_seconds`, from the manifests of all tables; None shows
+    none.
     """
 
     def __init__(self, catalog: Catalog, health_seconds: float | None) -> None:
@@ -44,11 +42,7 @@ class Metrics:
         self._seconds.labels(operation, str(status)).observe(seconds)
 
     def text(self, principal: Principal) -> str:
-        """Return all numbers, of tables those that a principal may describe.
-
-        Cost:
-            Where health is shown and older than `health_seconds`, the manifests of every table.
-        """
+        """Return all numbers, of tables those that a principal may describe."""
         text = generate_latest(self._registry)
         if self._health_seconds is not None:
             text += generate_latest(_OfTables(self._current_health(), principal))

@@ -49,11 +49,6 @@ def due_compaction(
     What is due by the table's options is done by a minor compaction; where they ask for
     nothing, by a full one. What neither would change is no debt.
 
-    Raises:
-        NotFoundError: The snapshot has expired.
-        UnsupportedFeatureError: The table is not one this engine compacts.
-        FormatError, StorageError: Metadata is damaged, or the storage failed.
-
     Cost:
         The manifests; twice or three times where something is due.
     """
