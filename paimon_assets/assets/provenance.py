@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import dagster as dg
 from dagster_shared.check import CheckError
@@ -32,6 +33,8 @@ CODE_VERSION = "dagster.code-version"
 
 WEBSERVER_URL = "DAGSTER_WEBSERVER_URL"
 """Environment variable: the address of the UI, as people open it."""
+
+T = TypeVar("T")
 
 _CLOCKS_S = 24 * 60 * 60
 _PARENT_RUN = "dagster/parent_run_id"
@@ -129,6 +132,26 @@ class Step:
         origin = properties.get(ORIGIN, properties.get(RUN_ID))
         identity = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))
         return identity == (self.origin, self.output_key, self.partition)
+
+
+_MOST_STEPS = 100
+
+
+class StepMemory(Generic[T]):
+    """What the inputs of a step leave for its outputs, which are handled in the same process."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], list[T]] = {}
+
+    def add(self, run_id: str, step_key: str, value: T) -> None:
+        """Store a value for a step."""
+        self._values.setdefault((run_id, step_key), []).append(value)
+        while len(self._values) > _MOST_STEPS:  # of steps that failed nobody asks
+            del self._values[next(iter(self._values))]
+
+    def take(self, run_id: str, step_key: str) -> list[T]:
+        """Return the values of a step and remove them: a retry adds its own."""
+        return self._values.pop((run_id, step_key), [])
 
 
 def run_url(run_id: str) -> str:

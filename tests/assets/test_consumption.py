@@ -8,6 +8,7 @@ import pytest
 
 from paimon_assets import EmbeddedExecutor, Schema, Table
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset, paimon_input, paimon_output
+from paimon_assets.assets.tables import consumption
 from tests.testkit.asset_tables import failure_text, rows_of
 from tests.testkit.io_manager_runs import io_run
 
@@ -200,3 +201,13 @@ def test_an_overwrite_reaches_a_consumer_as_the_difference(lake: PaimonCatalogRe
     assert seen[0] == [("+I", 1), ("+I", 2), ("+I", 3)]
     assert seen[1] == [("+I", 3), ("+I", 7), ("-D", 1), ("-D", 2), ("-D", 3)]
     assert seen[2] == []
+
+
+def test_what_steps_read_that_failed_is_forgotten() -> None:
+    """In a process that runs for months, such as a script around `dg.materialize`."""
+    reads: Any = consumption.READS
+    for number in range(1_000):
+        reads.add(str(number), "copy", number)
+    assert reads.take("0", "copy") == []
+    assert reads.take("999", "copy") == [999]
+    assert reads.take("999", "copy") == []

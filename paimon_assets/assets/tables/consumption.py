@@ -1,8 +1,8 @@
 """The position of an input with a consumer, kept by the table that the step writes.
 
-    load_input ─▶ remember(run, step, consumed) ─▶ the step ─▶ commit ─▶ consumer advances
-         ▲                                                       │
-         └────────── position, in the output's newest snapshot ◀─┘
+    load_input ─▶ READS ─▶ the step ─▶ commit ─▶ consumer advances
+         ▲                               │
+         └─ position, in the output's newest snapshot
 
 The position is committed with the rows made of the input, or alone where there are none. So a
 process that dies before the consumer advances reads nothing twice, and a table that is rolled back
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_assets.assets.metadata import snapshot_or_none
+from paimon_assets.assets.provenance import StepMemory
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CONSUMED_PROPERTY_PREFIX, Snapshot
@@ -141,18 +142,13 @@ def _refuse_rolled_back(position: Position, table: Table, consumer: str) -> None
         )
 
 
-_READS: dict[tuple[str, str], dict[str, Consumed]] = {}
-"""Run id and step key → reads. Inputs and outputs of a step are handled in one process."""
-
-
-def remember(run_id: str, step_key: str, consumed: Consumed) -> None:
-    """Store the read of an input for the step; a retry replaces it."""
-    _READS.setdefault((run_id, step_key), {})[consumed.key] = consumed
+READS = StepMemory[Consumed]()
+"""The reads of the inputs of steps."""
 
 
 def take_consumed(run_id: str, step_key: str) -> tuple[Consumed, ...]:
-    """Return the reads of a step's inputs and remove them: a retry reads again."""
-    return tuple(_READS.pop((run_id, step_key), {}).values())
+    """Return the reads of a step's inputs, those of its last try, and remove them."""
+    return tuple({each.key: each for each in READS.take(run_id, step_key)}.values())
 
 
 def as_properties(consumed: Sequence[Consumed]) -> dict[str, str]:

@@ -174,7 +174,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             step = context.step_context if context.has_input_name else None
             if consumed is not None and step is not None and plan.next_snapshot is not None:
                 consumed = replace(consumed, next_snapshot=plan.next_snapshot)
-                consumption.remember(step.run_id, step.step.key, consumed)
+                consumption.READS.add(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
             frame = self._frame(kind, read, plan, nested, own.get(io_metadata.EXECUTOR))
             if upstream is not None and upstream.has_asset_key and step is not None:

@@ -23,6 +23,7 @@ from sqlglot.lineage import Node, lineage
 from sqlglot.optimizer.qualify import qualify
 
 from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.provenance import StepMemory
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, PaimonTranslator
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
@@ -76,23 +77,19 @@ Origin = tuple[int, str]
 Origins = dict[str, frozenset[Origin] | None]
 """Column → its origins; None is unknown."""
 
-_Step = tuple[str, str]
-_MOST_STEPS = 100
-_INPUTS: dict[_Step, list[tuple[dg.AssetKey, Frame]]] = {}
-"""Run and step → its lazy inputs. Inputs are loaded and outputs handled in one process."""
+_INPUTS = StepMemory[tuple[dg.AssetKey, Frame]]()
+"""The lazy inputs of steps."""
 
 
 def note_input(run_id: str, step_key: str, key: dg.AssetKey, frame: Frame) -> None:
     """Store a lazy frame as an input of a step, for `lineage_of`."""
     if _is_lazy_polars(frame) or is_spark_frame(frame):
-        _INPUTS.setdefault((run_id, step_key), []).append((key, frame))
-        while len(_INPUTS) > _MOST_STEPS:  # of steps that failed nobody asks
-            del _INPUTS[next(iter(_INPUTS))]
+        _INPUTS.add(run_id, step_key, (key, frame))
 
 
 def lineage_of(run_id: str, step_key: str, frame: Frame) -> Metadata:
     """Return the lineage of a step's frame, and drop its stored inputs; empty if unknown."""
-    inputs = _INPUTS.pop((run_id, step_key), [])
+    inputs = _INPUTS.take(run_id, step_key)
     if not inputs or frame is None:
         return {}
     try:
