@@ -22,14 +22,12 @@ TRY_AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.Stora
 
 
 @contextmanager
-def dagster_failures(
-    table: Identifier, context: Any = None, *, wait_seconds: float | None = None
-) -> Iterator[None]:
+def dagster_failures(table: Identifier, context: Any = None) -> Iterator[None]:
     """Turn engine errors of the block into Dagster's.
 
     What may succeed next time is retried: by the retry policy of the step, or else `MAX_RETRIES`
-    times, after `wait_seconds`. The last failure says what failed on which table. `context` is of
-    the op, asset, check, input or output; None where Dagster runs none.
+    times. The last failure says what failed on which table. `context` is of the op, asset, check,
+    input or output; None where Dagster runs none.
     """
     try:
         yield
@@ -41,8 +39,7 @@ def dagster_failures(
             raise failure_of(error, table) from error
         if policy is not None:
             raise failure_of(error, table, allow_retries=True) from error
-        wait = RETRY_WAIT_SECONDS if wait_seconds is None else wait_seconds
-        raise dg.RetryRequested(max_retries=most, seconds_to_wait=wait) from error
+        raise dg.RetryRequested(max_retries=most, seconds_to_wait=RETRY_WAIT_SECONDS) from error
     except errors.PaimonError as error:
         raise failure_of(error, table) from error
 

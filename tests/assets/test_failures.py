@@ -17,9 +17,10 @@ AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.StorageEr
 
 @pytest.mark.parametrize("error_class", AGAIN, ids=lambda cls: cls.__name__)
 def test_what_may_go_better_is_tried_again(error_class: type[errors.StorageError]) -> None:
-    with pytest.raises(dg.RetryRequested) as caught, dagster_failures(TABLE, wait_seconds=5):
+    with pytest.raises(dg.RetryRequested) as caught, dagster_failures(TABLE):
         raise error_class("lost")
-    assert (caught.value.max_retries, caught.value.seconds_to_wait) == (MAX_RETRIES, 5)
+    retries = (MAX_RETRIES, failures.RETRY_WAIT_SECONDS)
+    assert (caught.value.max_retries, caught.value.seconds_to_wait) == retries
     assert isinstance(caught.value.__cause__, error_class)
 
 
