@@ -358,6 +358,11 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         topics = spark_module("paimon_assets.spark.dataframes.topics")
         return topics.topics_to_dataframe(self.spark.session(), client, ranges, schema, metadata)
 
+    def topic_ranges(self, ranges: Any, read: Any, fields: Any) -> Any:
+        """Return a context in which Spark's tasks have read ranges; see `topics.read_ranges`."""
+        topics = spark_module("paimon_assets.spark.dataframes.topics")
+        return topics.read_ranges(self.spark.session(), ranges, read, fields)
+
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))
         yield from (("metastore", self.metastore), ("uri", without_secrets(self.uri)))

@@ -43,7 +43,7 @@ from paimon_assets.engine.data.write.row_key_extractor import (
 )
 from paimon_assets.engine.data.write.table_write import written_paths
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import StorageError, UnsupportedFeatureError
+from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from paimon_assets.engine.spec.options.all_options import DYNAMIC_BUCKET_ASSIGNERS, TARGET_FILE_SIZE
@@ -87,7 +87,7 @@ from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import (
     from_spark_schema,
-    is_cut,
+    holds_exactly,
     quoted,
     spark_arrow_schema,
     to_spark_schema,
@@ -339,12 +339,7 @@ class SparkExecutor:
         Raises:
             PaimonError: As `map_splits` and `map_rows`.
         """
-        try:
-            to_spark_schema(read.fields)
-            is_exact = not any(map(is_cut, to_arrow_schema(read.fields).types))
-        except UnsupportedFeatureError:
-            is_exact = False
-        if not is_exact:
+        if not holds_exactly(read.fields):
             return EmbeddedExecutor().cluster(read, splits, write, order)
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)

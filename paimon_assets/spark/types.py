@@ -25,7 +25,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as st
 
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import (
+    from_arrow_type,
+    to_arrow_schema,
+    to_arrow_type,
+)
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
@@ -189,6 +193,15 @@ def is_cut(arrow_type: pa.DataType) -> bool:
     if pat.is_timestamp(arrow_type):
         return bool(arrow_type.unit == "ns")
     return any(is_cut(arrow_type.field(number).type) for number in range(arrow_type.num_fields))
+
+
+def holds_exactly(fields: Sequence[DataField]) -> bool:
+    """Whether Spark's types hold all values of columns."""
+    try:
+        to_spark_schema(fields)
+    except UnsupportedFeatureError:
+        return False
+    return not any(map(is_cut, to_arrow_schema(fields).types))
 
 
 def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:

@@ -5,10 +5,7 @@ Concept → modules:
     all tables of a database                    whole_database, shared_files
     its choices, and the config of a run        change_log
     one run: read, evolve, fold, commit         change_log_run
-    the images that a run reads                 change_images
-    columns left out, renamed, computed         record_columns
     the source's schema, followed               log_schema
-    positions in logs, and how far they are     log_positions
     stored rows that are looked up              stored_rows
     records that cannot be read                 dead_letters
 """

@@ -1,52 +1,31 @@
 """The choices of a table that a change log feeds, and the config of a run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from paimon_assets.assets.change_logs.change_images import METADATA_TYPES, MISSING, OP, POSITION
 from paimon_assets.assets.files.landing import IngestConfig
 from paimon_assets.assets.translator import identifier_of
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceName, SourceTable
 from paimon_assets.engine.data.cdc.computed import computation_of
+from paimon_assets.engine.data.change_logs.change_images import (
+    METADATA_TYPES,
+    MISSING,
+    OP,
+    POSITION,
+)
+from paimon_assets.engine.data.change_logs.record_columns import LogRows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeLog:
-    """The way the records of a log become rows of a table."""
+class ChangeLog(LogRows):
+    """The way the records of a log become rows of a table; `salt` may be a `dg.EnvVar`."""
 
-    source_table: str = ""
-    """The table of the source, as `orders`, `shop.orders` or `shop.public.orders`; records of
-    others are left out. By default the folder has the records of one table only."""
-    records: CdcOptions = field(default_factory=CdcOptions)
-    """The way records are written: modes of the connector, mappings of types."""
-    omitted: Sequence[str] = ()
-    """Columns of the source that are not stored."""
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """Column of the source → its name in the table. The schema policy `sync` renames a column that
-    the table has; an empty name says that the source dropped the column."""
-    hashed: Sequence[str] = ()
-    """Columns of the table that hold SHA-256 of the source's value, as hexadecimal text."""
-    salt: str | dg.EnvVar = field(default="", repr=False)
-    """A secret before each hashed value, so that values cannot be tried."""
-    computed: Mapping[str, str] = field(default_factory=dict)
-    """Column of the table → call of `year`, `month`, `day`, `hour`, `minute`, `second`,
-    `date_format`, `substring` or `truncate`, such as `date_format(made, yyyy-MM)`."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """Column of the table → what it tells of the last change: `database`, `schema`, `table`,
-    `op_time`, `log`, `file`, `line`, or what the format has beside that."""
-    history: bool = False
-    """Whether the table is the log itself: an append table of all images, with `_op`, `_position`
-    and, of values that did not arrive, the names of their columns in `_missing`."""
-    soft_deletes: str = ""
-    """A BOOLEAN column of the table that is true for deleted rows, which stay."""
     on_truncate: str = "refuse"
     """Whether an emptied source fails the run, `refuse`, or empties the table, too, in one snapshot
     with the changes that follow: `empty`."""
@@ -125,40 +104,22 @@ class ChangeLog:
             )
         return full
 
-    @property
-    def own_names(self) -> Mapping[str, str]:
-        """Column of the table → its name in the source, of those that are renamed."""
-        return {new: old for old, new in self.renamed.items() if new}
-
-    def known_of(self, schema: TableSchema) -> SourceTable:
-        """Return what a stored table says of its source."""
-        own = self.own_names
-        return SourceTable(
-            keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.computed),
-            columns={own.get(each.name, each.name): each.type for each in schema.fields},
-        )
-
-    def salt_text(self) -> str:
-        """Return what comes before each hashed value.
+    def rows(self) -> LogRows:
+        """Return what needs no Dagster, with the salt itself.
 
         Raises:
-            InvalidInputError: Kind `cdc-option`: its environment variable is not set.
+            InvalidInputError: Kind `cdc-option`: the salt's environment variable is not set.
         """
-        if not isinstance(self.salt, dg.EnvVar):  # which is a text, too
-            return self.salt
-        value = self.salt.get_value()
-        if not value:
-            raise invalid_choice(
-                f"The salt is taken from the environment variable '{self.salt.env_var_name}', "
-                "which is not set."
-            )
-        return value
-
-    def takes(self, name: SourceName) -> bool:
-        """Whether the records of a source table are taken."""
-        wanted = self.source_table.split(".")
-        parts = [part for part in name if part]
-        return not self.source_table or parts[-len(wanted) :] == wanted
+        salt: str | None = self.salt
+        if isinstance(self.salt, dg.EnvVar):  # which is a text, too
+            salt = self.salt.get_value()
+            if not salt:
+                raise invalid_choice(
+                    f"The salt is taken from the environment variable '{self.salt.env_var_name}', "
+                    "which is not set."
+                )
+        values = {each.name: getattr(self, each.name) for each in fields(LogRows)}
+        return LogRows(**{**values, "salt": salt})
 
 
 def invalid_choice(message: str) -> InvalidInputError:

@@ -5,7 +5,6 @@ from typing import Unpack
 
 import dagster as dg
 
-from paimon_assets.assets.change_logs.change_images import OP
 from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.assets.change_logs.change_log_run import ChangeLogRun
 from paimon_assets.assets.files.ingestion import FILES_HAVE_NOT, ingest
@@ -15,6 +14,7 @@ from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, t
 from paimon_assets.assets.tables.declared_table import EnsuredTable, SchemaPolicy
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.data.change_logs.change_images import OP
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
@@ -67,7 +67,7 @@ def build_change_log_asset(
             it, and a record without a value deletes it.
         log: Choices; those of `ChangeLog()` by default.
         executor: `spark` or `embedded`, which reads stored rows and writes; the resource's choice
-            by default. Files are read by the process of the run.
+            by default. Files are read by the process of the run, topics by tasks of Spark.
         warehouse: Root of the warehouse, to show the table's address before the first run.
         **options: As for `build_file_ingestion_asset`.
 

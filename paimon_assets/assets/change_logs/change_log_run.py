@@ -11,42 +11,54 @@ how far the log is applied (`log_positions.LogHead`), so files may come late and
 """
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import dagster as dg
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from paimon_assets.assets.change_logs.change_images import (
-    MISSING,
-    OP,
-    POSITION,
-    ReadChanges,
-    images_of,
-    missing_names,
-    with_log_columns,
-)
 from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.assets.change_logs.dead_letters import DeadLetters
-from paimon_assets.assets.change_logs.log_positions import LogHead, Positions, positions_of
-from paimon_assets.assets.change_logs.log_schema import followed_schema
-from paimon_assets.assets.change_logs.record_columns import as_stored
+from paimon_assets.assets.change_logs.log_schema import FollowedSchema, followed_schema
 from paimon_assets.assets.change_logs.stored_rows import StoredRows, no_rows
 from paimon_assets.assets.files.ingestion import IngestionRun
-from paimon_assets.assets.files.topic_source import TopicLogConfig
+from paimon_assets.assets.files.topic_intake import TopicIntake
+from paimon_assets.assets.files.topic_source import Order, TopicLogConfig
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.data.cdc.change_batch import ORIGIN_SCHEMA, AbsentValue, ChangeBatch
-from paimon_assets.engine.data.change_fold import Doubt, LogState, Settled, settle
+from paimon_assets.engine.contract.wire import load, load_error
+from paimon_assets.engine.data.cdc.change_batch import ChangeBatch
+from paimon_assets.engine.data.change_fold import Doubt, Images, LogState, Settled, settle
+from paimon_assets.engine.data.change_logs.change_images import POSITION, images_of
+from paimon_assets.engine.data.change_logs.log_positions import (
+    LogHead,
+    Positions,
+    SeenSchema,
+    positions_of,
+    seen_schemas,
+)
+from paimon_assets.engine.data.change_logs.range_rows import (
+    LogNumbers,
+    RangeReading,
+    RangeReport,
+    conformed,
+    history_rows,
+    unpacked_images,
+)
+from paimon_assets.engine.data.change_logs.record_columns import LogRows, as_stored
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.spec.words import counted, shorten
+from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, unchanged_since
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
+_HIDDEN = {opt.WRITE_SHOW_VALUES.key: "false"}
+_MOST_PASSES = 3
+"""How often ranges are read by tasks while the table's schema changes."""
 _MOST_TRIES = 5
 """How often rows are looked up when other commits change rows meanwhile."""
 _WAYS_OUT = {
@@ -65,14 +77,17 @@ class ChangeLogRun(IngestionRun):
 
     log: ChangeLog
     config: ChangeLogConfig | TopicLogConfig = field(init=False)
-    changes: ReadChanges | None = field(init=False, default=None)
+    rows_of_log: LogRows = field(init=False)
+    head: LogHead | None = field(init=False, default=None)
+    """Of a run with changes."""
+    numbers: LogNumbers = field(init=False, default_factory=LogNumbers)
     settled: Settled | None = field(init=False, default=None)
-    positions: Positions | None = field(init=False, default=None)
     dead_letters: DeadLetters = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin without dead letters."""
         self.dead_letters = DeadLetters(table=self.log.dead_letters)
+        self.rows_of_log = self.log.rows()
 
     def choose(self, config: ChangeLogConfig | TopicLogConfig) -> None:
         """Choose the new files that the run ingests; of a reload all count as new."""
@@ -83,20 +98,80 @@ class ChangeLogRun(IngestionRun):
         """Apply the changes; see `IngestionRun.write_once`."""
         self.check_table()
         self.dead_letters.tables.clear()
+        intake = self.intake
+        if isinstance(intake, TopicIntake) and intake.has_tasks(self.target.executor):
+            is_by_offset = intake.source.order == Order.OFFSET and not intake.has_moved_keys
+            outcome = self._write_ranges(intake) if is_by_offset else None
+            if outcome is not None:
+                return outcome
+            self.step.log.info("The process of the run reads the records, all by itself.")
+        return self._write_read()
+
+    def _write_ranges(self, intake: TopicIntake) -> WriteOutcome | None:
+        """Apply what Spark's tasks have read and folded; None where only this process can do it.
+
+        Where the table's schema has to change, the tasks read again.
+        """
+        ledger, table, keeps = intake.ledger, self.table, self.log.dead_letters is not None
+        accepted = self.config.new_log
+        head = LogHead.of(ledger.log).with_log(table.name, intake.arrival, accepted=accepted)
+        most = intake.max_bytes and max(1, intake.max_bytes // len(intake.ranges))
+        gone = frozenset[str]()
+        for _ in range(_MOST_PASSES):
+            shown = table if self.paimon.show_values else table.copy(_HIDDEN)
+            reading = RangeReading(
+                settings=intake.source.client().settings, topics=intake.source.changes(),
+                log=self.rows_of_log, table=table.name, schema=shown.schema, head=head,
+                generation=ledger.generation + 1, arrival=intake.arrival, gone=gone,
+                max_bytes=most, keeps_rejected=keeps, empties=self.config.reload,
+            )  # fmt: skip
+            fields = table.schema.fields
+            with self.paimon.topic_ranges(intake.ranges, reading.read, fields) as ranges:
+                reports = [load(RangeReport, each) for each in ranges.reports] if ranges else []
+                if not reports or any(each.has_events for each in reports):
+                    return None
+                source = self._one_source(name for each in reports for name in each.names)
+                schemas = [schema for each in reports for schema in each.schemas]
+                followed = self._follow(schemas, head, source)
+                if followed.changes or followed.gone != gone:
+                    gone = followed.gone
+                    continue
+                for each in reports:
+                    if each.error is not None:
+                        raise load_error(each.error)
+                rejected = (each.rejected_records() for each in reports)
+                self.dead_letters.tables += (each for each in rejected if len(each))
+                self.dead_letters.write(self.paimon.catalog())
+                intake.accept((each.range, each.sent_ms) for each in reports)
+                count = counted(len(reports), "task")
+                self.step.log.info("%s of Spark read the records.", count)
+                if not source:
+                    return self._commit_nothing()
+                self.numbers = LogNumbers.total([each.numbers for each in reports if each.numbers])
+                head = replace(head, columns=followed.columns, source=source)
+                if self.log.history:
+                    return self._append(ranges.frame(), head)
+                parts = (each.images for each in reports if each.images is not None)
+                images = unpacked_images(parts, table.schema, source)
+                states = [each.state for each in reports]
+                return self._apply_anew(images, head, ranges=ranges, states=states)
+        return None
+
+    def _write_read(self) -> WriteOutcome | None:
+        """Apply what this process reads."""
         batches = self._read()
         if batches is None:
             return None
         ledger = self.intake.ledger
         self.dead_letters.write(self.paimon.catalog())  # before: a run that fails is repeated
         if not batches:
-            described = _described(None, empties=self.config.reload)
-            return self.commit(self._no_rows(), ledger.log, described)
-        changes = ReadChanges(batches=batches, metadata=frozenset(self.log.metadata))
-        self.changes = changes
+            return self._commit_nothing()
+        log, schema = self.rows_of_log, self.table.schema
+        changes = log.changes(batches, schema, frozenset())
         if self.log.on_drop == "refuse":
             changes.refuse_lost_tables(self.table.name)
-        changes.refuse_without(self.table.schema.primary_keys)
-        self.positions = positions_of(
+        changes.refuse_without(schema.primary_keys)
+        positions = positions_of(
             changes,
             LogHead.of(ledger.log),
             self.table.name,
@@ -104,19 +179,18 @@ class ChangeLogRun(IngestionRun):
             arrival=self.intake.arrival,
             accepted=self.config.new_log,
         )
-        changes = self._evolve(changes, self.positions)
-        changes = self.changes = replace(changes, expected=self._expected(changes))
-        positions = self.positions
+        self.numbers = LogNumbers.of(changes, positions)
+        followed = self._follow([*seen_schemas(changes, positions)], positions.head, changes.name)
+        head = replace(positions.head, columns=followed.columns, source=changes.name)
+        changes = log.changes(batches, self.table.schema, followed.gone)
+        truncate = self._truncate(positions)  # is refused by a history, which cannot be emptied
         if self.log.history:
-            return self._append(changes, positions)
-        for _ in range(_MOST_TRIES - 1):
-            try:
-                return self._apply(changes, positions)
-            except CommitConflictError as conflict:
-                if conflict.kind != READ_CHANGED:
-                    raise
-                self.step.log.info("Stored rows are looked up again: %s", conflict.message)
-        return self._apply(changes, positions)
+            return self._append(history_rows(changes, positions).sort_by(POSITION), head)
+        keys = self.table.schema.primary_keys
+        images = images_of(changes, positions.texts, keys, soft_deletes=self.log.soft_deletes)
+        if truncate:
+            images = images.after(POSITION, truncate)
+        return self._apply_anew(images, head, truncate=truncate)
 
     def check_table(self) -> None:
         """Refuse a table whose stored rows cannot be looked up."""
@@ -129,83 +203,100 @@ class ChangeLogRun(IngestionRun):
     def _no_rows(self) -> pa.Table:
         return to_arrow_schema(self.table.schema.fields).empty_table()
 
+    def _commit_nothing(self) -> WriteOutcome:
+        described = _described(None, empties=self.config.reload)
+        return self.commit(self._no_rows(), self.intake.ledger.log, described)
+
     def _read(self) -> list[ChangeBatch] | None:
         """Return the batches with changes; None if something was left out."""
         schema = self.table.schema
-        known = self.log.known_of(schema)
-        options = replace(
-            self.log.records,
-            table_of=lambda name: known if self.log.takes(name) else None,
-            on_rejected=self.dead_letters.tables.append if self.log.dead_letters else None,
-        )
-        batches = self.intake.changes(options)
+        keep = self.dead_letters.tables.append if self.log.dead_letters else None
+        batches = self.intake.changes(self.rows_of_log.options(schema, keep))
         if batches is None:
             return None
         used = [batch for batch in batches if len(batch) or batch.events]
-        names = sorted({batch.name for batch in used})
-        if len(names) > 1:
+        self._one_source(batch.name for batch in used)
+        return [as_stored(batch, self.rows_of_log, schema.primary_keys) for batch in used]
+
+    def _one_source(self, names: Iterable[str]) -> str:
+        """Return the source table of the changes, empty if there is none."""
+        found = sorted({*names})
+        if len(found) > 1:
             raise invalid_choice(
-                f"'{self.intake.place}' has changes of several tables ({shorten(names)}); say "
+                f"'{self.intake.place}' has changes of several tables ({shorten(found)}); say "
                 f"which one feeds table '{self.table.name}': ChangeLog(source_table=…)."
             )
-        return [as_stored(batch, self.log, schema.primary_keys) for batch in used]
+        return found[0] if found else ""
 
-    def _evolve(self, changes: ReadChanges, positions: Positions) -> ReadChanges:
-        """Bring the table to the source's schema; return the changes that go with it."""
+    def _follow(self, seen: Sequence[SeenSchema], head: LogHead, source: str) -> FollowedSchema:
+        """Bring the table to the source's schema."""
         followed = followed_schema(
-            changes, positions, self.table.schema, self.log, self.target.schema_policy
+            seen, head, source, self.table.schema, self.log, self.target.schema_policy
         )
-        head = replace(positions.head, columns=followed.columns, source=changes.name)
-        self.positions = replace(positions, head=head)
         if followed.changes:
             names = [name for each in followed.changes for name in getattr(each, "field_names", ())]
             self.step.log.info("%s follows its source: %s.", self.table.name, shorten(names))
             executor = self.paimon.new_executor(self.target.executor)
             self.table.alter_checked(followed.changes, executor=executor)
             self.table.refresh()
-        return replace(changes, gone=followed.gone)
+        return followed
 
-    def _expected(self, changes: ReadChanges) -> Mapping[str, pa.DataType]:
-        """Return the columns of the table that records should have."""
-        if self.log.records.absent is AbsentValue.NULL:
-            return {}
-        own = {OP, POSITION, MISSING, self.log.soft_deletes, *changes.metadata, *changes.gone}
-        own |= {*self.log.omitted}
-        schema = to_arrow_schema(self.table.schema.fields)
-        keys = self.table.schema.primary_keys
-        return {each.name: each.type for each in schema if each.name not in own | {*keys}}
-
-    def _append(self, changes: ReadChanges, positions: Positions) -> WriteOutcome:
-        self._truncate(positions)  # is refused: a history has nothing that could be emptied
-        rows = with_log_columns(changes.rows, changes.kinds, positions.texts)
-        rows = rows.append_column(MISSING, missing_names(changes))
-        high = pc.max(positions.texts).as_py() or ""
-        state = replace(positions.head.state, high=max(positions.head.state.high, high))
-        head = replace(positions.head, state=state)
+    def _append(self, rows: Frame, head: LogHead) -> WriteOutcome:
+        self.head = head
+        state = replace(head.state, high=max(head.state.high, self.numbers.newest))
         described = _described(None, empties=self.config.reload)
-        return self.commit(rows.sort_by(POSITION), head.members(), described)
+        return self.commit(rows, replace(head, state=state).members(), described)
 
-    def _apply(self, changes: ReadChanges, positions: Positions) -> WriteOutcome:
-        """Fold the changes with stored rows, and commit them on what was looked up."""
-        head, keys = positions.head, self.table.schema.primary_keys
-        images = images_of(changes, positions.texts, keys, soft_deletes=self.log.soft_deletes)
-        truncate = self._truncate(positions)
-        empties = bool(truncate) or self.config.reload
+    def _apply_anew(self, images: Images, head: LogHead, **more: Any) -> WriteOutcome:
+        """Apply images, and once more if others changed meanwhile what was looked up."""
+        self.head = head
+        for _ in range(_MOST_TRIES - 1):
+            try:
+                return self._apply(images, head, **more)
+            except CommitConflictError as conflict:
+                if conflict.kind != READ_CHANGED:
+                    raise
+                self.step.log.info("Stored rows are looked up again: %s", conflict.message)
+        return self._apply(images, head, **more)
+
+    def _apply(
+        self,
+        images: Images,
+        head: LogHead,
+        *,
+        truncate: str = "",
+        ranges: Any = None,
+        states: Sequence[LogState] = (),
+    ) -> WriteOutcome:
+        """Fold changes with stored rows, and commit them on what was looked up.
+
+        Args:
+            images: The changes.
+            head: Of the log, before them.
+            truncate: Position of a truncate before them.
+            ranges: Rows that tasks have folded, of other keys.
+            states: What those rows are in the log.
+        """
+        keys, empties = self.table.schema.primary_keys, bool(truncate) or self.config.reload
         executor = self.paimon.new_executor(self.target.executor)
         stored = StoredRows(table=self.table, executor=executor)
         state = LogState() if empties else head.state
-        if truncate:
-            images = images.after(POSITION, truncate)
         look_up = no_rows if empties else stored
         marks = self.log.soft_deletes
         settled = settle(images, keys, POSITION, state, look_up, marks=marks)
         self._refuse_doubts(settled)
         self.settled = settled
-        rows = settled.rows if settled.rows.num_rows else self._no_rows()
+        rows: Frame = settled.rows if settled.rows.num_rows else self._no_rows()
         if empties and settled.rows.num_rows:
             rows = rows.filter(pa.array(settled.kinds != RowKind.DELETE))
-        high = max(head.state.high, settled.state.high, truncate)
-        applied = replace(settled.state, high=high, deleted=max(settled.state.deleted, truncate))
+        if ranges is not None:
+            rows = ranges.frame(conformed(rows, self.table.name, self.table.schema))
+        states = [settled.state, *states]
+        applied = LogState(
+            high=max(head.state.high, truncate, *(each.high for each in states)),
+            filled=max(each.filled for each in states),
+            deleted=max(truncate, *(each.deleted for each in states)),
+        )
         head = replace(head, state=applied, truncated=max(head.truncated, truncate))
         return self.commit(rows, head.members(), _described(stored, empties=empties))
 
@@ -250,22 +341,20 @@ class ChangeLogRun(IngestionRun):
     def metadata(self) -> Metadata:
         """Return the numbers of files, and how far the log is applied."""
         metadata = {**super().metadata(), **self.dead_letters.metadata()}
-        changes, positions = self.changes, self.positions
-        if changes is None or positions is None:
+        if self.head is None:
             return metadata
-        counts = np.bincount(changes.kinds, minlength=len(RowKind))
+        numbers = self.numbers
         metadata |= {
-            "paimon/log": positions.head.logs[-1],
-            "paimon/changes_in": len(changes) - int(counts[RowKind.UPDATE_BEFORE]),
-            "paimon/inserts": int(counts[RowKind.INSERT]),
-            "paimon/updates": int(counts[RowKind.UPDATE_AFTER]),
-            "paimon/deletes": int(counts[RowKind.DELETE]),
+            "paimon/log": self.head.logs[-1],
+            "paimon/changes_in": sum(numbers.kinds) - numbers.kinds[RowKind.UPDATE_BEFORE],
+            "paimon/inserts": numbers.kinds[RowKind.INSERT],
+            "paimon/updates": numbers.kinds[RowKind.UPDATE_AFTER],
+            "paimon/deletes": numbers.kinds[RowKind.DELETE],
         }
-        newest = pc.max(positions.texts).as_py()
-        if newest is not None:
-            metadata["paimon/log_position"] = newest
-        time = pc.max(changes.origin[ORIGIN_SCHEMA.get_field_index("op_time")]).as_py()
-        if time is not None:
+        if numbers.newest:
+            metadata["paimon/log_position"] = numbers.newest
+        if numbers.changed_ms is not None:
+            time = dt.datetime.fromtimestamp(numbers.changed_ms / 1000, dt.UTC)
             lag = dt.datetime.now(dt.UTC) - time
             metadata.setdefault("paimon/lag_seconds", round(lag.total_seconds(), 3))
             metadata["paimon/newest_change"] = dg.TimestampMetadataValue(time.timestamp())

@@ -12,10 +12,9 @@ says it.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_assets.assets.change_logs.change_images import ReadChanges
 from paimon_assets.assets.change_logs.change_log import ChangeLog
-from paimon_assets.assets.change_logs.log_positions import Positions
 from paimon_assets.assets.tables.declared_table import SchemaPolicy
+from paimon_assets.engine.data.change_logs.log_positions import LogHead, SeenSchema
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
@@ -42,33 +41,35 @@ class FollowedSchema:
 
 
 def followed_schema(
-    changes: ReadChanges,
-    positions: Positions,
+    seen: Sequence[SeenSchema],
+    head: LogHead,
+    source: str,
     schema: TableSchema,
     log: ChangeLog,
     policy: SchemaPolicy,
 ) -> FollowedSchema:
-    """Plan the changes of a table's schema.
+    """Plan the changes of a table's schema by what a source's records and events tell.
 
     Raises:
         InvalidInputError: Kind `cdc-schema`: the source lost columns, and the policy does not
             follow; or it may have renamed one.
     """
-    head = positions.head
-    seen = sorted((each for each in _schemas(changes, positions)), key=lambda each: each[0])
-    since = [fields for text, fields in seen if not head.columns or text > head.state.high]
+    whole = sorted(
+        (each for each in seen if each.is_whole), key=lambda each: (each.position, each.is_event)
+    )
+    since = [e.fields for e in whole if not head.columns or e.position > head.state.high]
     newest = since[-1] if since else ()
     columns = {column.name: str(column.type) for column in newest} or dict(head.columns)
     before = {*head.columns} or {column.name for column in (since[0] if since else ())}
     ever = before.union(*({column.name for column in fields} for fields in since))
-    late = {column.name for _, fields in seen for column in fields} if columns else set()
+    late = {column.name for each in whole for column in each.fields} if columns else set()
     gone = (ever | late) - {*columns}
     renamed = {old: new for old, new in log.renamed.items() if new and old in schema.by_name}
     lost = sorted(ever - {*columns} - {*renamed})
     new = sorted({*columns} - before - {*renamed.values()})
     if lost and policy is not SchemaPolicy.SYNC:
         _refuse(
-            changes,
+            source,
             f"no longer has {shorten(lost)}{f', and has now {shorten(new)}' if new else ''}",
             "Follow it (schema_policy='sync'), or leave the column out (omitted)",
         )
@@ -78,16 +79,16 @@ def followed_schema(
         types = {**types, **head.columns, **columns}
         alike = next((name for name in new if types[name] == types[unsaid[0]]), new[0])
         _refuse(
-            changes,
+            source,
             f"no longer has {shorten(unsaid)}, and has now {shorten(new)}",
             f"If that is a new name, say ChangeLog(renamed={{'{unsaid[0]}': '{alike}'}}), which "
             f"may stay; else renamed={{'{unsaid[0]}': ''}}",
         )
-    defaults = set[str]().union(*(batch.defaults for batch in changes.batches))
+    defaults = set[str]().union(*(each.defaults for each in seen))
     filled = [name for name in new if name in defaults and name not in schema.by_name]
     if filled and log.on_default == "refuse":
         _refuse(
-            changes,
+            source,
             f"has now {shorten(filled)} with a default, which rows have that no record names",
             "Say ChangeLog(on_default='null') to have null there, until the source sends them",
         )
@@ -106,45 +107,19 @@ def followed_schema(
             if name not in lost
         }
         fixed = {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}
-        taken = [each for each in _fields(changes) if each.name not in gone]
+        taken = [each for one in seen for each in one.fields if each.name not in gone]
         planned += _added(taken, known, fixed, widens=policy is not SchemaPolicy.ADD)
         if policy is SchemaPolicy.SYNC:
             planned += _narrowed(newest, known, head.columns, fixed)
     return FollowedSchema(columns=columns, changes=planned, gone=frozenset(gone))
 
 
-def _refuse(changes: ReadChanges, what: str, way_out: str) -> None:
+def _refuse(source: str, what: str, way_out: str) -> None:
     raise InvalidInputError(
-        f"The source '{changes.name}' {what}. Nothing was committed. {way_out}.",
+        f"The source '{source}' {what}. Nothing was committed. {way_out}.",
         kind="cdc-schema",
-        details={"table": changes.name},
+        details={"table": source},
     )
-
-
-def _schemas(
-    changes: ReadChanges, positions: Positions
-) -> Iterator[tuple[str, Sequence[DataField]]]:
-    """Yield all columns of the source as its records tell them, with the last position."""
-    start = 0
-    for batch in changes.batches:
-        stop = start + len(batch)
-        if stop > start and batch.has_all_columns:
-            yield max(positions.texts[start:stop].to_pylist()), batch.fields
-        for event in batch.events:
-            if event.fields:
-                place = min(start + event.before_row, len(positions.texts) - 1)
-                yield positions.texts[place].as_py() if place >= 0 else "", event.fields
-        start = stop
-
-
-def _fields(changes: ReadChanges) -> list[DataField]:
-    """Return the columns of the records and of DDL events, in the order of the log."""
-    columns: list[DataField] = []
-    for batch in changes.batches:
-        for event in batch.events:
-            columns += event.fields or ()
-        columns += batch.fields
-    return columns
 
 
 def _added(

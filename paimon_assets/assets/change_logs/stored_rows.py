@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.assets.change_logs.change_images import POSITION
 from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.data.change_logs.change_images import POSITION
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.table.table import Table

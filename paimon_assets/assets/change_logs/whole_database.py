@@ -16,11 +16,9 @@ from typing import Any, Unpack
 import dagster as dg
 from pydantic import Field
 
-from paimon_assets.assets.change_logs.change_images import OP
 from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.assets.change_logs.change_log_asset import FollowedTable, build_change_log_asset
 from paimon_assets.assets.change_logs.change_log_run import ChangeLogRun
-from paimon_assets.assets.change_logs.log_positions import LogHead
 from paimon_assets.assets.change_logs.shared_files import SharedFiles
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.ingestion import ingest
@@ -46,6 +44,8 @@ from paimon_assets.engine.data.cdc.change_batch import (
     SourceTable,
 )
 from paimon_assets.engine.data.cdc.formats import cdc_format
+from paimon_assets.engine.data.change_logs.change_images import OP
+from paimon_assets.engine.data.change_logs.log_positions import LogHead
 from paimon_assets.engine.data.kafka.topics import OffsetRange
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema

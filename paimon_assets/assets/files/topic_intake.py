@@ -6,32 +6,22 @@ ledger: topic → id, next offset of each partition ─▶ ranges ─▶ records
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_assets.assets.files.ledger import Ledger
 from paimon_assets.assets.files.topic_source import KafkaSource, Order, TopicConfig, check_config
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.data.cdc.avro_messages import json_messages
-from paimon_assets.engine.data.cdc.change_batch import (
-    LOG,
-    ORIGIN_SCHEMA,
-    POSITION_COLUMNS,
-    CdcOptions,
-    ChangeBatch,
-)
-from paimon_assets.engine.data.cdc.formats import KEYED_ROWS, cdc_format, changes_of
-from paimon_assets.engine.data.cdc.json_records import Source
-from paimon_assets.engine.data.kafka.fetching import HEADERS, OFFSET, TIMESTAMP, Fetched, fetch
-from paimon_assets.engine.data.kafka.messages import METADATA, lines, rows, told
+from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
+from paimon_assets.engine.data.kafka.fetching import HEADERS, Fetched, fetch
+from paimon_assets.engine.data.kafka.messages import rows
 from paimon_assets.engine.data.kafka.topics import OffsetRange, TopicState
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
@@ -72,6 +62,8 @@ class TopicIntake:
     """Partition → the newest time of a record that was read."""
     empty_records: int = 0
     """Records without a value, which are no rows."""
+    has_moved_keys: bool = False
+    """Whether changes of a key may be in several partitions."""
     arrival: str = "order of offsets"
     remembered: int | None = None
 
@@ -89,7 +81,7 @@ class TopicIntake:
         """Choose the offsets that the run reads; `again`: from the beginning."""
         check_config(config)
         if again:
-            self.ledger = replace(self.ledger, offsets={})
+            self.ledger = Ledger(source=self.ledger.source, generation=self.ledger.generation)
         client = self.source.client()
         names = [] if self.source.topic is None else [self.source.topic]
         self.topics = client.topics(names, self.source.pattern)
@@ -174,6 +166,7 @@ class TopicIntake:
         if self.is_change_log:
             has_order = self.source.order == Order.RECORD
         if has_order or config.new_partitions:
+            self.has_moved_keys = True
             self.log.info("Topic '%s' has new partitions: %s.", topic.name, added)
             return
         parts = ", ".join(map(str, added))
@@ -253,8 +246,7 @@ class TopicIntake:
                 f"KafkaSource(metadata=…) names column '{name}', which is not declared.",
                 kind="kafka-source",
             )
-        size = _ROW_BYTES * sum(map(len, self.ranges))
-        if self.ranges and self.paimon.executor_for(size, executor) != "embedded":
+        if self.has_tasks(executor):
             client, told_of = self.source.client(), self.source.metadata
             return self.paimon.topics_dataframe(client, self.ranges, schema, told_of)
         fetched = self._fetch(has_headers=HEADERS in self.source.metadata.values())
@@ -263,54 +255,17 @@ class TopicIntake:
         parts = (rows(each, schema, metadata) for each in fetched if len(each.records))
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(parts))
 
+    def has_tasks(self, executor: str | None) -> bool:
+        """Whether Spark's tasks read the ranges."""
+        size = _ROW_BYTES * sum(map(len, self.ranges))
+        return bool(self.ranges) and self.paimon.executor_for(size, executor) != "embedded"
+
     def changes(self, options: CdcOptions) -> list[ChangeBatch]:
         """Return the records as changes, in the order of their partitions and offsets."""
-        kind = KEYED_ROWS if self.source.format == "json" else cdc_format(self.source.format)
-        registry = self.source.registry() if kind.is_avro else None
-        batches: list[ChangeBatch] = []
-        for each in self._fetch(has_headers=True):
-            offsets = each.records[OFFSET].to_numpy()
-            name, schemas = each.range.name, list[str]()
-            if registry is not None:
-                source = Source(name, options, offsets)
-                records, schemas = json_messages(each.records, registry, source)
-                each = replace(each, records=records)  # noqa: PLW2901
-            stream: Any = lines(each, has_keys=kind.has_keys)
-            found = changes_of(stream, name, kind, options, offsets=offsets, schemas=schemas)
-            batches += [self._located(batch, each) for batch in found]
-        return batches
-
-    def _located(self, batch: ChangeBatch, fetched: Fetched) -> ChangeBatch:
-        """Return a batch whose records are told by offsets, not by lines."""
-        origin = batch.origin
-        places = pc.subtract(origin["line"], 1)
-        records = fetched.records.take(places)
-        columns = {name: origin[name] for name in origin.column_names}
-        columns["line"] = records[OFFSET]
-        columns[_OP_TIME] = pc.coalesce(origin[_OP_TIME], records[TIMESTAMP])
-        if self.source.order == Order.OFFSET:
-            for name in (LOG, *POSITION_COLUMNS):
-                columns[name] = pa.nulls(len(origin), ORIGIN_SCHEMA.field(name).type)
-        texts = {name: told(records, fetched.range, name) for name in METADATA}
-        return replace(
-            batch,
-            origin=pa.table(columns, schema=ORIGIN_SCHEMA),
-            metadata=pa.table(
-                {
-                    **{name: batch.metadata[name] for name in batch.metadata.column_names},
-                    **{name: _text(column) for name, column in texts.items()},
-                }
-            ),
-            events=tuple(
-                replace(event, origin=self._located_event(event.origin, offsets=fetched))
-                for event in batch.events
-            ),
-        )
-
-    def _located_event(self, origin: Mapping[str, Any], offsets: Fetched) -> Mapping[str, Any]:
-        line = offsets.records[OFFSET][int(origin["line"]) - 1].as_py()
-        hidden = dict.fromkeys((LOG, *POSITION_COLUMNS))
-        return {**origin, "line": line, **(hidden if self.source.order == Order.OFFSET else {})}
+        changes = self.source.changes()
+        return [
+            batch for each in self._fetch(has_headers=True) for batch in changes.of(each, options)
+        ]
 
     def _fetch(self, *, has_headers: bool) -> list[Fetched]:
         if not self.ranges:
@@ -325,6 +280,16 @@ class TopicIntake:
         self.ranges = [each.range for each in fetched if len(each.range)]
         self.newest = {each.range.name: each.newest for each in fetched if each.newest is not None}
         return fetched
+
+    def accept(self, ranges: Iterable[tuple[OffsetRange, int | None]]) -> None:
+        """Take ranges as tasks have read them, each with the newest time of a record."""
+        read = [(span, sent) for span, sent in ranges if len(span)]
+        self.ranges = [span for span, _ in read]
+        self.newest = {
+            span.name: dt.datetime.fromtimestamp(sent / 1000, dt.UTC)
+            for span, sent in read
+            if sent is not None
+        }
 
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether the run goes on without what cannot be read: no."""
@@ -352,12 +317,6 @@ class TopicIntake:
 
     def check_unchanged(self) -> None:
         """Records do not change."""
-
-
-def _text(column: Any) -> Any:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    return column.cast(pa.string())
 
 
 def _lost(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]:

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from paimon_assets.assets.files.source_files import ChangeFormat
 from paimon_assets.engine.data.cdc.formats import cdc_format
+from paimon_assets.engine.data.change_logs.topic_changes import TopicChanges
 from paimon_assets.engine.data.kafka.messages import METADATA
-from paimon_assets.engine.data.kafka.registry import PREFIX, URL, SchemaRegistry
+from paimon_assets.engine.data.kafka.registry import PREFIX, URL
 from paimon_assets.engine.data.kafka.topics import Client
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -112,9 +113,14 @@ class KafkaSource:
         values = {"bootstrap.servers": _value("bootstrap.servers", self.bootstrap)}
         return Client({**values, **self._settings(of_registry=False)}, seconds=self.timeout_seconds)
 
-    def registry(self) -> SchemaRegistry:
-        """Return the registry of the schemas of Avro, as `client`."""
-        return SchemaRegistry(self._settings(of_registry=True), seconds=self.timeout_seconds)
+    def changes(self) -> TopicChanges:
+        """Return what makes changes of the records; raises as `client`."""
+        return TopicChanges(
+            format=self.format,
+            by_offset=self.order == Order.OFFSET,
+            registry_settings=self._settings(of_registry=True),
+            seconds=self.timeout_seconds,
+        )
 
     def _settings(self, *, of_registry: bool) -> dict[str, str]:
         return {
@@ -152,7 +158,7 @@ class TopicConfig(dg.Config):
     max_bytes: int = Field(
         default=1 << 30,
         description="Most bytes of keys and values of one run, which holds them in memory; 0: all. "
-        "On Spark, where each task reads a range, max_records alone counts.",
+        "On Spark each range has its share, and of rows max_records alone counts.",
     )
     lost_position: str = Field(
         default="error",

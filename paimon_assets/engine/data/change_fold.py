@@ -52,7 +52,10 @@ class Images:
 
     def after(self, position: str, text: str) -> "Images":
         """Return the images above a position, by the column that holds it."""
-        flags = to_numpy(pc.greater(_plain(self.rows, position), pa.scalar(text)))
+        return self.take(to_numpy(pc.greater(_plain(self.rows, position), pa.scalar(text))))
+
+    def take(self, flags: Flags) -> "Images":
+        """Return some of the images."""
         return Images(
             rows=self.rows.filter(from_numpy(flags)),
             kinds=self.kinds[flags],
@@ -156,6 +159,27 @@ def _by_key(rows: pa.Table, keys: Sequence[str], positions: Any) -> tuple[Places
     by_key = sort_keys([_plain(rows, name) for name in keys])
     order = order_within_groups(by_key, [positions]).astype(np.int64)
     return order, by_key.starts
+
+
+def apart(images: Images, keys: Sequence[str], position: str, marks: str) -> tuple[Images, Images]:
+    """Return the images of keys all of whose values arrived, and those of the others.
+
+    The former are settled without a look-up. With the latter are those of keys whose row became
+    one of theirs.
+    """
+    count = len(images.kinds)
+    gaps = _any(images.missing, count) & (images.kinds != RowKind.DELETE)
+    if not gaps.any():
+        return images, images.take(gaps)
+    inserts, deletes = _moves(images, position, marks)
+    is_open = gaps.copy()
+    is_open[deletes[gaps[inserts]]] = True
+    order, starts = _by_key(images.rows, keys, _plain(images.rows, position).fill_null(""))
+    numbers = np.cumsum(starts) - 1
+    of_keys = np.zeros(numbers[-1] + 1, dtype=np.bool_)
+    of_keys[numbers[is_open[order]]] = True
+    is_open[order] = of_keys[numbers]
+    return images.take(~is_open), images.take(is_open)
 
 
 def _with_moved_values(

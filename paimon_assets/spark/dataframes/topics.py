@@ -1,22 +1,37 @@
-"""Ranges of offsets → DataFrame; each range is read by one task, and its bytes pass no JVM."""
+"""Ranges of offsets → DataFrame; each range is read by one task.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+    rows of records    range ─▶ rows (lazily)                              the write reads them
+    change logs        range ─▶ rows, kept by Spark, and a report          reports, then the write
+
+Records pass no JVM; rows that are kept pass it as bytes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.data.kafka.fetching import fetch
 from paimon_assets.engine.data.kafka.messages import rows
 from paimon_assets.engine.data.kafka.topics import Client, OffsetRange, Settings
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.words import shorten
 from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, spark_schema_of
-from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import POSITION_COLUMN, columns
+from paimon_assets.spark.failure import encoded_errors, typed_errors
+from paimon_assets.spark.job_names import named_jobs
+from paimon_assets.spark.packing import POSITION_COLUMN, columns, ddl, pack, pieces, unpack
+from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, remembering
 from paimon_assets.spark.shuffle import partition_slots
-from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch
+from paimon_assets.spark.types import holds_exactly, spark_arrow_schema, to_spark_batch
+from paimon_assets.spark.worker import PACKED_SCHEMA, ROWS_PER_TASK_BITS, one_row
 
 _TASK_SCHEMA = columns(
     slot=pa.int32(),
@@ -62,6 +77,12 @@ def topics_to_dataframe(
         metadata=metadata,
         spark_schema=spark_arrow_schema(spark_schema),
     )
+    made = PythonRows(tasks=_tasks(session, ranges), read=partial(_read_ranges, reading))
+    return remembering(made.frame(spark_schema), made)
+
+
+def _tasks(session: SparkSession, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """Return the ranges, each in a Spark partition of its own, with where its rows begin."""
     count = len(ranges)
     table = pa.table(
         [
@@ -71,9 +92,7 @@ def topics_to_dataframe(
         ],
         schema=_TASK_SCHEMA,
     )
-    tasks = session.createDataFrame(table).repartition(count, "slot")
-    made = PythonRows(tasks=tasks, read=partial(_read_ranges, reading))
-    return remembering(made.frame(spark_schema), made)
+    return session.createDataFrame(table).repartition(count, "slot")
 
 
 def _read_ranges(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,3 +108,89 @@ def _read_ranges(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterat
                     position += found.num_rows
                     located = found.append_column(POSITION_COLUMN, pa.array(positions))
                     yield to_spark_batch(located, reading.spark_schema, path=fetched.range.name)
+
+
+Read = Callable[[OffsetRange, int], tuple[Sequence[pa.RecordBatch], Any]]
+"""Takes a range and where its rows begin; returns rows, and a report (a value of `wire`)."""
+_KEPT_SCHEMA = columns(position=pa.int64(), rows=pa.binary(), report=pa.binary())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRanges:
+    """Ranges that tasks have read: Spark keeps the rows."""
+
+    kept: DataFrame
+    schema: pa.Schema
+    reports: Sequence[bytes]
+    """Wire forms."""
+
+    def frame(self, more: Sequence[pa.RecordBatch] = ()) -> DataFrame:
+        """Return the rows, and more of this process with other keys, for a write by Spark."""
+        spark_schema = spark_schema_of(self.schema)
+        packed = self.kept.where("rows IS NOT NULL").select("position", "rows")
+        if more:
+            found = [pack(each) for batch in more for each in pieces(batch)]
+            first = len(self.reports) << ROWS_PER_FILE_BITS
+            positions = [first + (n << ROWS_PER_TASK_BITS) for n in range(len(found))]
+            held = pa.table({"position": positions, "rows": found}, PACKED_SCHEMA)
+            packed = packed.union(self.kept.sparkSession.createDataFrame(held))
+        arrow = spark_arrow_schema(spark_schema)
+        made = PythonRows(tasks=packed, read=partial(_unpack_rows, self.schema, arrow))
+        return remembering(made.frame(spark_schema), made)
+
+
+@contextmanager
+def read_ranges(
+    session: SparkSession, ranges: Sequence[OffsetRange], read: Read, fields: Sequence[DataField]
+) -> Iterator[ReadRanges | None]:
+    """Read ranges by tasks, and keep the rows as long as the context lasts.
+
+    Args:
+        session: The session; its workers have `confluent-kafka`.
+        ranges: At least one.
+        read: Reads a range.
+        fields: Of the rows. None is given where Spark's types do not hold all of their values.
+
+    Raises:
+        PaimonError: As `read`.
+    """
+    if not holds_exactly(fields):
+        yield None
+        return
+    check_workers(session)
+    tasks = _tasks(session, ranges)
+    kept = tasks.mapInArrow(partial(_read_reported, read), ddl(_KEPT_SCHEMA)).persist()
+    try:
+        topics = shorten(sorted({each.topic for each in ranges}))
+        with typed_errors(), named_jobs(session, f"read {topics}"):
+            found = kept.where("report IS NOT NULL").select("report").collect()
+        reports = [bytes(each.report) for each in found]
+        yield ReadRanges(kept=kept, schema=to_arrow_schema(fields), reports=reports)
+    finally:
+        kept.unpersist()
+
+
+def _read_reported(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of ranges in pieces, behind each range its report."""
+    with encoded_errors():
+        for batch in batches:
+            for task in batch.drop_columns(["slot"]).to_pylist():  # one
+                position = task.pop("first")
+                found, report = read(OffsetRange(**task), position)
+                for piece in (piece for each in found for piece in pieces(each)):
+                    yield one_row(_KEPT_SCHEMA, position, pack(piece), None)
+                    position += piece.num_rows
+                yield one_row(_KEPT_SCHEMA, None, None, dump(report))
+
+
+def _unpack_rows(
+    schema: pa.Schema, spark_schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows with their positions."""
+    with encoded_errors():
+        for batch in batches:
+            for position, data in zip(batch["position"], batch["rows"], strict=True):
+                found, first = unpack(data.as_py(), schema), position.as_py()
+                positions = np.arange(first, first + found.num_rows, dtype=np.int64)
+                located = found.append_column(POSITION_COLUMN, pa.array(positions))
+                yield to_spark_batch(located, spark_schema)

@@ -3,7 +3,7 @@
 Records without a position count in the order of files and lines.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.assets.change_logs.change_images import ReadChanges
 from paimon_assets.engine.data.cdc.change_batch import LOG, POSITION_COLUMNS
 from paimon_assets.engine.data.change_fold import LogState, position_texts
+from paimon_assets.engine.data.change_logs.change_images import ReadChanges
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 
 
@@ -80,6 +81,39 @@ class Positions:
     truncates: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenSchema:
+    """Columns of the source, as some of its records or a DDL event tell them."""
+
+    position: str
+    """The newest one that has them."""
+    fields: tuple[DataField, ...]
+    is_whole: bool
+    """Whether they are all columns, with the source's types."""
+    is_event: bool = False
+    defaults: tuple[str, ...] = ()
+    """Columns that have a default in the source."""
+
+
+def seen_schemas(changes: ReadChanges, positions: Positions) -> Iterator[SeenSchema]:
+    """Yield what batches tell, each behind its events."""
+    start = 0
+    for batch in changes.batches:
+        stop = start + len(batch)
+        for event in batch.events:
+            if event.fields:
+                place = min(start + event.before_row, len(positions.texts) - 1)
+                text = positions.texts[place].as_py() if place >= 0 else ""
+                yield SeenSchema(position=text, fields=event.fields, is_whole=True, is_event=True)
+        yield SeenSchema(
+            position=pc.max(positions.texts[start:stop]).as_py() or "",
+            fields=batch.fields,
+            is_whole=stop > start and batch.has_all_columns,
+            defaults=tuple(batch.defaults),
+        )
+        start = stop
+
+
 def positions_of(
     changes: ReadChanges,
     head: LogHead,
@@ -88,6 +122,7 @@ def positions_of(
     generation: int,
     arrival: str,
     accepted: bool,
+    base: int = 0,
 ) -> Positions:
     """Return the positions of images, by the log or by arrival.
 
@@ -98,6 +133,7 @@ def positions_of(
         generation: Of the commit that will hold them.
         arrival: The name of the log where records have no position.
         accepted: Whether a log that the table does not know follows those it does.
+        base: What arrival is counted from, if others count at the same time.
 
     Raises:
         InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
@@ -113,8 +149,8 @@ def positions_of(
     if not has_positions:
         head = head.with_log(table, arrival, accepted=accepted)
         epoch = head.logs.index(arrival)
-        rows = 2 * _first_of_record(origin) + 1
-        starts = 2 * np.array([start for start, _ in truncates], dtype=np.int64)
+        rows = base + 2 * _first_of_record(origin) + 1
+        starts = base + 2 * np.array([start for start, _ in truncates], dtype=np.int64)
         return Positions(
             head=head,
             texts=_by_arrival(epoch, generation, rows),

@@ -58,11 +58,7 @@ class ReadChanges:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """The columns taken.
-
-        Raises:
-            InvalidInputError: Kind `cdc-types`: a column has types that no type holds both of.
-        """
+        """The columns taken; raises as `joined`."""
         tables = [
             batch.rows.drop_columns([n for n in batch.rows.column_names if n in self.gone])
             for batch in self.batches
@@ -70,15 +66,7 @@ class ReadChanges:
         names = {name for table in tables for name in table.column_names}
         lacking = {name: kind for name, kind in self.expected.items() if name not in names}
         tables.append(pa.schema(lacking).empty_table())
-        try:
-            return pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidInputError(
-                f"The records of '{self.name}' hold a column in types that do not go together: "
-                f"{error}. Ingest the files before the change of type in a run of their own.",
-                kind="cdc-types",
-                details={"table": self.name},
-            ) from error
+        return joined(tables, self.name)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -156,6 +144,23 @@ class ReadChanges:
             )
             start += len(batch)
         return events
+
+
+def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
+    """Return the rows of tables one after the other, in types that hold all of them.
+
+    Raises:
+        InvalidInputError: Kind `cdc-types`: a column has types that no type holds both of.
+    """
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInputError(
+            f"The records of '{source}' hold a column in types that do not go together: "
+            f"{error}. Ingest the files before the change of type in a run of their own.",
+            kind="cdc-types",
+            details={"table": source},
+        ) from error
 
 
 def _inserted_whole(batch: ChangeBatch) -> Flags:

@@ -1,0 +1,86 @@
+"""Records of topics → changes, whose place is the offset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.engine.data.cdc.avro_messages import json_messages
+from paimon_assets.engine.data.cdc.change_batch import (
+    LOG,
+    ORIGIN_SCHEMA,
+    POSITION_COLUMNS,
+    CdcOptions,
+    ChangeBatch,
+)
+from paimon_assets.engine.data.cdc.formats import KEYED_ROWS, cdc_format, changes_of
+from paimon_assets.engine.data.cdc.json_records import Source
+from paimon_assets.engine.data.kafka.fetching import OFFSET, TIMESTAMP, Fetched
+from paimon_assets.engine.data.kafka.messages import METADATA, lines, told
+from paimon_assets.engine.data.kafka.registry import SchemaRegistry
+from paimon_assets.engine.data.kafka.topics import Settings
+
+_OP_TIME = "op_time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicChanges:
+    """The way the records of topics are read as changes."""
+
+    format: str
+    by_offset: bool
+    """Whether the offset is the order, not the position that a record has in its log."""
+    registry_settings: Settings
+    """Of the registry of Avro's schemas."""
+    seconds: float
+    """So long it may be silent."""
+
+    @cached_property
+    def _registry(self) -> SchemaRegistry:
+        return SchemaRegistry(self.registry_settings, seconds=self.seconds)
+
+    def of(self, fetched: Fetched, options: CdcOptions) -> list[ChangeBatch]:
+        """Return the records of a range as changes, in the order of their offsets."""
+        kind = KEYED_ROWS if self.format == "json" else cdc_format(self.format)
+        offsets = fetched.records[OFFSET].to_numpy()
+        name, schemas = fetched.range.name, list[str]()
+        if kind.is_avro:
+            source = Source(name, options, offsets)
+            records, schemas = json_messages(fetched.records, self._registry, source)
+            fetched = replace(fetched, records=records)
+        stream: Any = lines(fetched, has_keys=kind.has_keys)
+        found = changes_of(stream, name, kind, options, offsets=offsets, schemas=schemas)
+        return [self._located(batch, fetched) for batch in found]
+
+    def _located(self, batch: ChangeBatch, fetched: Fetched) -> ChangeBatch:
+        """Return a batch whose records are told by offsets, not by lines."""
+        origin = batch.origin
+        records = fetched.records.take(pc.subtract(origin["line"], 1))
+        columns = {name: origin[name] for name in origin.column_names}
+        columns["line"] = records[OFFSET]
+        columns[_OP_TIME] = pc.coalesce(origin[_OP_TIME], records[TIMESTAMP])
+        hidden = (LOG, *POSITION_COLUMNS) if self.by_offset else ()
+        for name in hidden:
+            columns[name] = pa.nulls(len(origin), ORIGIN_SCHEMA.field(name).type)
+        texts = {name: _text(told(records, fetched.range, name)) for name in METADATA}
+        own = {name: batch.metadata[name] for name in batch.metadata.column_names}
+
+        def located(event_origin: Mapping[str, Any]) -> Mapping[str, Any]:
+            line = fetched.records[OFFSET][int(event_origin["line"]) - 1].as_py()
+            return {**event_origin, "line": line, **dict.fromkeys(hidden)}
+
+        return replace(
+            batch,
+            origin=pa.table(columns, schema=ORIGIN_SCHEMA),
+            metadata=pa.table({**own, **texts}),
+            events=tuple(replace(event, origin=located(event.origin)) for event in batch.events),
+        )
+
+
+def _text(column: Any) -> Any:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return column.cast(pa.string())
