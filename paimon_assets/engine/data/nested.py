@@ -71,6 +71,6 @@ def changed_field(field: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _as_lists(maps: Any) -> Any:
-    """Return a column of maps as lists of rows (key, value)."""
-    pairs = pa.struct([maps.type.key_field, maps.type.item_field])
+    """Return a column of maps as lists of rows (key, value), where all values may be null."""
+    pairs = pa.struct([("key", maps.type.key_type), ("value", maps.type.item_type)])
     return maps.view(pa.list_(pa.field("entries", pairs, nullable=False)))

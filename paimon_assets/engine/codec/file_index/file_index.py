@@ -67,15 +67,8 @@ def _head(indexes: Indexes, head_bytes: int) -> bytes:
     return out.to_bytes()
 
 
-def decode_file_index(data: bytes, path: str) -> dict[str, dict[str, bytes]]:
+def decode_file_index(data: bytes) -> dict[str, dict[str, bytes]]:
     """Return the indexes of a file index by column and type; those without data are left out."""
-    try:
-        return _decode(data)
-    except FormatError as error:
-        raise damaged_index(path, error.message) from error
-
-
-def _decode(data: bytes) -> dict[str, dict[str, bytes]]:
     head = DataInput(data)
     magic, version = head.read_long(), head.read_int()
     if magic != MAGIC or version != VERSION:
@@ -107,9 +100,8 @@ def passing_rows(
     data: bytes, predicate: pred.Predicate, fields: Mapping[str, DataField], path: str
 ) -> BitMap | None:
     """Return the rows of a file that may pass; None if the index rules nothing out."""
-    indexes = decode_file_index(data, path)
     try:
-        return _passing(predicate, indexes, fields)
+        return _passing(predicate, decode_file_index(data), fields)
     except FormatError as error:
         raise damaged_index(path, error.message) from error
 

@@ -13,10 +13,12 @@ Source: `org.apache.paimon.casting.DefaultValueRow`, `org.apache.paimon.utils.De
 `org.apache.paimon.table.sink.RowKindGenerator`, `RowKindFilter`.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.merge.records import Kinds, adds
+from paimon_assets.engine.data.nested import parts_of
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.prune import Bounds
@@ -241,31 +244,28 @@ class InputCheck:
                 column.name,
                 rows=len(rows),
             )
-        whole = _Part(place="", values=values, type=column.type)
-        self._check_length(whole, column)
-        self._check_range(whole, column)
-        for part in inner_parts(whole) if column.name in self._nested_rules else ():
+        whole = _Part("", values, column.type)
+        self._check_length(whole, column, int)
+        self._check_range(whole, column, int)
+        inner = inner_parts(whole) if column.name in self._nested_rules else ()
+        for number, part in enumerate(inner):
+            row_of = partial(whole.row_of, number)
             if part.values.null_count and not part.type.nullable:
-                position = pc.index(part.values.is_null(), True).as_py()
-                text = f"holds a null in {part.place}"
-                self._refuse_value(part, position, column, "input-null", text)
-            self._check_length(part, column)
-            self._check_range(part, column)
+                row = row_of(pc.index(part.values.is_null(), True).as_py())
+                self._refuse_value(row, column, "input-null", f"holds a null in {part.place}")
+            self._check_length(part, column, row_of)
+            self._check_range(part, column, row_of)
 
     def _refuse_value(
-        self,
-        part: "_Part",
-        position: int,
-        column: types.DataField,
-        kind: str,
-        text: str,
-        **details: int,
+        self, row: int, column: types.DataField, kind: str, text: str, **details: int
     ) -> NoReturn:
-        row = self._rows_seen + part.row_of(position)
+        row += self._rows_seen
         message = f"column '{column.name}' is {column.type}, but {text}, row {row}."
         self._refuse(message, kind, column.name, None, row=row, **details)
 
-    def _check_length(self, part: "_Part", column: types.DataField) -> None:
+    def _check_length(
+        self, part: "_Part", column: types.DataField, row_of: Callable[[int], int]
+    ) -> None:
         values, limit = part.values, length_limit(part.type)
         if limit is None:
             return
@@ -282,9 +282,11 @@ class InputCheck:
                 f"the rows hold values of up to {longest} {unit}"
                 f"{f' in {part.place}' if part.place else ''}{self._example(values, position)}"
             )
-            self._refuse_value(part, position, column, "input-length", text, length=longest)
+            self._refuse_value(row_of(position), column, "input-length", text, length=longest)
 
-    def _check_range(self, part: "_Part", column: types.DataField) -> None:
+    def _check_range(
+        self, part: "_Part", column: types.DataField, row_of: Callable[[int], int]
+    ) -> None:
         values, limits = part.values, _value_range(part.values.type)
         if limits is None or not (self._checks_times or column.name in self._new):
             return
@@ -302,7 +304,7 @@ class InputCheck:
             f"the rows hold values{f' in {part.place}' if part.place else ''} that are {problem}"
             f"{self._example(examples, position)}"
         )
-        self._refuse_value(part, position, column, "input-range", text)
+        self._refuse_value(row_of(position), column, "input-range", text)
 
     def _example(self, values: Any, position: int) -> str:
         """Return one value as a part of a message; nothing for null or if values are hidden."""
@@ -400,71 +402,43 @@ def _is_nested_lossless(source: Any, target: Any) -> bool:
     return is_lossless_family(source.value_type, target.value_type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(NamedTuple):
     """The values of a column, or of one part of its nested values."""
 
     place: str
     values: Any
     type: types.DataType
-    row_of: Callable[[int], int] = int
-    """Position in `values` → row of the column."""
 
-    def inner(
-        self, place: str, values: Any, data_type: types.DataType, parent_of: Callable[[int], int]
-    ) -> "_Part":
-        """Return a part of these values; `parent_of`: its position → position in these."""
-        return _Part(
-            place=f"{place} of {self.place}" if self.place else place,
-            values=values,
-            type=data_type,
-            row_of=lambda position: self.row_of(parent_of(position)),
-        )
+    def row_of(self, number: int, position: int) -> int:
+        """Return the row that holds a value of the part of this number; `inner_parts` counts."""
 
-    def entries(self, place: str, flat: Any, data_type: types.DataType) -> "_Part":
-        """Return the keys or items of a slice of maps; Arrow's are those of the whole array."""
-        offsets = to_numpy(self.values.offsets)
-        first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-        return self.inner(
-            place,
-            flat.slice(first, end - first),
-            data_type,
-            lambda position: int(np.searchsorted(offsets, first + position, "right")) - 1,
-        )
+        def length(rows: int) -> int:
+            first = self._replace(values=self.values.slice(0, rows))
+            return len(next(islice(inner_parts(first), number, None)).values)
+
+        return bisect_right(range(1, len(self.values)), position, key=length)
 
 
 def inner_parts(outer: _Part) -> Iterator[_Part]:
     """Yield the parts of nested values, at any depth, outer parts first."""
-    for part in _children(outer):
-        yield part
-        yield from inner_parts(part)
-
-
-def _children(outer: _Part) -> Iterator[_Part]:
     values = outer.values
     match outer.type:
-        case types.ArrayType(element=element) | types.VectorType(element=element):
-            parents = pc.list_parent_indices(values)
-            yield outer.inner(
-                "an element",
-                values.flatten(),
-                element,
-                lambda position: int(parents[position].as_py()),
-            )
-        case types.MultisetType(element=element):
-            yield outer.entries("an element", values.keys, element)
-        case types.MapType(key=key, value=value):
-            yield outer.entries("a key", values.keys, key)
-            yield outer.entries("a value", values.items, value)
+        case types.ArrayType() | types.VectorType() | types.MultisetType():
+            places = ["an element"]
+        case types.MapType():
+            places = ["a key", "a value"]
         case types.RowType(fields=fields):
-            rows = np.flatnonzero(to_numpy(values.is_valid()))
-            present = values.drop_null()
-            for number, field in enumerate(fields):
-                inner = present.field(number)
-                place = f"field '{field.name}'"
-                yield outer.inner(place, inner, field.type, lambda position: int(rows[position]))
+            places = [f"field '{field.name}'" for field in fields]
+            values = values.drop_null()  # inside a null row, NOT NULL fields may be null, too
         case _:
             return
+    # The counts of a multiset have no type.
+    for each in zip(places, parts_of(values), types.inner_types(outer.type), strict=False):
+        part = _Part(*each)
+        if outer.place:
+            part = part._replace(place=f"{part.place} of {outer.place}")
+        yield part
+        yield from inner_parts(part)
 
 
 def length_limit(data_type: types.DataType) -> int | None:
