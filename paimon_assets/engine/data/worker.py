@@ -50,7 +50,6 @@ TASKS: Mapping[str, Task] = {
     POSTPONE_TASK: place_postponed,
     ROW_CHANGE_TASK: change_rows,
 }
-"""Name → task."""
 
 
 def write_rows(

@@ -28,7 +28,6 @@ from paimon_assets.engine.fileio.parallel_requests import send
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
-"""What fsspec filesystems call the time of the last change."""
 
 
 def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:

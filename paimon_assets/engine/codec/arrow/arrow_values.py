@@ -20,7 +20,6 @@ from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import Internal
 
 UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-"""Nanoseconds of one Arrow time unit."""
 
 
 def shown_value(scalar: Any) -> Any:

@@ -37,7 +37,6 @@ _MOST_RATIO = 64
 
 Record = dict[str, Any]
 Source = pa.NativeFile | io.BytesIO
-"""A file open for reading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,6 @@ class DropDialect(Structure):
 ViewChange = (
     SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
 )
-"""One change."""
 
 VIEW_CHANGE: Kind[ViewChange] = one_of(
     "action",

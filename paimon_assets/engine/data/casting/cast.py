@@ -41,7 +41,6 @@ class Cast:
     target: AtomicType
     dialect: CastDialect
     zone: str = UTC
-    """The zone of local times (`cast.time-zone`)."""
 
     @property
     def is_java(self) -> bool:

@@ -159,7 +159,6 @@ _PLAIN_FROM, _PLAIN_UNTIL = 1e-3, 1e7
 _FIRST_POWER = -330
 _MOST_ZEROS = 18
 _POWERS = 10 ** np.arange(_MOST_ZEROS + 1, dtype=np.int64)
-"""Ten to the power of 0 … 18."""
 
 
 @cache

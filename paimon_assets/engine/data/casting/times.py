@@ -317,7 +317,6 @@ _TIME = (
 _LONGEST_PART = 9
 _DATE_LENGTH, _SECONDS_LENGTH = 10, 19
 MOST_DIGITS = 9
-"""The most digits of a fraction of a second."""
 _DAY_MILLIS = SECONDS_PER_DAY * MILLIS_PER_SECOND
 _FIRST_SECOND = -62_135_596_800
 """0001-01-01; Java's parser knows no year 0000."""

@@ -197,7 +197,6 @@ class RecordRead:
     names: Sequence[str]
     """Columns of the table to read; one that files hold more if they hold none of these."""
     runs: int = 1
-    """How many runs are read at once."""
     ranks: Mapping[str, int] | None = None
     """File name → age; adds `FILE_RANK`."""
     has_levels: bool = False
@@ -496,7 +495,6 @@ class KeyRange:
     """A key range with the older records of its keys."""
 
     slices: Sequence[pa.RecordBatch]
-    """The rows to merge."""
     by_key: KeyOrder
     keys: Order
     """Row number → key number."""

@@ -67,7 +67,6 @@ class FileToRead:
     options: Options | None = None
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
     source: pa.NativeFile | None = None
-    """The file, if it is open already."""
 
 
 class FormatReader(ABC):
@@ -76,7 +75,6 @@ class FormatReader(ABC):
     title: ClassVar[str]
     """The format's name in messages."""
     schema: pa.Schema
-    """Columns as the file has them."""
 
     def __init__(self, file: FileToRead) -> None:
         """Open the file and read its columns.

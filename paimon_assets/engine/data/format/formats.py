@@ -1,6 +1,6 @@
 """The formats of data files, and functions that open or create a file of any format."""
 
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -9,13 +9,11 @@ from paimon_assets.engine.data.format.text import TEXT_FILE_FORMATS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.predicate.prune import Bounds
 
 FORMATS: dict[str, base.FileFormat] = {
     each.name: each
     for each in (parquet.FORMAT, orc.FORMAT, avro.FORMAT, blob.FORMAT, *TEXT_FILE_FORMATS)
 }
-"""Name → format."""
 _UNCOMPRESSED = {"none", "uncompressed", ""}
 
 
@@ -25,26 +23,10 @@ def is_written(file_format: str) -> bool:
 
 
 def open_reader(
-    file_io: FileIO,
-    path: str,
-    *,
-    file_format: str,
-    file_bytes: int | None = None,
-    columns: Sequence[str] | None = None,
-    declared: base.DeclaredText | None = None,
-    options: opt.Options | None = None,
-    bounds: Mapping[str, Bounds] | None = None,
+    file_io: FileIO, path: str, *, file_format: str, **details: Any
 ) -> base.FormatReader:
-    file = base.FileToRead(
-        file_io=file_io,
-        path=path,
-        file_bytes=file_bytes,
-        columns=columns,
-        declared=declared,
-        options=options,
-        bounds=bounds or {},
-    )
-    return reader_of(file, file_format)
+    """Open a data file; `details` are those of `FileToRead`."""
+    return reader_of(base.FileToRead(file_io=file_io, path=path, **details), file_format)
 
 
 def reader_of(file: base.FileToRead, file_format: str) -> base.FormatReader:

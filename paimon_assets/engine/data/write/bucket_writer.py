@@ -282,11 +282,9 @@ class MergeTreeWriter(BucketWriter):
     """Writer of one bucket; every `write` makes one sorted run of level 0."""
 
     function: MergeFunction
-    """How rows of one key become one."""
     padding: PaddingConfig | None
     """How sequence numbers are made; None is the plain counter."""
     next_sequence: int
-    """Number of the next record of the bucket."""
     highest_stored: HighestStored
     """Asks the bucket's live files for the numbers that padding continues."""
     _counter: UnitCounter | WrapCounter | None = field(init=False, default=None)

@@ -277,7 +277,6 @@ _WRITE_ROWS = 131_072
 _WRITE_BYTES = 64 * _MEGABYTE
 
 IndexBuilder = BloomBuilder | BitmapBuilder
-"""An index of one column being built."""
 
 
 def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[], IndexBuilder]]:
@@ -382,7 +381,6 @@ class FileFactory:
     paths: list[str] = field(default_factory=list)
     """Every path that was created; an aborted write deletes them."""
     columns: tuple[data_types.DataField, ...] = field(init=False)
-    """Columns of the files, in order."""
     value_fields: tuple[data_types.DataField, ...] = field(init=False)
     """The table's columns among them."""
     arrow_schema: pa.Schema = field(init=False)

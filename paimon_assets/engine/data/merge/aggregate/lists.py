@@ -29,9 +29,7 @@ class Elements:
     """The elements of a column's lists (or the entries of its maps), record by record."""
 
     lists: Array
-    """The lists that are not null."""
     records: Grouped
-    """Their records."""
     grouped: Grouped
     """One item an element; `rows` are positions in `content`."""
     record_of: Order
@@ -209,7 +207,6 @@ _WHITESPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009"
     "\u200a\u2028\u2029\u205f\u3000"
 )
-"""Java's blank characters."""
 
 
 def join_texts(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
