@@ -25,7 +25,6 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract import commit_message
-from paimon_assets.engine.contract.context import BucketState, WriteContext
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
@@ -47,6 +46,7 @@ from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unf
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
+from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
@@ -188,7 +188,9 @@ class _AppendChange:
             result = commit_message.WriteResult()
             if rows_matched and not change.only_counts:
                 if change.marks and change.assignments is not None:
-                    self._new += self._write(change.write, self._new_rows(files_with_matches))
+                    state = change.write.states_by_bucket.get((split.partition, split.bucket))
+                    first_number = 0 if state is None else state.max_sequence_number + 1
+                    self._new += self._write(self._new_rows(files_with_matches), first_number)
                 result = self._result(rows_matched)
         except BaseException:
             new_paths = [
@@ -224,7 +226,7 @@ class _AppendChange:
 
     def _change_file(self, file: DataFileMeta, positions: Longs, numbers: Longs | None) -> None:
         """Mark the rows that match, or remove or rewrite their file."""
-        change, split = self._change, self._split
+        change = self._change
         is_whole = len(positions) == self._live_rows(file)
         if change.marks and not is_whole:
             self._vectors.mark(file.file_name, positions)
@@ -233,20 +235,14 @@ class _AppendChange:
             self._vectors.drop([file.file_name])
         if not change.marks and (change.assignments is not None or not is_whole):
             # Rows of a rewritten file keep their sequence numbers.
-            state = BucketState(
-                partition=split.partition,
-                bucket=split.bucket,
-                max_sequence_number=file.min_sequence_number - 1,
-            )
-            context = replace(change.write, bucket_states=(state,))
-            self._new += self._write(context, self._rewritten_rows(file, positions, numbers))
+            rows = self._rewritten_rows(file, positions, numbers)
+            self._new += self._write(rows, file.min_sequence_number)
 
     def _rewritten_rows(
         self, file: DataFileMeta, positions: Longs, numbers: Longs | None
     ) -> Iterator[pa.RecordBatch]:
         update = _update_of(self._change)
         names = list(self._tracked or self._names)
-        yield _no_rows(self._change)
         for rows in self._read(self._names, pruned=False).rows([file]):
             mask, source = self._match(rows, positions, numbers)
             plain = rows.select(names)
@@ -275,7 +271,6 @@ class _AppendChange:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows that match with their new values, in the order of the files."""
         update = _update_of(self._change)
-        yield _no_rows(self._change)
         for file, positions, numbers in files:
             for rows in self._read(self._names, pruned=True).rows([file]):
                 mask, source = self._match(rows, positions, numbers)
@@ -316,20 +311,15 @@ class _AppendChange:
             return file.row_count - deletion.cardinality
         return file.row_count - len(read_deletion_vector(self._file_io, deletion, file))
 
-    def _write(
-        self, context: WriteContext, rows: Iterator[pa.RecordBatch]
-    ) -> tuple[DataFileMeta, ...]:
-        if self._tracked is not None:
-            factory = FileFactory(
-                schema=context.schema, file_io=self._file_io, write_cols=self._tracked
-            )
-            path = self._split.bucket_path
-            next(rows)  # for its schema
-            try:
-                return write_stored(rows, factory, path, self._threads, first_number=None)
-            except BaseException:
-                delete_unfinished(self._file_io, factory.paths, context.table)
-                raise
-        target = (self._split.partition, self._split.bucket)
-        written = write_rows(context, rows, self._file_io, target=target, threads=self._threads)
-        return tuple(f for message in written.messages for f in message.data_increment.new_files)
+    def _write(self, rows: Iterator[pa.RecordBatch], first_number: int) -> tuple[DataFileMeta, ...]:
+        context, path = self._change.write, self._split.bucket_path
+        refuse_unwritable(context.schema, context.table)
+        factory = FileFactory(
+            schema=context.schema, file_io=self._file_io, write_cols=self._tracked
+        )
+        number = first_number if self._tracked is None else None
+        try:
+            return write_stored(rows, factory, path, self._threads, first_number=number)
+        except BaseException:
+            delete_unfinished(self._file_io, factory.paths, context.table)
+            raise
