@@ -178,18 +178,19 @@ class FileSource:
             except NotFoundError:
                 return []
             return [file for file in files if file.size > 0 and regex.fullmatch(file.name)]
-        return sorted(
-            FolderFile(name=file.name, size=file.size, modified_ms=file.modified_ms)
+        endings = tuple(f".{ending}" for ending in self.kind.endings)
+        return [  # by name, as it is listed
+            FolderFile(name=name, size=file.size, modified_ms=file.modified_ms)
             for file in file_io.list_directory(folder)
             if not file.is_directory
             and file.size > 0
-            and not file.name.startswith(_HIDDEN)
+            and not (name := file.name).startswith(_HIDDEN)
             and (
-                fnmatch.fnmatchcase(file.name, self.pattern)
+                fnmatch.fnmatchcase(name, self.pattern)
                 if self.pattern is not None
-                else file.name.endswith(tuple(f".{ending}" for ending in self.kind.endings))
+                else name.endswith(endings)
             )
-        )
+        ]
 
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
         """Refuse a folder that is not there: a wrong path must not look like no new files.
