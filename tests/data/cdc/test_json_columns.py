@@ -96,6 +96,15 @@ def test_an_array_that_is_broken_is_refused(text: str) -> None:
     assert caught.value.kind == "cdc-record"
 
 
+@pytest.mark.parametrize(
+    "text", ["[null]", '[null, {"a": 1}]', 'null {"a": 1}', '{"a": 1}\n null x']
+)
+def test_null_among_objects_is_refused(text: str) -> None:
+    """Arrow's reader crashes where it is the first value."""
+    with pytest.raises(FormatError, match="'f', line"):
+        changes(text, "json")
+
+
 BLANKS = st.sampled_from(["", "", "", " ", "\t ", "\r"])
 SPELLED = [("a", '"a"'), ("a", '"\\u0061"'), ('c"', '"c\\""'), ("é", '"é"'), ("é", '"\\u00E9"')]
 NUMBERS = ["0", "-0", "-0.0", "1E+2", "1.10", "-1e-300", "12345678901234567890.123456789", "9" * 60]

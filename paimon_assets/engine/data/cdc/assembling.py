@@ -1,6 +1,7 @@
 """Row images of a block → a ChangeBatch for each table: what is alike in all formats."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -113,6 +114,8 @@ def shapes_of(
 def whole(spans: Spans) -> Array:
     """Return numbers of positions and times; null where there is none, or it is no number."""
     texts = spans.texts()
+    with suppress(pa.ArrowInvalid):
+        return texts.cast(pa.int64())
     is_number = kernels.match_substring_regex(texts, "^-?[0-9]{1,18}$")
     return kernels.if_else(is_number, texts, None).cast(pa.int64())
 

@@ -38,7 +38,7 @@ from paimon_assets.engine.data.cdc.change_batch import (
     TableEvent,
 )
 from paimon_assets.engine.data.cdc.connect import encodings_of, row_schema
-from paimon_assets.engine.data.cdc.json_columns import Longs, Spans, kernels, overlaid
+from paimon_assets.engine.data.cdc.json_columns import Longs, Spans, is_one_of, kernels, overlaid
 from paimon_assets.engine.data.cdc.json_records import ENVELOPE_MEMBERS, Records, Source
 from paimon_assets.engine.data.cdc.mysql import mysql_fields
 from paimon_assets.engine.spec.types.data_types import RowKind
@@ -111,7 +111,7 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
     is_row = members.spans("__op").is_present | members.spans("__deleted").is_present
     ops = members.spans("op").where(~is_row)
     is_image = members.spans("before").is_present | members.spans("after").is_present
-    is_envelope = ops.is_present & (is_image | np.isin(_letters(ops), list(b"tm")))
+    is_envelope = ops.is_present & (is_image | is_one_of(_letters(ops), "tm"))
     is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
     return is_envelope, is_ddl & ~is_row
 
@@ -156,8 +156,8 @@ def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
     values = getattr(messages, side)
     members = values.members()
     inside, schema = members.spans("payload"), members.spans("schema")
-    kinds = b"{n0123456789" if messages.records.schemas else b"{n"  # a number: was taken out
-    is_wrapped = inside.is_present & np.isin(schema.first, list(kinds))
+    kinds = "{n0123456789" if messages.records.schemas else "{n"  # a number: was taken out
+    is_wrapped = inside.is_present & schema.starts_with(kinds)
     is_wrapped &= members.counts() == ENVELOPE_MEMBERS
     if side == "key" and is_wrapped.any():
         is_wrapped |= ~values.starts_with("{")  # a truncate has no key, and stays between the rows
@@ -184,8 +184,8 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     has_before, has_after, has_key = (
         spans.starts_with("{") for spans in (before, after, messages.key)
     )
-    is_write, is_delete = np.isin(ops, list(b"cru")), ops == ord("d")
-    is_known = is_write | is_delete | is_ddl | np.isin(ops, list(b"tm"))
+    is_write, is_delete = is_one_of(ops, "cru"), ops == ord("d")
+    is_known = is_write | is_delete | is_ddl | is_one_of(ops, "tm")
     for wrong, reason in (
         (is_write & ~has_after, "it has no row in 'after'."),
         (

@@ -13,6 +13,7 @@ so it only checks blocks here.
 
 import io
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -42,11 +43,14 @@ _CASE = 0x20
 """Makes brackets braces, and leaves the other marks as they are."""
 _BLANK = 0x20
 """Values begin and end above it, blanks are not."""
+_NULL = re.compile(rb"\s*null")
 _NOTHING = pa.schema([("\0", pa.string())])
 
 
 def parse_failure(block: bytes) -> str | None:
     """Return why a block is not a row of JSON objects in UTF-8, or None. Cost: parses it once."""
+    if _NULL.match(block):  # of which Arrow's reader crashes
+        return "it begins with null"
     try:
         block.decode()
         pa_json.read_json(
@@ -70,9 +74,10 @@ class JsonIndex:
         """Find the marks; less than 2 GiB. Cost: about 5 ns a byte."""
         self._buffer = pa.py_buffer(block)
         self.data = np.frombuffer(block, dtype=np.uint8)
-        flags = np.frombuffer(bytearray(block.translate(_MARKS)), dtype=np.bool_)
+        flags = np.frombuffer(block.translate(_MARKS), dtype=np.bool_)
         self.has_escapes = b"\\" in block
         if self.has_escapes:
+            flags = flags.copy()
             flags[_escaped(np.flatnonzero(self.data == _BACKSLASH), len(block))] = False
         marks = np.flatnonzero(flags).astype(np.int32)
         kinds = self.data[marks]
@@ -83,7 +88,9 @@ class JsonIndex:
         opens, closes = braces == _OPEN, braces == _CLOSE
         steps = opens.view(np.int8) - closes.view(np.int8)
         self._depths = np.cumsum(steps, dtype=np.int32)
-        self._splits = np.where(opens, -1, self._depths + closes)
+        splits = np.where(opens, -1, self._depths + closes)
+        is_flat = splits.max(initial=0) < 2**7
+        self._splits = splits.astype(np.int8) if is_flat else splits
         """Mark → the depth of what it splits or ends."""
         self._levels: dict[int, _Level] = {}
 
@@ -146,6 +153,15 @@ class JsonIndex:
         is_valid = None if is_text is None else from_numpy(is_text).buffers()[1]
         numbers = [is_valid, pa.py_buffer(wanted)]
         return array.take(pa.Array.from_buffers(pa.int32(), count, numbers))
+
+
+def is_one_of(values: Ints, letters: str) -> Flags:
+    """Whether bytes are some letters."""
+    if len(letters) == 1:
+        return values == ord(letters)
+    table = np.zeros(256, dtype=np.bool_)
+    table[list(letters.encode())] = True
+    return table[values]
 
 
 def _is_range(rows: Longs, count: int) -> bool:
@@ -292,9 +308,9 @@ class Spans:
         """Whether there is a value that is not null."""
         return (self.first != 0) & (self.first != ord("n"))
 
-    def starts_with(self, mark: str) -> Flags:
-        """Whether a value begins with a byte: `{`, `[`, `"`."""
-        return self.first == ord(mark)
+    def starts_with(self, marks: str) -> Flags:
+        """Whether a value begins with one of some bytes: `{`, `[`, `"`."""
+        return is_one_of(self.first, marks)
 
     def take(self, rows: npt.NDArray[Any]) -> "Spans":
         """Return the values of some rows, by numbers or flags."""
@@ -307,7 +323,8 @@ class Spans:
         """Return the values of some rows, none for those of number -1."""
         if not len(self):
             return Spans.none(self.index, len(rows))
-        return self.take(rows).where(rows >= 0)
+        taken, is_there = self.take(rows), rows >= 0
+        return taken if is_there.all() else taken.where(is_there)
 
     def where(self, flags: Flags, other: "Spans | None" = None) -> "Spans":
         """Return these values where a flag is set, and others, or none, elsewhere."""

@@ -94,8 +94,8 @@ class Encoding:
 
     def is_unavailable(self, spans: Spans) -> Flags:
         """Return which values stand for one that did not arrive."""
-        lengths = [len(text.encode()) for text in self.unavailable]
-        flags = np.isin(spans.ends - spans.starts, lengths)
+        lengths = _lengths_of(self.unavailable)
+        flags: Flags = lengths[np.minimum(spans.ends - spans.starts, len(lengths) - 1)]
         if flags.any():
             texts = pa.array(self.unavailable, pa.string())
             flags[flags] = to_numpy(kernels.is_in(spans.take(flags).source(), value_set=texts))
@@ -120,6 +120,15 @@ def unavailable_texts(placeholder: str) -> tuple[str, ...]:
         json.dumps(value, separators=marks) for value in values for marks in ((",", ":"), None)
     ]
     return tuple(dict.fromkeys(forms))
+
+
+@cache
+def _lengths_of(texts: tuple[str, ...]) -> Flags:
+    """Return whether a text has a length, and of all that are longer that none has."""
+    lengths = [len(text.encode()) for text in texts]
+    flags = np.zeros(max(lengths, default=0) + 2, dtype=np.bool_)
+    flags[lengths] = True
+    return flags
 
 
 def nulls(count: int, data_type: DataType) -> Array:
