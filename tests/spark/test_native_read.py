@@ -401,7 +401,7 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
         ({"deletion_files": (DELETIONS,)}, {}),
         ({"is_streaming": True}, {}),
         ({"bucket_path": "/w/dt={a}/bucket-0"}, {}),
-        ({"bucket_path": "s3://bucket/t/bucket-0"}, {}),
+        ({"bucket_path": "gs://bucket/t/bucket-0"}, {}),
         ({}, {"file_name": "data-1.avro"}),
         ({}, {"file_name": "_data-1.parquet"}),
         ({}, {"write_cols": ("id",)}),

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime as dt
-import fcntl
 import ipaddress
 import json
 import os
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from paimon_assets.spark.java import find_java
-from tests.interop.environment import HOME
+from tests.testkit.maven_jars import fetched_jars
 from tests.testkit.processes import end
 
 VERSION = "4.1.1"
@@ -76,32 +75,7 @@ _SECONDS = 180
 @cache
 def jars() -> Path:
     """Return the folder of the broker's jars; skip the test where they are not to be had."""
-    folder = HOME / f"kafka-{VERSION}"
-    HOME.mkdir(exist_ok=True)
-    with (HOME / "kafka.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            if shutil.which("mvn") is None:
-                pytest.skip("no Maven to fetch Kafka's broker with")
-            with tempfile.TemporaryDirectory(dir=HOME) as made:
-                Path(made, "pom.xml").write_text(_POM, encoding="utf-8")
-                command = [
-                    "mvn",
-                    "-q",
-                    "-B",
-                    "-f",
-                    f"{made}/pom.xml",
-                    "dependency:copy-dependencies",
-                ]
-                options = [f"-DoutputDirectory={made}/jars", "-DincludeScope=runtime"]
-                try:
-                    subprocess.run(
-                        [*command, *options], check=True, capture_output=True, timeout=_SECONDS
-                    )
-                except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-                    pytest.skip("Maven does not fetch Kafka's broker")
-                Path(made, "jars").rename(folder)
-    return folder
+    return fetched_jars(f"kafka-{VERSION}", _POM)
 
 
 def _library(module: str) -> Any:

@@ -6,7 +6,8 @@
 is compiled: of those for Spark 4 none is published. It must suit the installed Spark.
 
 `--s3` has both warehouses on an S3 server whose answers come so many milliseconds later, and counts
-requests instead of CPU. Java's needs its own jar for that, behind a comma: paimon-s3-1.4.2.jar.
+requests instead of CPU. Java's needs its own jar for that, behind a comma: paimon-s3-1.4.2.jar. If
+hadoop-aws and its bundle of Amazon's SDK are there too, Spark's reader opens S3 for ours.
 
 Every table has both: `ours` and `java`, of one schema and with the same options. Rows come from
 Parquet files, some with columns that Spark computes. What is read is compared; what is written is
@@ -399,11 +400,23 @@ def session_with(jar: str, warehouse: str, store: Mapping[str, str], cores: int)
         f"{catalog}.warehouse": warehouse,
         "spark.sql.extensions": extensions,
         **{f"{catalog}.{name}": value for name, value in store.items()},
+        **(s3a_settings(store) if store else {}),
     }
     settings = SparkSettings(
         master=f"local[{cores}]", driver_memory="3g", extra=connector if jar else {}
     )
     return get_session(settings)
+
+
+def s3a_settings(store: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings by which Hadoop's S3 client reaches a store; they do nothing without."""
+    return {
+        "spark.hadoop.fs.s3a.endpoint": store["s3.endpoint"],
+        "spark.hadoop.fs.s3a.endpoint.region": store["s3.region"],
+        "spark.hadoop.fs.s3a.access.key": store["s3.access-key"],
+        "spark.hadoop.fs.s3a.secret.key": store["s3.secret-key"],
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,7 +7,7 @@ is already what the read returns:
     every column in its type of now; under another name, or not at all, if the file is older
     types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones
     external Parquet files as far as their footers say so (`with_plain_times`)
-    storage that Spark reaches as this engine does: local paths and HDFS
+    storage that Spark reaches as this engine does: local paths, HDFS, and S3 (`s3a_storage`)
 
 All else is read by the engine; the two are united. Partition columns come from the metadata. The
 session's `spark.paimon_assets.nativeRead` = false turns this off.
@@ -46,6 +46,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.object_clients import S3_SCHEMES
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.partition import unescape
@@ -65,6 +66,7 @@ from paimon_assets.engine.spec.types.data_types import (
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.parquet_footers import FOOTERS_AT_ONCE, footer_of, has_julian_dates
 from paimon_assets.spark.session_cache import SessionCache
+from paimon_assets.spark.shortcuts.s3a_storage import s3a_path, splits_of_s3a
 from paimon_assets.spark.types import (
     MICROS,
     compares_as_spark,
@@ -81,7 +83,7 @@ MAX_SCANS = 16
 """Scans of one read; what is beyond them is left to the engine."""
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
-_SCHEMES = frozenset({"file", "hdfs", "viewfs"})
+_SCHEMES = frozenset({"file", "hdfs", "viewfs"}) | S3_SCHEMES
 _MILLIS = 3
 _LITERAL_ROOTS = INTEGER_ROOTS | CHARACTER_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.DATE}
 """Types whose values Spark has as literals, and reads from the names of folders, as they are."""
@@ -126,7 +128,9 @@ def read_natively(
             return None, left
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
-    plain = with_plain_times(context, plain)
+    far = [split for split in plain if _is_on_s3(split)]
+    near = [split for split in plain if not _is_on_s3(split)]
+    plain = with_plain_times(context, near + splits_of_s3a(session, context, far))
     scans = plan_scans(context, plain)
     if not scans:
         return None, left
@@ -265,6 +269,10 @@ def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> b
         and not (has_key and any(file.delete_row_count != 0 for file in split.data_files))
         and all(_is_plain_file(split.path_of(file), file, schemas) for file in split.data_files)
     )
+
+
+def _is_on_s3(split: DataSplit) -> bool:
+    return any(scheme_of(split.path_of(file)) in S3_SCHEMES for file in split.data_files)
 
 
 def _is_plain_file(path: str, file: DataFileMeta, schemas: PlainSchemas) -> bool:
@@ -569,7 +577,7 @@ def _files_on_driver(session: SparkSession, paths: Sequence[str]) -> Iterator[No
 
 def _uri(path: str) -> str:
     """Return a path as Hadoop takes it, whatever Spark's default file system is."""
-    return f"file://{path}" if path.startswith("/") else path
+    return f"file://{path}" if path.startswith("/") else s3a_path(path)
 
 
 # Filters.
