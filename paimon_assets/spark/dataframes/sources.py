@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.format.external_files import (
     ExternalFormat,
     FileKind,
@@ -119,17 +120,21 @@ def _read_files(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterato
     with encoded_errors():
         for batch in batches:
             for first, file in zip(batch["first"], batch["path"], strict=True):
-                position, path = first.as_py(), file.as_py()
+                path = file.as_py()
                 file_io = file_io_for(path, reading.options)
                 with open_external_file(file_io, path, reading.kind, reading.schema) as opened:
-                    for stored in opened.batches:
-                        rows = _conform(path, stored, reading)
-                        end = position + rows.num_rows
-                        positions = pa.array(np.arange(position, end, dtype=np.int64))
-                        position = end
-                        names = [*rows.schema.names, POSITION_COLUMN]
-                        located = pa.RecordBatch.from_arrays([*rows.columns, positions], names)
-                        yield to_spark_batch(located, reading.spark_schema, path=path)
+                    rows = (_conform(path, stored, reading) for stored in opened.batches)
+                    yield from numbered(rows, first.as_py(), reading.spark_schema, path)
+
+
+def numbered(
+    batches: Iterable[pa.RecordBatch], first: int, schema: pa.Schema, path: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the types of a DataFrame, with their positions from `first` on."""
+    for rows in batches:
+        positions = from_numpy(np.arange(first, first + rows.num_rows, dtype=np.int64))
+        first += rows.num_rows
+        yield to_spark_batch(rows.append_column(POSITION_COLUMN, positions), schema, path=path)
 
 
 def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:

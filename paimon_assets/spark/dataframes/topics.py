@@ -23,14 +23,14 @@ from paimon_assets.engine.data.kafka.messages import rows
 from paimon_assets.engine.data.kafka.topics import Client, OffsetRange, Settings
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
-from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, spark_schema_of
+from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, numbered, spark_schema_of
 from paimon_assets.spark.failure import encoded_errors, typed_errors
 from paimon_assets.spark.job_names import named_jobs
-from paimon_assets.spark.packing import POSITION_COLUMN, columns, ddl, pack, pieces, unpack
+from paimon_assets.spark.packing import columns, ddl, pack, pieces, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, remembering
 from paimon_assets.spark.shuffle import partition_slots
-from paimon_assets.spark.types import holds_exactly, spark_arrow_schema, to_spark_batch
+from paimon_assets.spark.types import holds_exactly, spark_arrow_schema
 from paimon_assets.spark.worker import PACKED_SCHEMA, ROWS_PER_TASK_BITS, one_row
 
 _TASK_SCHEMA = columns(
@@ -101,13 +101,10 @@ def _read_ranges(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterat
     with encoded_errors():
         for batch in batches:
             for task in batch.drop_columns(["slot"]).to_pylist():  # one
-                position = task.pop("first")
+                first = task.pop("first")
                 [fetched] = fetch(client, [OffsetRange(**task)], has_headers=True)
-                for found in rows(fetched, reading.schema, dict(reading.metadata)):
-                    positions = np.arange(position, position + found.num_rows, dtype=np.int64)
-                    position += found.num_rows
-                    located = found.append_column(POSITION_COLUMN, pa.array(positions))
-                    yield to_spark_batch(located, reading.spark_schema, path=fetched.range.name)
+                found = rows(fetched, reading.schema, dict(reading.metadata))
+                yield from numbered(found, first, reading.spark_schema, fetched.range.name)
 
 
 Read = Callable[[OffsetRange, int], tuple[Sequence[pa.RecordBatch], Any]]
@@ -190,7 +187,5 @@ def _unpack_rows(
     with encoded_errors():
         for batch in batches:
             for position, data in zip(batch["position"], batch["rows"], strict=True):
-                found, first = unpack(data.as_py(), schema), position.as_py()
-                positions = np.arange(first, first + found.num_rows, dtype=np.int64)
-                located = found.append_column(POSITION_COLUMN, pa.array(positions))
-                yield to_spark_batch(located, spark_schema)
+                found = unpack(data.as_py(), schema)
+                yield from numbered([found], position.as_py(), spark_schema)
