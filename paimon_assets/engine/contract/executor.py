@@ -182,13 +182,9 @@ class ClusteringExecutor(Protocol):
         write: WriteContext,
         order: ClusterOrder,
     ) -> WriteResult:
-        """Read splits of one partition and write their rows in another order.
+        """Read splits of one partition and write their rows in another order, file after file.
 
-        Args:
-            read: All columns of the table.
-            splits: The splits of a table without primary key and without buckets.
-            write: How to write them.
-            order: What to sort by; files follow each other in it.
+        `read` has all columns of the table, which has neither primary key nor buckets.
         """
         ...
 
@@ -201,9 +197,6 @@ class RewritingExecutor(Protocol):
     ) -> WriteResult:
         """Read splits and write their rows; they do not pass through the caller's memory.
 
-        Args:
-            read: All columns of the table.
-            splits: What to read.
-            write: Where to; it may be another bucket count of the same table.
+        `read` has all columns of the table; `write` may be another bucket count of it.
         """
         ...

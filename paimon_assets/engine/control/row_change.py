@@ -219,14 +219,9 @@ def plan_row_change(
     deletes: bool,
     marks: bool = False,
 ) -> RowChangePlan:
-    """Plan a change of rows.
+    """Plan a change of the rows for which a predicate is true; with a source, of some of them.
 
-    Args:
-        store: The table.
-        snapshot: What it looks like.
-        predicate: True for the rows that change, and perhaps for others if there is a source.
-        deletes: Whether all rows for which it is true are deleted.
-        marks: Whether rows may be deleted.
+    With `deletes` all of them are deleted; with `marks` some rows may be.
     """
     check_writable(store.label, store.schema)
     if store.schema.has_primary_key:

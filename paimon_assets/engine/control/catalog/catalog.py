@@ -45,16 +45,10 @@ _LONGEST_NAME = 250
 
 
 def check_name(kind: str, name: str) -> str:
-    """Return `name` if it may become one directory below the warehouse.
+    """Return `name` if it may become one directory below the warehouse: of a `database`, `table`.
 
-    Args:
-        kind: `database` or `table`: for the message.
-        name: What a person or a configuration gave.
-
-    Raises:
-        InvalidInputError: The name is blank, has blanks around it, begins with a dot, or holds a
-            slash, a backslash, `..` or a control character, or is too long; a database name holds
-            a dot.
+    Refused are blanks around it, a dot in front (of a database anywhere), a slash, a backslash,
+    `..`, a control character, and too long ones.
     """
     for is_fault, reason in (
         (not name.strip(), "is blank"),

@@ -15,23 +15,13 @@ from uuid import uuid4
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.control.catalog import catalog_state
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
     LoadedTable,
     check_name,
     missing_table,
     taken_table,
-)
-from paimon_assets.engine.control.catalog.catalog_state import (
-    CONTENTS,
-    DATABASE_FILE,
-    PROPERTIES,
-    CatalogState,
-    CatalogViews,
-    Identity,
-    Members,
-    NamedItems,
-    function_of,
 )
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
@@ -58,7 +48,7 @@ def refuse_location(name: str, options: Mapping[str, str]) -> None:
 _SUFFIX = ".db"
 _DROPPED = ".dropped"
 _LEFTOVER = re.compile(
-    rf"{re.escape(DATABASE_FILE)}|\.{re.escape(DATABASE_FILE)}\.[0-9a-f]{{32}}\.tmp"
+    rf"{re.escape(catalog_state.DATABASE_FILE)}|\.{re.escape(catalog_state.DATABASE_FILE)}\.[0-9a-f]{{32}}\.tmp"
     rf"|\..+\.[0-9a-f]{{32}}{re.escape(_DROPPED)}",
     re.DOTALL,
 )
@@ -107,7 +97,7 @@ class FilesystemCatalog:
     ) -> None:
         refuse_location(name, options)
 
-        def first(members: Members) -> Members:
+        def first(members: catalog_state.Members) -> catalog_state.Members:
             if existed or members:
                 raise errors.AlreadyExistsError(
                     f"Database '{name}' exists already.",
@@ -116,18 +106,21 @@ class FilesystemCatalog:
                 )
             return self._properties({**options}, by)
 
-        self._state.change(name, PROPERTIES, first, by=by)
+        self._state.change(name, catalog_state.PROPERTIES, first, by=by)
 
-    def _properties(self, options: Members, by: str) -> Members:
+    def _properties(self, options: catalog_state.Members, by: str) -> catalog_state.Members:
         return {_OPTIONS: options, "updatedAt": self._clock.now_millis(), "updatedBy": by}
 
     @property
-    def _state(self) -> CatalogState:
-        return CatalogState(self, clock=self._clock)
+    def _state(self) -> catalog_state.CatalogState:
+        return catalog_state.CatalogState(self, clock=self._clock)
 
     def get_database(self, name: str) -> documents.DatabaseResponse:
         """Return a database, with its properties and owner; its id if a change gave it one."""
-        identity, members = self._state.identity(name), self._state.read(name, PROPERTIES)
+        identity, members = (
+            self._state.identity(name),
+            self._state.read(name, catalog_state.PROPERTIES),
+        )
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at
         return documents.DatabaseResponse(
@@ -153,15 +146,15 @@ class FilesystemCatalog:
         updates, removed = updates or {}, set[str]()
         refuse_location(name, updates)
 
-        def changed(members: Members) -> Members:
+        def changed(members: catalog_state.Members) -> catalog_state.Members:
             options = dict(cast("dict[str, str]", members.get(_OPTIONS, {})))
             removed.clear()
             removed.update(key for key in removals if key in options)
             rest = {key: value for key, value in options.items() if key not in removed}
-            after: Members = {**rest, **updates}
+            after: catalog_state.Members = {**rest, **updates}
             return members if after == options else self._properties(after, by)
 
-        self._state.change(name, PROPERTIES, changed, by=by)
+        self._state.change(name, catalog_state.PROPERTIES, changed, by=by)
         return documents.AlterDatabaseResponse(
             removed=tuple(key for key in removals if key in removed),
             updated=tuple(updates),
@@ -169,14 +162,14 @@ class FilesystemCatalog:
         )
 
     @property
-    def functions(self) -> NamedItems:
-        return NamedItems(self._state, "function")
+    def functions(self) -> catalog_state.NamedItems:
+        return catalog_state.NamedItems(self._state, "function")
 
     def list_functions(self, database: str) -> list[str]:
         return list(self.functions.all(database))
 
     def get_function(self, identifier: Identifier) -> documents.FunctionResponse:
-        return function_of(identifier.table, self.functions.get(identifier))
+        return catalog_state.function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
         """Drop a database; with `cascade` its folder with all that lies in it.
@@ -196,10 +189,10 @@ class FilesystemCatalog:
         if identity is not None:
             state.forget(identity)
 
-    def _drop_empty(self, name: str, state: CatalogState) -> None:
+    def _drop_empty(self, name: str, state: catalog_state.CatalogState) -> None:
         identity = state.identity(name)
         path = self._database_path(name)
-        identity_file, content = f"{path}/{DATABASE_FILE}", b""
+        identity_file, content = f"{path}/{catalog_state.DATABASE_FILE}", b""
         if identity is not None:
             content = self.file_io.read_bytes(identity_file)
         for leftover in self._refuse_content(name, identity, state):
@@ -221,10 +214,10 @@ class FilesystemCatalog:
             state.forget(identity)
 
     def _refuse_content(
-        self, name: str, identity: Identity | None, state: CatalogState
+        self, name: str, identity: catalog_state.Identity | None, state: catalog_state.CatalogState
     ) -> list[str]:
         """Return what is left in a database's folder that no catalog counts as its content."""
-        for kind in CONTENTS:
+        for kind in catalog_state.CONTENTS:
             items = {} if identity is None else state.document(identity, kind).read()
             if items:
                 raise _not_empty(name, f"the {kind.removesuffix('s')} '{min(items)}'")
@@ -321,8 +314,8 @@ class FilesystemCatalog:
             raise missing_table(source) from error
 
     @property
-    def views(self) -> CatalogViews:
-        return CatalogViews(self._state)
+    def views(self) -> catalog_state.CatalogViews:
+        return catalog_state.CatalogViews(self._state)
 
     def list_views(self, database: str) -> list[str]:
         return list(self.views.all(database))

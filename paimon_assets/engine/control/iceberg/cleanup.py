@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg import state
 from paimon_assets.engine.control.iceberg.manifest_files import Content, ManifestFiles
-from paimon_assets.engine.control.iceberg.state import (
-    CREATED,
-    HINT_NAME,
-    WRITER,
-    IcebergMetadata,
-    newest_metadata,
-    writes_iceberg,
-)
 from paimon_assets.engine.control.iceberg.table_schema import (
     CATALOG_FOLDER,
     IcebergTable,
@@ -30,11 +23,11 @@ from paimon_assets.engine.spec.segments.segment import is_within
 _ENDINGS = (".avro", ".metadata.json", ".puffin")
 
 
-def _own_metadata(store: FileStore, created_ms: int) -> IcebergMetadata | None:
+def _own_metadata(store: FileStore, created_ms: int) -> state.IcebergMetadata | None:
     """Return the newest metadata, if this engine wrote it for this very table."""
-    found = newest_metadata(store)
+    found = state.newest_metadata(store)
     properties = {} if found is None else found.document.get("properties") or {}
-    is_own = WRITER in properties and properties.get(CREATED) == str(created_ms)
+    is_own = state.WRITER in properties and properties.get(state.CREATED) == str(created_ms)
     return found if is_own else None
 
 
@@ -66,7 +59,7 @@ class _Leftover:
             return
         file_io = self.store.file_io
         paths = [status.path for status in file_io.list_directory(directory)
-                 if status.name == HINT_NAME or status.name.endswith(_ENDINGS)]  # fmt: skip
+                 if status.name == state.HINT_NAME or status.name.endswith(_ENDINGS)]  # fmt: skip
         delete_owned(file_io, (directory,), paths)
         if file_io.delete_empty_directory(directory):
             file_io.delete_empty_directory(directory.rpartition("/")[0])
@@ -102,8 +95,8 @@ def forgotten_database(catalog: Catalog, database: str) -> Iterator[None]:
         catalog.file_io.delete_empty_directory(folder)
 
 
-def _shown(store: FileStore) -> IcebergMetadata | None:
-    return _own_metadata(store, store.created_ms) if writes_iceberg(store) else None
+def _shown(store: FileStore) -> state.IcebergMetadata | None:
+    return _own_metadata(store, store.created_ms) if state.writes_iceberg(store) else None
 
 
 def stored_files(store: FileStore) -> Iterator[FileStatus]:
@@ -121,7 +114,7 @@ def needed_names(store: FileStore) -> Iterator[str]:
         return
     document = found.document
     logged = [each["metadata-file"] for each in document["metadata-log"]]
-    yield from (_name(path) for path in (HINT_NAME, found.location, *logged))
+    yield from (_name(path) for path in (state.HINT_NAME, found.location, *logged))
     files = ManifestFiles(table=IcebergTable(store=store))
     seen = set[str]()
     for snapshot in document["snapshots"]:

@@ -7,7 +7,6 @@ Source: https://iceberg.apache.org/puffin-spec/, `org.apache.paimon.deletionvect
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector, encode_vector
@@ -27,66 +26,61 @@ _ROW_POSITION = 2_147_483_645
 """Id of the column of positions, which the specification asks for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PuffinVectors:
-    """Writes the deletion vectors of a table's snapshots."""
+def puffin_records(table: IcebergTable, snapshot: Snapshot) -> list[Record]:
+    """Return all vectors of a snapshot as files in manifests; writes those that lack."""
+    if snapshot.index_manifest is None:
+        return []
+    found = list[Record]()
+    for entry in table.store.manifests.read_index(snapshot.index_manifest):
+        vectors = entry.file.deletion_vectors or ()
+        if entry.file.index_type == DELETION_VECTORS_INDEX and vectors:
+            found += _of_file(table, entry, vectors)
+    return found
 
-    table: IcebergTable
 
-    def records(self, snapshot: Snapshot) -> list[Record]:
-        """Return all vectors of a snapshot as files in manifests; writes those that lack."""
-        if snapshot.index_manifest is None:
-            return []
-        store, found = self.table.store, list[Record]()
-        for entry in store.manifests.read_index(snapshot.index_manifest):
-            vectors = entry.file.deletion_vectors or ()
-            if entry.file.index_type == DELETION_VECTORS_INDEX and vectors:
-                found += self._of_file(entry, vectors)
-        return found
-
-    def _of_file(
-        self, entry: IndexManifestEntry, vectors: Sequence[DeletionVectorMeta]
-    ) -> list[Record]:
-        store, source = self.table.store, index_path(self.table.store, entry)
-        path = f"{self.table.metadata_directory}/{entry.file.file_name}.puffin"
-        folder = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
-        data, parts, blobs = store.file_io.read_bytes(source), [_MAGIC], list[dict[str, object]]()
-        offset, found = len(_MAGIC), list[Record]()
-        for meta in vectors:
-            # The length of 32-bit vectors leaves out their frame.
-            end = meta.offset + meta.length + _FRAME_BYTES
-            framed = data[meta.offset : end]
-            vector = decode_vector(framed, source, cardinality=meta.cardinality)
-            encoded = encode_vector(vector, bitmap64=True)
-            file = f"{folder}/{meta.data_file_name}"
-            blobs.append(
-                {
-                    "type": _BLOB,
-                    "fields": [_ROW_POSITION],
-                    "snapshot-id": -1,
-                    "sequence-number": -1,
-                    "offset": offset,
-                    "length": len(encoded),
-                    "properties": {"referenced-data-file": file, "cardinality": str(len(vector))},
-                }
-            )
-            found.append(
-                {
-                    "content": 1,
-                    "file_path": path,
-                    "file_format": "PUFFIN",
-                    "partition": self.table.partition_record(entry.partition),
-                    "record_count": len(vector),
-                    "referenced_data_file": file,
-                    "content_offset": offset,
-                    "content_size_in_bytes": len(encoded),
-                }
-            )
-            parts.append(encoded)
-            offset += len(encoded)
-        footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
-        size = len(footer).to_bytes(4, "little")
-        content = b"".join((*parts, _MAGIC, footer, size, bytes(4), _MAGIC))
-        if not store.file_io.exists(path):
-            store.file_io.replace(path, content)  # a killed process leaves no half of one
-        return [{**each, "file_size_in_bytes": len(content)} for each in found]
+def _of_file(
+    table: IcebergTable, entry: IndexManifestEntry, vectors: Sequence[DeletionVectorMeta]
+) -> list[Record]:
+    store, source = table.store, index_path(table.store, entry)
+    path = f"{table.metadata_directory}/{entry.file.file_name}.puffin"
+    folder = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+    data, parts, blobs = store.file_io.read_bytes(source), [_MAGIC], list[dict[str, object]]()
+    offset, found = len(_MAGIC), list[Record]()
+    for meta in vectors:
+        # The length of 32-bit vectors leaves out their frame.
+        end = meta.offset + meta.length + _FRAME_BYTES
+        framed = data[meta.offset : end]
+        vector = decode_vector(framed, source, cardinality=meta.cardinality)
+        encoded = encode_vector(vector, bitmap64=True)
+        file = f"{folder}/{meta.data_file_name}"
+        blobs.append(
+            {
+                "type": _BLOB,
+                "fields": [_ROW_POSITION],
+                "snapshot-id": -1,
+                "sequence-number": -1,
+                "offset": offset,
+                "length": len(encoded),
+                "properties": {"referenced-data-file": file, "cardinality": str(len(vector))},
+            }
+        )
+        found.append(
+            {
+                "content": 1,
+                "file_path": path,
+                "file_format": "PUFFIN",
+                "partition": table.partition_record(entry.partition),
+                "record_count": len(vector),
+                "referenced_data_file": file,
+                "content_offset": offset,
+                "content_size_in_bytes": len(encoded),
+            }
+        )
+        parts.append(encoded)
+        offset += len(encoded)
+    footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
+    size = len(footer).to_bytes(4, "little")
+    content = b"".join((*parts, _MAGIC, footer, size, bytes(4), _MAGIC))
+    if not store.file_io.exists(path):
+        store.file_io.replace(path, content)  # a killed process leaves no half of one
+    return [{**each, "file_size_in_bytes": len(content)} for each in found]

@@ -15,18 +15,11 @@ from functools import cached_property
 from typing import Any
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg import state
 from paimon_assets.engine.control.iceberg.document import FORM, TOP_LEVEL, DocumentDraft
 from paimon_assets.engine.control.iceberg.manifest_files import ManifestFiles
 from paimon_assets.engine.control.iceberg.publish import Publisher
 from paimon_assets.engine.control.iceberg.snapshots import SnapshotWriter
-from paimon_assets.engine.control.iceberg.state import (
-    CREATED,
-    WRITER,
-    IcebergMetadata,
-    newest_metadata,
-    read_metadata,
-    writes_iceberg,
-)
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable, JsonObject
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.errors import NotFoundError, PaimonError
@@ -53,15 +46,15 @@ def follow_commit(store: FileStore, snapshot: Snapshot, base: Snapshot | None = 
 
 
 def _is_due(store: FileStore, snapshot: Snapshot) -> bool:
-    if writes_iceberg(store):
+    if state.writes_iceberg(store):
         return True
     # The option may have been set since the writer opened the table.
-    return snapshot.schema_id != store.schema.id and writes_iceberg(
+    return snapshot.schema_id != store.schema.id and state.writes_iceberg(
         store.with_schema(store.schemas.schema(snapshot.schema_id))
     )
 
 
-def repair(store: FileStore, *, anew: bool = False) -> IcebergMetadata | None:
+def repair(store: FileStore, *, anew: bool = False) -> state.IcebergMetadata | None:
     """Make Iceberg's metadata that of the newest snapshot, schema and tags; None without any.
 
     With `anew` all of it is written again, from the live files.
@@ -70,7 +63,7 @@ def repair(store: FileStore, *, anew: bool = False) -> IcebergMetadata | None:
         UnsupportedFeatureError: Files lie in the table that Iceberg's readers would read wrongly.
     """
     current = store.current()
-    if not writes_iceberg(current):
+    if not state.writes_iceberg(current):
         return None
     newest = current.snapshots.latest()
     if newest is None:
@@ -80,7 +73,7 @@ def repair(store: FileStore, *, anew: bool = False) -> IcebergMetadata | None:
 
 def follow_quietly(store: FileStore) -> None:
     """Repair after an operation that is done whatever happens here."""
-    if not writes_iceberg(store):
+    if not state.writes_iceberg(store):
         return
     try:
         repair(store)
@@ -121,12 +114,12 @@ class _Follower:
     @cached_property
     def properties(self) -> dict[str, str]:
         return {
-            WRITER: FORM,
-            CREATED: str(self.store.created_ms),
+            state.WRITER: FORM,
+            state.CREATED: str(self.store.created_ms),
             TOP_LEVEL: str(self.writer.published_files.top_level),
         }
 
-    def run(self) -> IcebergMetadata:
+    def run(self) -> state.IcebergMetadata:
         newest = self._newest()
         ahead = None if newest is None else self._ahead(newest)
         if newest is not None and ahead is not None:
@@ -147,25 +140,25 @@ class _Follower:
             publisher.clean(done, newest)
         return done
 
-    def _read(self, version: int) -> IcebergMetadata | None:
-        return read_metadata(self.store.file_io, self.table.metadata_directory, version)
+    def _read(self, version: int) -> state.IcebergMetadata | None:
+        return state.read_metadata(self.store.file_io, self.table.metadata_directory, version)
 
-    def _newest(self) -> IcebergMetadata | None:
+    def _newest(self) -> state.IcebergMetadata | None:
         """Return the newest metadata; that of the snapshot before needs no hint."""
         parent = self.known.get(self.snapshot.id - 1)
         before = None if self.thorough or parent is None else self._read(self.snapshot.id - 1)
         if before is not None and parent is not None and before.shows(parent):
             return before
-        return newest_metadata(self.store)
+        return state.newest_metadata(self.store)
 
-    def _ahead(self, newest: IcebergMetadata) -> Snapshot | None:
+    def _ahead(self, newest: state.IcebergMetadata) -> Snapshot | None:
         """Return the later snapshot that another process has shown already."""
         if newest.version <= self.snapshot.id:
             return None
         later = self.store.snapshots.snapshot_or_none(newest.version)
         return later if later is not None and newest.shows(later) else None
 
-    def _usable(self, newest: IcebergMetadata) -> IcebergMetadata | None:
+    def _usable(self, newest: state.IcebergMetadata) -> state.IcebergMetadata | None:
         """Return the metadata to go on with: the newest one, or one of before a rollback."""
         version = min(newest.version, self.snapshot.id)
         if version < newest.version:
@@ -199,7 +192,9 @@ class _Follower:
     def _snapshot(self, number: int) -> Snapshot | None:
         return self.known.get(number) or self.store.snapshots.snapshot_or_none(number)
 
-    def _document(self, base: IcebergMetadata | None, newest: IcebergMetadata | None) -> JsonObject:
+    def _document(
+        self, base: state.IcebergMetadata | None, newest: state.IcebergMetadata | None
+    ) -> JsonObject:
         row_id = 0 if newest is None else int(newest.document.get("next-row-id") or 0)
         added = None if base is None else self._added(base, row_id)
         if added is None:
@@ -216,7 +211,7 @@ class _Follower:
             properties=self.properties,
         ).document()
 
-    def _added(self, base: IcebergMetadata, row_id: int) -> list[JsonObject] | None:
+    def _added(self, base: state.IcebergMetadata, row_id: int) -> list[JsonObject] | None:
         """Return the snapshots after a base; None if one is gone, or the base is damaged."""
         numbers = range(base.version, self.snapshot.id + 1)
         before, *missing = [self._snapshot(number) for number in numbers]
@@ -229,7 +224,7 @@ class _Follower:
             logger.warning("table %s: %s", self.store.label, error.message)
             return None
 
-    def _tags(self, base: IcebergMetadata | None) -> dict[str, int]:
+    def _tags(self, base: state.IcebergMetadata | None) -> dict[str, int]:
         """Return tag → snapshot: a listing; only tags that the base does not know are read."""
         known = {} if base is None or self.thorough else base.document.get("refs") or {}
         if self.store.managed is None:

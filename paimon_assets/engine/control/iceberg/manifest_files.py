@@ -11,16 +11,7 @@ from enum import IntEnum
 from typing import Any
 from uuid import uuid4
 
-from paimon_assets.engine.codec.avro.avro import (
-    Record,
-    RecordSchema,
-    compress_snappy,
-    compress_zstd,
-    deflate,
-    encode_block,
-    encode_header,
-    read_container,
-)
+from paimon_assets.engine.codec.avro import avro
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
@@ -29,9 +20,9 @@ from paimon_assets.engine.spec.options import all_options as opt
 _RECORDS_A_BLOCK = 1000
 _ENTRIES_A_MANIFEST = 20_000
 _CODECS: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "deflate": ("deflate", deflate),
-    "snappy": ("snappy", compress_snappy),
-    "zstd": ("zstandard", compress_zstd(3)),
+    "deflate": ("deflate", avro.deflate),
+    "snappy": ("snappy", avro.compress_snappy),
+    "zstd": ("zstandard", avro.compress_zstd(3)),
     "null": ("null", bytes),
 }
 
@@ -72,7 +63,7 @@ def _map(key_id: int, value: str) -> dict[str, Any]:
     return {"type": "array", "logicalType": "map", "items": record}
 
 
-def _entry_schema(table: IcebergTable) -> RecordSchema:
+def _entry_schema(table: IcebergTable) -> avro.RecordSchema:
     partition = [
         field
         for each in table.partition_fields
@@ -96,14 +87,14 @@ def _entry_schema(table: IcebergTable) -> RecordSchema:
         "data_file 2 file",
         file=_record("r2", data_file),
     )
-    return RecordSchema.of(json.dumps(_record("manifest_entry", fields)).encode())
+    return avro.RecordSchema.of(json.dumps(_record("manifest_entry", fields)).encode())
 
 
 def _is_legacy(table: IcebergTable) -> bool:
     return table.schema.typed_options.get(opt.ICEBERG_LEGACY_MANIFESTS)
 
 
-def _list_schema(table: IcebergTable) -> RecordSchema:
+def _list_schema(table: IcebergTable) -> avro.RecordSchema:
     files = "data_files" if _is_legacy(table) else "files"
     summary = _fields(
         "contains_null 509 boolean, contains_nan 518 boolean?, lower_bound 510 bytes?,"
@@ -119,7 +110,7 @@ def _list_schema(table: IcebergTable) -> RecordSchema:
     )
     if table.format_version >= 3:
         fields += _fields("first_row_id 520 long?")
-    return RecordSchema.of(json.dumps(_record("manifest_file", fields)).encode())
+    return avro.RecordSchema.of(json.dumps(_record("manifest_file", fields)).encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,22 +124,24 @@ class ManifestFiles:
         return self.table.store.file_io
 
     def write_new(
-        self, files: Iterable[Record], snapshot_id: int, content: Content = Content.DATA
-    ) -> list[Record]:
+        self, files: Iterable[avro.Record], snapshot_id: int, content: Content = Content.DATA
+    ) -> list[avro.Record]:
         """Write manifests of the files that a snapshot adds; return their records in a list."""
         entry = {"status": Status.ADDED, "snapshot_id": snapshot_id}
         entry |= dict.fromkeys(("sequence_number", "file_sequence_number"), snapshot_id)
         return self.write([{**entry, "data_file": file} for file in files], snapshot_id, content)
 
     def write(
-        self, entries: Sequence[Record], snapshot_id: int, content: Content = Content.DATA
-    ) -> list[Record]:
+        self, entries: Sequence[avro.Record], snapshot_id: int, content: Content = Content.DATA
+    ) -> list[avro.Record]:
         """Write the manifests of a snapshot's entries; return their records in a list."""
         starts = range(0, len(entries), _ENTRIES_A_MANIFEST)
         parts = [entries[start : start + _ENTRIES_A_MANIFEST] for start in starts]
         return [self._write_one(part, snapshot_id, content) for part in parts]
 
-    def _write_one(self, entries: Sequence[Record], snapshot_id: int, content: Content) -> Record:
+    def _write_one(
+        self, entries: Sequence[avro.Record], snapshot_id: int, content: Content
+    ) -> avro.Record:
         table = self.table
         path = f"{table.metadata_directory}/{uuid4()}-m0.avro"
         headers = {
@@ -181,7 +174,7 @@ class ManifestFiles:
             "first_row_id": None,
         }
 
-    def write_list(self, manifests: Iterable[Record], snapshot_id: int) -> str:
+    def write_list(self, manifests: Iterable[avro.Record], snapshot_id: int) -> str:
         path = f"{self.table.metadata_directory}/snap-{snapshot_id}-1-{uuid4()}.avro"
         headers = {
             "snapshot-id": str(snapshot_id).encode(),
@@ -193,16 +186,16 @@ class ManifestFiles:
         self._store(path, _list_schema(self.table), listed, headers)
         return path
 
-    def read_list(self, path: str) -> list[Record]:
+    def read_list(self, path: str) -> list[avro.Record]:
         return [
             {"first_row_id": None, **_with_names(each, "_data_files_", "_files_")}
-            for each in read_container(self.file_io.read_bytes(path), path)
+            for each in avro.read_container(self.file_io.read_bytes(path), path)
         ]
 
-    def read(self, manifest: Record) -> list[Record]:
+    def read(self, manifest: avro.Record) -> list[avro.Record]:
         """Return the entries of a manifest; their partitions by the names of columns."""
         path = manifest["manifest_path"]
-        entries = list(read_container(self.file_io.read_bytes(path), path))
+        entries = list(avro.read_container(self.file_io.read_bytes(path), path))
         if manifest["first_row_id"] is None or manifest["content"] != Content.DATA:
             return entries
         row_id = manifest["first_row_id"]
@@ -222,24 +215,24 @@ class ManifestFiles:
     def _store(
         self,
         path: str,
-        schema: RecordSchema,
-        records: Sequence[Record],
+        schema: avro.RecordSchema,
+        records: Sequence[avro.Record],
         headers: Mapping[str, bytes],
     ) -> int:
         name, compress = _CODECS[
             self.table.schema.typed_options.get(opt.ICEBERG_MANIFEST_COMPRESSION)
         ]
         blocks = [
-            encode_block(schema, records[start : start + _RECORDS_A_BLOCK], compress)
+            avro.encode_block(schema, records[start : start + _RECORDS_A_BLOCK], compress)
             for start in range(0, len(records), _RECORDS_A_BLOCK)
         ]
         sync = hashlib.blake2b(b"".join((schema.text, *blocks)), digest_size=16).digest()
-        header = encode_header(schema, name, sync, headers)
+        header = avro.encode_header(schema, name, sync, headers)
         data = b"".join((header, *(part for block in blocks for part in (block, sync))))
         self.file_io.write_bytes(path, data)
         self.written.append(path)
         return len(data)
 
 
-def _with_names(record: Record, old: str, new: str) -> Record:
+def _with_names(record: avro.Record, old: str, new: str) -> avro.Record:
     return {key.replace(old, new): value for key, value in record.items()}

@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.iceberg import state
 from paimon_assets.engine.control.iceberg.manifest_files import ManifestFiles
-from paimon_assets.engine.control.iceberg.state import (
-    HINT_NAME,
-    IcebergMetadata,
-    metadata_path,
-    read_metadata,
-    versions,
-)
 from paimon_assets.engine.control.iceberg.table_schema import JsonObject
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import NotFoundError
@@ -42,20 +36,20 @@ class Publisher:
     def directory(self) -> str:
         return self.files.table.metadata_directory
 
-    def publish(self, document: JsonObject, snapshot: Snapshot) -> IcebergMetadata:
+    def publish(self, document: JsonObject, snapshot: Snapshot) -> state.IcebergMetadata:
         """Store the document of a snapshot, unless others did; return what is there.
 
         If no answer came, it may be there: nothing that it names is deleted.
         """
-        path = metadata_path(self.directory, snapshot.id)
+        path = state.metadata_path(self.directory, snapshot.id)
         data = json.dumps(document, separators=(",", ":")).encode()
         if self.replaces or not published(self.file_io, path, data):
-            there = read_metadata(self.file_io, self.directory, snapshot.id)
+            there = state.read_metadata(self.file_io, self.directory, snapshot.id)
             if not self.replaces and there is not None and there.shows(snapshot):
                 self.files.delete(self.files.written)
                 return there
             self.file_io.replace(path, data)
-        return IcebergMetadata(location=path, version=snapshot.id, document=document)
+        return state.IcebergMetadata(location=path, version=snapshot.id, document=document)
 
     def point_to(self, version: int) -> None:
         """Write the hint, or to a later document that a faster writer made meanwhile.
@@ -65,25 +59,27 @@ class Publisher:
         """
         write = self.file_io.replace if self.replaces else self.file_io.write_hint
         while True:
-            write(f"{self.directory}/{HINT_NAME}", str(version).encode())
+            write(f"{self.directory}/{state.HINT_NAME}", str(version).encode())
             if not self.replaces and not self.file_io.exists(
-                metadata_path(self.directory, version + 1)
+                state.metadata_path(self.directory, version + 1)
             ):
                 return
-            later = [each for each in versions(self.file_io, self.directory) if each > version]
+            later = [
+                each for each in state.versions(self.file_io, self.directory) if each > version
+            ]
             newest = max(filter(self._is_shown, later), default=None)
             if newest is None:
                 break
             version = newest
-        self.files.delete(metadata_path(self.directory, each) for each in later)
+        self.files.delete(state.metadata_path(self.directory, each) for each in later)
 
     def _is_shown(self, version: int) -> bool:
         """Whether a document is that of a snapshot of the table."""
         snapshot = self.store.snapshots.snapshot_or_none(version)
-        found = read_metadata(self.file_io, self.directory, version)
+        found = state.read_metadata(self.file_io, self.directory, version)
         return snapshot is not None and found is not None and found.shows(snapshot)
 
-    def clean(self, done: IcebergMetadata, before: IcebergMetadata) -> None:
+    def clean(self, done: state.IcebergMetadata, before: state.IcebergMetadata) -> None:
         """Delete the oldest documents, and the lists and manifests of snapshots that went."""
         if not self.files.table.schema.typed_options.get(opt.ICEBERG_DELETE_AFTER_COMMIT):
             return
@@ -119,7 +115,7 @@ class Publisher:
             self.files.delete([*(each for each in named if each not in needed), path])
 
 
-def _lists(metadata: IcebergMetadata, most: int) -> dict[int, str]:
+def _lists(metadata: state.IcebergMetadata, most: int) -> dict[int, str]:
     """Return snapshot → list, of snapshots up to a number."""
     listed = metadata.document.get("snapshots") or ()
     return {

@@ -7,7 +7,7 @@ from typing import Any
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.control.iceberg.changes import FileChanges, FileRecords, PublishedFiles
-from paimon_assets.engine.control.iceberg.deletion_vectors import PuffinVectors
+from paimon_assets.engine.control.iceberg.deletion_vectors import puffin_records
 from paimon_assets.engine.control.iceberg.manifest_files import Content, ManifestFiles, Status
 from paimon_assets.engine.control.iceberg.state import IDENTITY, PENDING, identity_of
 from paimon_assets.engine.control.iceberg.table_schema import IcebergTable, JsonObject
@@ -107,7 +107,7 @@ class SnapshotWriter:
         if not self.table.schema.typed_options.get(opt.DELETION_VECTORS_ENABLED):
             return None
         data = [each for each in manifests if each["content"] == Content.DATA]
-        vectors = PuffinVectors(table=self.table).records(snapshot)
+        vectors = puffin_records(self.table, snapshot)
         return data + self.files.write_new(vectors, snapshot.id, Content.DELETES)
 
     def _changed(

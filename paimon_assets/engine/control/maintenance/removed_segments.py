@@ -16,15 +16,7 @@ from dataclasses import dataclass, replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.references import (
-    FileKey,
-    Watch,
-    existing_snapshots,
-    key_of,
-    live_among,
-    named_by_branch,
-    other_branches,
-)
+from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.tag_files import drop_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import (
@@ -66,7 +58,7 @@ def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegment
     is over. Else those of each hold tag, the deltas of all snapshots, and of each tag the manifests
     of the segments' partitions.
     """
-    watch = Watch.of(store)
+    watch = ref.Watch.of(store)
     tags = [*(status.name for status in watch.tags), *(name for _, name in watch.managed_tags)]
     has_holds = any(HOLD_TAG_PREFIX in name for name in tags)
     if not has_holds and not SegmentRegistry(store=store).load().segments:
@@ -103,7 +95,7 @@ def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegment
 
 def readable_segments(store: FileStore) -> set[int]:
     """Return the ids of segments that can be read: live ones, and by time travel or a branch."""
-    watch = Watch.of(store)
+    watch = ref.Watch.of(store)
     listed = SegmentRegistry(store=store).load().segments
     newest = store.snapshots.latest()
     past = [] if newest is None else _needless_segments(store, newest, frozenset())
@@ -120,13 +112,13 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
         return []
     files = {
         hold.name: {
-            key_of(entry)
+            ref.key_of(entry)
             for entry in external_entries(store, FileStoreScan(store).live_files(hold.snapshot))
         }
         for hold in holds
     }
-    gone = set[FileKey]().union(*files.values())
-    gone -= live_among(store, newest, gone)
+    gone = set[ref.FileKey]().union(*files.values())
+    gone -= ref.live_among(store, newest, gone)
     protectors = {key: name for name in files for key in files[name] & gone}  # the newest of each
     named = _named(store, gone, frozenset(files))
     stay = {
@@ -134,21 +126,23 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
         for hold in holds
         if hold.snapshot.id >= oldest_id or not named.isdisjoint(files[hold.name])
     }
-    named = gone & set[FileKey]().union(*(files[name] for name in stay))
+    named = gone & set[ref.FileKey]().union(*(files[name] for name in stay))
     while more := {protectors[key] for key in named} - stay:
         # Whoever deletes a hold that stays must find its other files spared, too.
         stay |= more
-        named = gone & set[FileKey]().union(*(files[name] for name in stay))
+        named = gone & set[ref.FileKey]().union(*(files[name] for name in stay))
     return [hold for hold in holds if hold.name not in stay]
 
 
 def _named(
-    store: FileStore, candidates: Collection[FileKey], besides: frozenset[str]
-) -> set[FileKey]:
+    store: FileStore, candidates: Collection[ref.FileKey], besides: frozenset[str]
+) -> set[ref.FileKey]:
     if not candidates:
         return set()
-    named = named_by_branch(store, candidates, besides=besides)
-    return named.union(*(named_by_branch(branch, candidates) for branch in other_branches(store)))
+    named = ref.named_by_branch(store, candidates, besides=besides)
+    return named.union(
+        *(ref.named_by_branch(branch, candidates) for branch in ref.other_branches(store))
+    )
 
 
 def _needless_segments(
@@ -159,15 +153,15 @@ def _needless_segments(
         return []
     listed = SegmentRegistry(store=store).load().segments
     settled = [segment for segment in listed if segment.status in _SETTLED]
-    keys: dict[int, set[FileKey]] = {
+    keys: dict[int, set[ref.FileKey]] = {
         segment.id: {(segment.partition, 0, file.file_name) for file in segment.files}
         for segment in settled
         if segment.is_visible_to_paimon
     }
-    every = set[FileKey]().union(*keys.values())
-    live = live_among(store, newest, every)
+    every = set[ref.FileKey]().union(*keys.values())
+    live = ref.live_among(store, newest, every)
     past = {number: files for number, files in keys.items() if files.isdisjoint(live)}
-    named = _named(store, set[FileKey]().union(*past.values()), besides)
+    named = _named(store, set[ref.FileKey]().union(*past.values()), besides)
     texts = {
         segment.id
         for segment in settled
@@ -187,8 +181,8 @@ def _needless_segments(
 
 def _readers(store: FileStore, besides: frozenset[str]) -> list[tuple[FileStore, Snapshot]]:
     readers = []
-    for branch in (store, *other_branches(store)):
-        readers += [(branch, snapshot) for snapshot in existing_snapshots(branch)]
+    for branch in (store, *ref.other_branches(store)):
+        readers += [(branch, snapshot) for snapshot in ref.existing_snapshots(branch)]
         for tag in branch.tags.list():
             if branch is not store or tag.name not in besides:
                 readers.append((branch, tag.snapshot))

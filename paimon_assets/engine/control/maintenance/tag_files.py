@@ -24,17 +24,11 @@ from typing import NamedTuple, Self
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.follow import follow_quietly
+from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     ExpiryStep,
     Holders,
     delete_files,
-)
-from paimon_assets.engine.control.maintenance.references import (
-    Watch,
-    existing_changelogs,
-    existing_snapshots,
-    key_of,
-    metadata_paths,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
@@ -69,7 +63,7 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
 
 def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag:
     """Delete a tag as `delete_tag`, a hold tag too."""
-    watch = Watch.of(store)
+    watch = ref.Watch.of(store)
     step = _plan(store, tag)
     if not dry_run:
         store.tags.delete(tag.name)
@@ -107,13 +101,13 @@ def _plan(store: FileStore, tag: Tag) -> ExpiryStep:
     neighbours = _neighbours(store, tag)
     if neighbours is None:
         return step
-    holders = Holders.of(store, neighbours, existing_changelogs(store))
-    going = {key_of(entry): entry for entry in FileStoreScan(store).live_files(tag.snapshot)}
+    holders = Holders.of(store, neighbours, ref.existing_changelogs(store))
+    going = {ref.key_of(entry): entry for entry in FileStoreScan(store).live_files(tag.snapshot)}
     for key in holders.needed(going.keys()):
         del going[key]
     for entry in going.values():
         step.add(store, entry)
-    step.metadata_paths += sorted(metadata_paths(store, tag.snapshot) - holders.metadata(()))
+    step.metadata_paths += sorted(ref.metadata_paths(store, tag.snapshot) - holders.metadata(()))
     return step
 
 
@@ -216,7 +210,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     tagged = _auto_tags(store, periods)
     last_id = tagged[-1].snapshot_id if tagged else 0
     begins = [tag.begin for tag in tagged]
-    later = [snapshot for snapshot in existing_snapshots(store) if snapshot.id > last_id]
+    later = [snapshot for snapshot in ref.existing_snapshots(store) if snapshot.id > last_id]
     delay = dt.timedelta(milliseconds=options.get(opt.TAG_CREATION_DELAY))
     completes = options.get(opt.TAG_AUTOMATIC_COMPLETION)
     times = []

@@ -23,7 +23,7 @@ from uuid import uuid4
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options import catalog_options
-from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.options.option import Option, Options
 
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]
@@ -264,24 +264,26 @@ Auth = BearerAuth | DlfAuth
 def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth | None:
     """Return the authentication of a catalog; None sends no credentials."""
     typed = Options(options)
-    match typed.get(catalog_options.TOKEN_PROVIDER):
+    provider = typed.get(catalog_options.TOKEN_PROVIDER)
+    match provider or ("bear" if typed.get(catalog_options.TOKEN) else ""):
         case "bear" | "bearer":
-            return BearerAuth(_needed(typed.get(catalog_options.TOKEN), catalog_options.TOKEN.key))
+            return BearerAuth(_needed(typed, catalog_options.TOKEN))
         case "dlf":
             return DlfAuth(_signer(typed), _token_source(typed, clock, fetch), clock)
-        case "" if typed.get(catalog_options.TOKEN):
-            return BearerAuth(_needed(typed.get(catalog_options.TOKEN), catalog_options.TOKEN.key))
         case "":
             return None
         case unknown:
-            raise InvalidInputError(
-                f"'{catalog_options.TOKEN_PROVIDER.key}' = {unknown} is not known; there are bear"
-                " and dlf.",
-                kind="rest-options",
-            )
+            raise _unknown(catalog_options.TOKEN_PROVIDER, unknown, "bear and dlf")
 
 
-def _needed(value: str, key: str) -> str:
+def _unknown(option: Option[str], value: str, known: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"'{option.key}' = {value} is not known; there are {known}.", kind="rest-options"
+    )
+
+
+def _needed(options: Options, option: Option[str], default: str = "") -> str:
+    value, key = options.get(option) or default, option.key
     if not value:
         raise InvalidInputError(f"The catalog's option '{key}' is missing.", kind="rest-options")
     if any(ord(character) < 0x20 or ord(character) > 0x7E for character in value):
@@ -300,43 +302,29 @@ def _signer(options: Options) -> DlfSigner:
             return OpenApiSigner()
         case "default":
             host = _REGION.search(uri)
-            region = options.get(catalog_options.DLF_REGION) or (host[1] if host else "")
-            return DefaultSigner(_needed(region, catalog_options.DLF_REGION.key))
+            region = _needed(options, catalog_options.DLF_REGION, host[1] if host else "")
+            return DefaultSigner(region)
         case unknown:
-            raise InvalidInputError(
-                f"'{catalog_options.DLF_SIGNING_ALGORITHM.key}' = {unknown} is not known; there"
-                " are default and openapi.",
-                kind="rest-options",
-            )
+            raise _unknown(catalog_options.DLF_SIGNING_ALGORITHM, unknown, "default and openapi")
 
 
 def _token_source(options: Options, clock: Clock, fetch: Fetch) -> TokenSource:
     path = options.get(catalog_options.DLF_TOKEN_PATH)
     match options.get(catalog_options.DLF_TOKEN_LOADER) or ("local_file" if path else ""):
         case "local_file":
-            _needed(path, catalog_options.DLF_TOKEN_PATH.key)
+            _needed(options, catalog_options.DLF_TOKEN_PATH)
             return RenewedToken(lambda: read_token_file(path), clock)
         case "ecs":
             return RenewedToken(lambda: _token_of_role(options, fetch), clock)
         case "":
             token = DlfToken(
-                access_key_id=_needed(
-                    options.get(catalog_options.DLF_ACCESS_KEY_ID),
-                    catalog_options.DLF_ACCESS_KEY_ID.key,
-                ),
-                access_key_secret=_needed(
-                    options.get(catalog_options.DLF_ACCESS_KEY_SECRET),
-                    catalog_options.DLF_ACCESS_KEY_SECRET.key,
-                ),
+                access_key_id=_needed(options, catalog_options.DLF_ACCESS_KEY_ID),
+                access_key_secret=_needed(options, catalog_options.DLF_ACCESS_KEY_SECRET),
                 security_token=options.get(catalog_options.DLF_SECURITY_TOKEN) or None,
             )
             return lambda: token
         case unknown:
-            raise InvalidInputError(
-                f"'{catalog_options.DLF_TOKEN_LOADER.key}' = {unknown} is not known; there are"
-                " local_file and ecs.",
-                kind="rest-options",
-            )
+            raise _unknown(catalog_options.DLF_TOKEN_LOADER, unknown, "local_file and ecs")
 
 
 def _token_of_role(options: Options, fetch: Fetch) -> DlfToken:

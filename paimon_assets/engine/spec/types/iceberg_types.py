@@ -7,6 +7,7 @@ https://iceberg.apache.org/spec/#schemas-and-data-types
 
 from collections.abc import Collection, Iterable, Iterator
 
+from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
@@ -41,7 +42,6 @@ _PLAIN = {
     **dict.fromkeys(BINARY_ROOTS, "binary"),
 }
 _NESTED = frozenset({TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW})
-_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 
 
 def iceberg_refusal(data_type: DataType) -> str | None:
@@ -140,16 +140,8 @@ def is_read_alike(old: DataType, new: DataType) -> bool:
     (True, False)
     """
     match old, new:
-        case (ArrayType() | MapType() | RowType(), _) | (_, ArrayType() | MapType() | RowType()):
-            return _nested_alike(old, new)
         case AtomicType(), AtomicType():
             return _atoms_alike(old, new)
-        case _:
-            return False
-
-
-def _nested_alike(old: DataType, new: DataType) -> bool:
-    match old, new:
         case ArrayType(element=before), ArrayType(element=after):
             return is_read_alike(before, after)
         case MapType(key=key, value=before), MapType(key=other, value=after):
@@ -165,9 +157,7 @@ def _nested_alike(old: DataType, new: DataType) -> bool:
 
 
 def _atoms_alike(old: AtomicType, new: AtomicType) -> bool:
-    if old.root in _INTEGERS and new.root in _INTEGERS:
-        return _INTEGERS.index(old.root) <= _INTEGERS.index(new.root)
-    if (old.root, new.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if is_widened_integer(old, new) or (old.root, new.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return True
     if old.root in CHARACTER_ROOTS and new.root is TypeRoot.VARCHAR:
         return (old.length or 0) <= (new.length or 0)
