@@ -37,6 +37,7 @@ from tests.testkit.metadata_tables import (
     vectors_of,
     with_index,
 )
+from tests.testkit.tables import new_catalog_in
 
 BUCKET = {(EMPTY_ROW, 0)}
 PARTITIONED = Schema.of({"p": "STRING", "x": "INT"}, partition_keys=["p"])
@@ -158,8 +159,7 @@ SCHEMA = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"buc
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
+    catalog = new_catalog_in(tmp_path, "d")
     return catalog.create_table("d.t", SCHEMA)
 
 
@@ -267,8 +267,7 @@ def test_compactions_of_others_are_looked_behind(table: Table, uuid: bool) -> No
 
 def test_a_compaction_that_shows_rows_changes_the_version(tmp_path: Path) -> None:
     """Of a table with deletion vectors, level 0 is not read before a compaction."""
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
+    catalog = new_catalog_in(tmp_path, "d")
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
     columns = {"id": "INT", "n": "INT"}
     table = catalog.create_table("d.t", Schema.of(columns, primary_keys=["id"], options=options))

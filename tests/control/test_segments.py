@@ -30,13 +30,14 @@ from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments import segment as seg
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
 from tests.stateful.test_maintenance import needed_exactly, stored_files
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 from tests.testkit.foreign import rows, states, write
+from tests.testkit.tables import new_catalog_in
 
 _FILE = seg.SegmentFile(
     name="ä/1.orc", size=2**40, modified_ms=7, rows=3, file_name="segment-0-ab-0.orc"
@@ -190,8 +191,7 @@ NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
 
 @pytest.fixture
 def table(tmp_path):
-    catalog = open_catalog(str(tmp_path / "warehouse"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path / "warehouse")
     return catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
 
 

@@ -6,7 +6,7 @@ import pytest
 from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.engine import errors
 from tests.testkit.errors import refused
-from tests.testkit.tables import EXECUTOR, arrow, read, write
+from tests.testkit.tables import EXECUTOR, arrow, new_table, read, write
 
 ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}
 
@@ -66,10 +66,9 @@ def test_known_keys_of_dynamic_buckets_are_written_at_once_by_many(catalog):
 
 
 def _crossing(catalog):
-    schema = Schema.of(
-        ORDERS, primary_keys=["id"], partition_keys=["day"], options={"bucket": "-1"}
+    return new_table(
+        catalog, ORDERS, primary_keys=["id"], partition_keys=["day"], options={"bucket": "-1"}
     )
-    return catalog.create_table("db.t", schema)
 
 
 def test_two_writers_of_keys_that_change_partition_are_told(catalog):
@@ -188,10 +187,9 @@ def test_only_fixed_buckets_are_rescaled(catalog, bucket):
 
 
 def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catalog):
-    schema = Schema.of(
-        ORDERS, partition_keys=["day"], primary_keys=["id"], options={"bucket": "-1"}
+    table = new_table(
+        catalog, ORDERS, partition_keys=["day"], primary_keys=["id"], options={"bucket": "-1"}
     )
-    table = catalog.create_table("db.t", schema)
     write(table, (1, "a", 1))
     builder = table.new_write_builder()
     rows = arrow(ORDERS, (1, "b", 2))
@@ -218,8 +216,7 @@ def test_an_overwrite_begins_the_indexes_of_dynamic_buckets_anew(catalog):
 @pytest.mark.parametrize("engine", ["partial-update", "first-row"])
 def test_a_key_stays_in_its_first_partition(catalog, engine):
     options = {"bucket": "-1", "merge-engine": engine, "write-only": "true"}
-    schema = Schema.of(ORDERS, partition_keys=["day"], primary_keys=["id"], options=options)
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, ORDERS, partition_keys=["day"], primary_keys=["id"], options=options)
     write(table, (1, "a", 1), (2, "a", 2))
     write(table, (1, "b", 3), (2, "a", 4))
     if engine == "partial-update":

@@ -23,6 +23,7 @@ from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read, ro
 from tests.testkit.faults.writers import LATER
 from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import Answer, ServedCatalog
+from tests.testkit.tables import new_catalog_in, new_table
 
 EXECUTOR = EmbeddedExecutor(threads=1)
 SCHEMA = Schema.of(
@@ -46,8 +47,11 @@ def catalog(request, tmp_path):
 @pytest.fixture
 def table(catalog):
     """Return a table of three commits."""
-    catalog.create_database("d")
-    made = catalog.create_table("d.t", SCHEMA)
+    return _filled(catalog)
+
+
+def _filled(catalog):
+    made = new_table(catalog, SCHEMA, name="d.t")
     for commit in range(COMMITS):
         made.new_write_builder().write(rows_of(commit))
     return made
@@ -179,8 +183,7 @@ def test_a_table_that_comes_after_a_client_looked_stays(tmp_path, monkeypatch):
 
 def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
     made = ServeSettings(warehouse=str(tmp_path), insecure=True)
-    warehouse = open_catalog(str(tmp_path))
-    warehouse.create_database("d")
+    warehouse = new_catalog_in(tmp_path, "d")
     body = {
         "name": "area",
         "inputParams": [{"id": 0, "name": "x", "type": "INT"}],
@@ -233,16 +236,7 @@ def test_an_unknown_outcome_deletes_nothing_and_the_same_commit_finds_it(done, t
 @pytest.fixture
 def table_of():
     """Make the table of three commits in a server."""
-
-    def make(server):
-        opened = TableCatalog(server)
-        opened.create_database("d")
-        table = opened.create_table("d.t", SCHEMA)
-        for commit in range(COMMITS):
-            table.new_write_builder().write(rows_of(commit))
-        return table
-
-    return make
+    return lambda server: _filled(TableCatalog(server))
 
 
 def files_below(table):

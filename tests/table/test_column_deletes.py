@@ -8,9 +8,9 @@ from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import WhenMatched
+from tests.testkit.evolving import EVOLVING, beside, update
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 MARKED = {**EVOLVING, "deletion-vectors.enabled": "true"}
 COLUMNS = {"k": "INT", "v": "STRING", "n": "INT"}
 
@@ -20,10 +20,6 @@ def table(tmp_path):
     made = new_table(tmp_path, COLUMNS, *[(k, "a", k) for k in range(5)], options=MARKED)
     write(made, *[(k, "b", k) for k in range(5, 8)])
     return made
-
-
-def update(table, assignments, where):
-    return table.new_row_change_builder().update(assignments, where, EXECUTOR)
 
 
 def files(table):
@@ -142,17 +138,6 @@ def test_columns_are_written_for_the_rows_that_are_left(tmp_path, nullable):
     assert sorted(read(table)) == [(k, k + 1) for k in (1, 2, 4, 5, 6)]
 
 
-def between(table, first, other):
-    """Let another commit come between the plan of a change and its commit."""
-    done = []
-
-    def condition(_latest):
-        if not done:
-            done.append(other())
-
-    return first(table.new_row_change_builder().with_condition(condition))
-
-
 @pytest.mark.parametrize(
     ("other", "plans", "left"),
     [
@@ -165,13 +150,13 @@ def between(table, first, other):
     ids=["other column", "same column", "same file", "whole file", "compaction"],
 )
 def test_a_delete_beside_others(table, other, plans, left):
-    outcome = between(table, lambda c: c.delete("n IN (2, 3)", EXECUTOR), lambda: other(table))
+    outcome = beside(table, lambda c: c.delete("n IN (2, 3)", EXECUTOR), lambda: other(table))
     assert outcome.plans == plans
     assert [row[0] for row in sorted(read(table))] == left
 
 
 def test_an_update_beside_a_delete_keeps_both(table):
-    outcome = between(
+    outcome = beside(
         table, lambda c: c.update({"v": "x"}, "k < 3", EXECUTOR), lambda: table.delete("k = 1")
     )
     assert outcome.plans == 1
@@ -179,7 +164,7 @@ def test_an_update_beside_a_delete_keeps_both(table):
 
 
 def test_a_column_for_rows_whose_file_goes_is_written_again(table):
-    outcome = between(
+    outcome = beside(
         table, lambda c: c.delete("k >= 5", EXECUTOR), lambda: update(table, {"v": "x"}, "k = 6")
     )
     assert outcome.plans == 2

@@ -13,9 +13,8 @@ import pytest
 from paimon_assets.engine.table.write.keyed_columns import changes_for_columns
 from tests.table.test_keyed_columns import SCORE, change, keyed
 from tests.testkit.effort import often
+from tests.testkit.evolving import EVOLVING
 from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
-
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
 class History:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import WhenMatched
+from tests.testkit.evolving import EVOLVING, beside, update
+from tests.testkit.row_changing import Meddling
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 COLUMNS = {"k": "INT", "v": "STRING", "n": "INT"}
 IDS = ["_ROW_ID", "_SEQUENCE_NUMBER"]
 
@@ -20,10 +20,6 @@ def table(tmp_path):
     made = new_table(tmp_path, COLUMNS, *[(k, "a", k) for k in range(5)], options=EVOLVING)
     write(made, *[(k, "b", k) for k in range(5, 8)])
     return made
-
-
-def update(table, assignments, where):
-    return table.new_row_change_builder().update(assignments, where, EXECUTOR)
 
 
 def files(table):
@@ -86,19 +82,8 @@ def test_partitions_and_renamed_columns(tmp_path):
     assert sorted(read(table)) == rows[1::2]
 
 
-def conflicting(table, first, other):
-    """Let another commit come between the plan of an update and its commit."""
-    done = []
-
-    def between(_latest):
-        if not done:
-            done.append(other())
-
-    return first(table.new_row_change_builder().with_condition(between))
-
-
 def test_writers_of_different_columns_are_both_kept(table):
-    outcome = conflicting(
+    outcome = beside(
         table,
         lambda change: change.update({"v": "x"}, None, EXECUTOR),
         lambda: update(table, {"n": 0}, None),
@@ -108,7 +93,7 @@ def test_writers_of_different_columns_are_both_kept(table):
 
 
 def test_of_two_writers_of_a_column_the_second_plans_again(table):
-    outcome = conflicting(
+    outcome = beside(
         table,
         lambda change: change.update({"n": parse_expression("n + 1")}, None, EXECUTOR),
         lambda: update(table, {"n": parse_expression("n * 10")}, "k < 5"),
@@ -118,7 +103,7 @@ def test_of_two_writers_of_a_column_the_second_plans_again(table):
 
 
 def test_a_column_that_was_read_counts_as_one_that_is_written(table):
-    outcome = conflicting(
+    outcome = beside(
         table,
         lambda change: change.update({"v": "big"}, "n > 6", EXECUTOR),
         lambda: update(table, {"n": 0}, "k = 7"),
@@ -128,14 +113,14 @@ def test_a_column_that_was_read_counts_as_one_that_is_written(table):
 
 
 def test_appended_rows_do_not_disturb_and_dropped_ones_do(table):
-    outcome = conflicting(
+    outcome = beside(
         table,
         lambda change: change.update({"v": "x"}, None, EXECUTOR),
         lambda: write(table, (9, "c", 9)),
     )
     assert outcome.plans == 1
     assert read(table, ["k"], "v <> 'x'") == [(9,)]
-    outcome = conflicting(
+    outcome = beside(
         table, lambda change: change.update({"v": "y"}, None, EXECUTOR), table.truncate
     )
     assert (outcome.snapshot, read(table)) == (None, [])
@@ -190,7 +175,7 @@ def test_partitions_and_gaps_are_not_joined(tmp_path):
 
 
 def test_an_update_beside_a_compaction_that_joins_its_range_plans_again(table):
-    outcome = conflicting(
+    outcome = beside(
         table, lambda change: change.update({"v": "x"}, "k = 2", EXECUTOR), lambda: compact(table)
     )
     assert outcome.plans == 2
@@ -201,7 +186,7 @@ def test_an_update_beside_a_compaction_that_joins_its_range_plans_again(table):
 def test_an_update_beside_a_compaction_of_its_range_alone_stays(tmp_path):
     table = new_table(tmp_path, COLUMNS, *[(k, "a", k) for k in range(3)], options=EVOLVING)
     update(table, {"n": 9}, "k = 0")
-    outcome = conflicting(
+    outcome = beside(
         table, lambda change: change.update({"v": "x"}, "k = 2", EXECUTOR), lambda: compact(table)
     )
     assert outcome.plans == 1
@@ -209,16 +194,7 @@ def test_an_update_beside_a_compaction_of_its_range_alone_stays(tmp_path):
 
 
 def test_a_compaction_beside_an_update_plans_again_and_loses_nothing(table):
-    plan = table.new_compaction_builder().with_strategy("full")
-    done = []
-
-    class Meddling(EmbeddedExecutor):
-        def map_tasks(self, batch):
-            yield from super().map_tasks(batch)
-            if not done:
-                done.append(update(table, {"v": "x"}, "k = 2"))
-
-    plan.run(Meddling(1))
+    compact(table, executor=Meddling(lambda: update(table, {"v": "x"}, "k = 2")))
     assert read(table, ["k"], "v = 'x'") == [(2,)]
     assert sorted(read(table, ["k", "_ROW_ID"])) == [(k, k) for k in range(8)]
     assert len({each[0] for each in files(table)}) == 1

@@ -1,17 +1,16 @@
 """Columns that a function makes of the rows there are: all of them, or those that are behind."""
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.predicate.predicate import equal
 from tests.testkit.errors import refused
+from tests.testkit.evolving import EVOLVING, Doubling, update
 from tests.testkit.row_changing import data_files
-from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
+from tests.testkit.tables import compact, new_table, read, write
 
-EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 COLUMNS = {"day": "STRING", "k": "INT", "n": "INT"}
 
 
@@ -22,30 +21,12 @@ def table(tmp_path):
     return made.alter([add_column("score", "BIGINT")])
 
 
-class Doubling:
-    """Doubles n, and remembers which keys it was given."""
-
-    def __init__(self, factor=2, then=None):
-        self.seen, self.factor, self.then = [], factor, then
-
-    def __call__(self, rows):
-        self.seen.append(sorted(rows["k"].to_pylist()))
-        if self.then is not None:
-            then, self.then = self.then, None
-            then()
-        return pa.table({"score": pc.multiply(rows["n"].cast(pa.int64()), self.factor)})
-
-
 def builder(table):
     return table.new_column_write_builder(["score"], reads=["k", "n"])
 
 
 def scores(table):
     return [score for _, score in sorted(read(table, ["k", "score"]))]
-
-
-def update(table, assignments, where=None):
-    return table.new_row_change_builder().update(assignments, where, EXECUTOR)
 
 
 def test_only_the_column_is_written_in_one_snapshot(table):

@@ -7,28 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import EmbeddedExecutor, StorageError, Table, open_table
+from paimon_assets import StorageError, Table, open_table
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.compacting import EXECUTOR, compact, create, index_files_of, rows_of, some_rows
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.row_changing import Meddling, data_files
 
 COLUMNS = {"id": "BIGINT", "p": "STRING", "n": "BIGINT"}
-
-
-class Meddling(EmbeddedExecutor):
-    """Does something else between the tasks and the commit."""
-
-    def __init__(self, *deeds):
-        super().__init__(1)
-        self.deeds = list(deeds)
-        self.task_counts = []
-
-    def map_tasks(self, batch):
-        self.task_counts.append(len(batch.payloads))
-        answers = list(super().map_tasks(batch))
-        if self.deeds:
-            self.deeds.pop(0)()
-        yield from answers
 
 
 def partitioned(catalog, writes=3):
@@ -41,11 +26,6 @@ def partitioned(catalog, writes=3):
 def write_both(table, number):
     rows = {"id": [1, 2, number + 3] * 2, "p": ["a"] * 3 + ["b"] * 3, "n": [number] * 6}
     table.new_write_builder().write(pa.table(rows), EXECUTOR)
-
-
-def data_files(table):
-    """Return the names of the data files that lie there."""
-    return {path.name for path in Path(table.path).rglob("data-*")}
 
 
 def live_names(table):

@@ -8,15 +8,12 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.evolution.schema_change import set_option
+from tests.testkit.evolving import update
 from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
 
 COLUMNS = {"k": "INT", "v": "STRING"}
 IDS = ["k", "_ROW_ID", "_SEQUENCE_NUMBER"]
 ROWS = [(k, "a") for k in range(5)]
-
-
-def update(table, assignments, where):
-    return table.new_row_change_builder().update(assignments, where, EXECUTOR)
 
 
 def names(table):

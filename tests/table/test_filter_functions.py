@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets import InvalidInputError, Schema, open_catalog, update_column_type
+from paimon_assets import InvalidInputError, Schema, update_column_type
 from paimon_assets.engine.data.read import row_stage
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.predicate.prune import exactly, may_match
@@ -20,6 +20,7 @@ from tests.testkit import row_changing, tables
 from tests.testkit.errors import refused
 from tests.testkit.predicate_truth import truth
 from tests.testkit.row_changing import FIRST, SECOND, changing
+from tests.testkit.tables import new_catalog_in, new_table
 
 COLUMNS = {
     "p": "STRING",
@@ -67,12 +68,10 @@ def some_rows(rng, count):
 @pytest.fixture(scope="module", params=LAYOUTS)
 def table(request, tmp_path_factory):
     """A table of two commits, with column types changed between them, and its rows."""
-    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path_factory.mktemp("warehouse"))
     options, rng = LAYOUTS[request.param], random.Random(31)  # noqa: S311
     keys = ["p", "id"] if "bucket" in options else []
-    schema = Schema.of(COLUMNS, primary_keys=keys, partition_keys=["p"], options=options)
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, COLUMNS, primary_keys=keys, partition_keys=["p"], options=options)
     for types in ((), (("n", "INT"), ("w", "STRING"))):
         table = table.alter([update_column_type(*each) for each in types]) if types else table
         rows = list(some_rows(rng, 60))
@@ -291,8 +290,7 @@ def test_a_value_that_is_no_such_value_is_an_error_with_the_column(catalog):
 
 def test_a_key_that_is_gone_is_not_cast(catalog):
     columns = {"k": "STRING", "v": "INT"}
-    schema = Schema.of(columns, primary_keys=["k"], options={"bucket": "1"})
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, columns, primary_keys=["k"], options={"bucket": "1"})
     tables.write(table, ("1", 1), ("x", 2))
     changing(table).delete("k = 'x'")
     assert table.to_arrow(where="CAST(k AS INT) = 1").num_rows == 1
@@ -307,8 +305,7 @@ def test_the_smallest_number_has_an_absolute_value(catalog):
 
 def test_hours_are_those_of_the_zone_of_casts(catalog):
     columns = {"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
-    schema = Schema.of(columns, options={"cast.time-zone": "Europe/Berlin"})
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, columns, options={"cast.time-zone": "Europe/Berlin"})
     tables.write(table, (dt.datetime(2024, 6, 30, 23, 30, tzinfo=dt.UTC),))
     assert table.count("hour(z) = 1 AND day(z) = 1 AND month(z) = 7") == 1
     assert table.count("CAST(z AS DATE) = '2024-07-01'") == 1

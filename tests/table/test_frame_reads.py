@@ -14,6 +14,7 @@ import pytest
 from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.table.frames.arrow_dataset import ScanDataset
+from tests.testkit.tables import new_catalog_in
 
 COLUMNS = {
     "day": "STRING",
@@ -84,8 +85,7 @@ FILTERS = {
 
 @pytest.fixture
 def table(tmp_path):
-    catalog = open_catalog(str(tmp_path / "w"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path / "w")
     made = catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["day"]))
     rows = pa.Table.from_pylist(ROWS, made.new_read_builder().arrow_schema)
     made.new_write_builder().write(rows)
@@ -268,8 +268,7 @@ def test_a_dataset_does_what_a_dataset_does_or_says_no(table):
 def test_a_table_is_written_from_every_frame(tmp_path):
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     pandas = pytest.importorskip("pandas")
-    catalog = open_catalog(str(tmp_path / "w"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path / "w")
     table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}))
     rows = {"id": [1, 2], "v": [0.5, None]}
     arrow = pa.table(rows)

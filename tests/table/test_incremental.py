@@ -12,9 +12,9 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
+from tests.testkit.tables import new_catalog_in
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 COLUMNS = {"id": "BIGINT", "p": "STRING", "v": "DOUBLE", "kind": "STRING"}
@@ -196,8 +196,7 @@ CHANGES = st.lists(
 @settings(max_examples=often(12), deadline=None)
 @given(commits=CHANGES, data=st.data())
 def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory, commits, data):
-    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path_factory.mktemp("warehouse"))
     table = keyed(catalog)
     for rows in commits:
         write(table, rows)

@@ -13,6 +13,7 @@ from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.compacting import compact
 from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.tables import new_table
 
 COLUMNS = {"k": "INT", "l": "STRING", "p0": "INT", "p1": "STRING", "v": "INT"}
 PARTITIONS = [(), ("p0",), ("p0", "p1")]
@@ -84,12 +85,12 @@ def test_a_delete_that_moves_a_key_is_never_ignored(catalog):
 
 
 def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
-    schema = Schema.of(
+    table = new_table(
+        catalog,
         {"c": "CHAR(4)", "v": "INT", "n": "ROW<m MAP<CHAR(2), CHAR(2)>>"},
         primary_keys=["c"],
         options={"bucket": "2", "file.format": "orc"},
     )
-    table = catalog.create_table("db.t", schema)
     for number, text in enumerate(["a", "a ", "b  ", "b"]):
         row = {"c": text, "v": number, "n": {"m": [("x ", text[:2])]}}
         _write(table, [row])
@@ -135,10 +136,9 @@ def _sorted(rows):
 def test_rows_are_those_of_a_dictionary(catalog, keys, kind):
     partitions = [name for name in keys if name == "p"]
     options = {"primary-key.nullable": "true", **kind}
-    schema = Schema.of(
-        NULLABLE_COLUMNS, primary_keys=keys, partition_keys=partitions, options=options
+    table = new_table(
+        catalog, NULLABLE_COLUMNS, primary_keys=keys, partition_keys=partitions, options=options
     )
-    table = catalog.create_table("db.t", schema)
     chance = Random(str((keys, kind)))  # noqa: S311 - test data
     newest = {}
     for number in range(6):
@@ -181,8 +181,7 @@ def test_without_the_option_null_is_refused(catalog):
 
 def test_a_key_that_others_declared_nullable_without_the_option_takes_no_null(catalog):
     options = {"primary-key.nullable": "true"}
-    schema = Schema.of({"a": "INT", "v": "INT"}, primary_keys="a", options=options)
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, {"a": "INT", "v": "INT"}, primary_keys="a", options=options)
     (file,) = (Path(table.path) / "schema").glob("schema-0")
     file.write_text(file.read_text().replace("primary-key.nullable", "comment.of-others"))
     table = catalog.get_table("db.t")

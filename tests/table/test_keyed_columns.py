@@ -1,7 +1,6 @@
 """Columns of a primary-key table that a function makes of its rows."""
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -9,6 +8,7 @@ from paimon_assets.engine.spec.evolution.schema_change import update_column_defa
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.write.keyed_columns import changes_for_columns
+from tests.testkit.evolving import Doubling
 from tests.testkit.row_changing import data_files
 from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
 
@@ -34,20 +34,6 @@ def table(tmp_path):
 
 
 SCORE = Schema.of({"score": "BIGINT"}).fields
-
-
-class Doubling:
-    """Doubles n, and remembers how many rows it was given."""
-
-    def __init__(self, factor=2, then=None):
-        self.seen, self.factor, self.then = [], factor, then
-
-    def __call__(self, rows):
-        self.seen.append(rows.num_rows)
-        if self.then is not None:
-            then, self.then = self.then, None
-            then()
-        return pa.table({"score": pc.multiply(rows["n"].cast(pa.int64()), self.factor)})
 
 
 def builder(table):

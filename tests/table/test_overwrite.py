@@ -1,5 +1,7 @@
 """Rows that take the place of others, through the front door."""
 
+from datetime import date
+
 import pyarrow as pa
 import pytest
 
@@ -7,10 +9,11 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 from tests.testkit.errors import refused
+from tests.testkit.tables import arrow, new_catalog_in, read
 
 COLUMNS = {"dt": "DATE", "hh": "INT", "id": "BIGINT", "v": "STRING"}
 APPEND = Schema.of(COLUMNS, partition_keys=["dt", "hh"])
@@ -22,9 +25,7 @@ FIRST, SECOND = "2024-01-01", "2024-01-02"
 
 @pytest.fixture
 def catalog(tmp_path) -> TableCatalog:
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
-    return catalog
+    return new_catalog_in(tmp_path, "d")
 
 
 @pytest.fixture(params=[APPEND, KEYED], ids=["append", "key"])
@@ -35,18 +36,13 @@ def table(catalog, request):
 
 
 def _write(builder: WriteBuilder, *rows: tuple[str | None, int, int]) -> WriteOutcome:
-    days = pa.array([row[0] for row in rows], pa.string()).cast(pa.date32())
-    columns = [[row[i] for row in rows] for i in (1, 2)]
-    given = pa.table(
-        {"dt": days, "hh": pa.array(columns[0], pa.int32()), "id": pa.array(columns[1], pa.int64()),
-         "v": pa.array(["v"] * len(rows), pa.string())}
-    )  # fmt: skip
-    return builder.write(given, EmbeddedExecutor())
+    days = [None if day is None else date.fromisoformat(day) for day, _, _ in rows]
+    given = [(day, hh, number, "v") for day, (_, hh, number) in zip(days, rows, strict=True)]
+    return builder.write(arrow(COLUMNS, *given), EmbeddedExecutor())
 
 
 def _read(table: Table) -> list[tuple[str, int, int]]:
-    rows = table.to_arrow().to_pylist()
-    return sorted((str(row["dt"]), row["hh"], row["id"]) for row in rows)
+    return [(str(day), hh, number) for day, hh, number in read(table, ["dt", "hh", "id"])]
 
 
 def test_partitions_that_get_rows_are_replaced(table):

@@ -7,9 +7,10 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import AccessDeniedError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.errors import refused
 from tests.testkit.served_catalog import ServedCatalog
+from tests.testkit.tables import new_catalog_in
 
 OPTION = "query-auth.enabled"
 
@@ -61,8 +62,7 @@ REFUSED = pytest.mark.parametrize(
 
 @REFUSED
 def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path)
     options = {option: "true", "bucket": "1"} if more else {option: "true"}
     with pytest.raises(UnsupportedFeatureError, match=r"'db\.t' is not created") as refused:
         catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
@@ -72,8 +72,7 @@ def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
 
 @REFUSED
 def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path)
     options = {"bucket": "1"} if more else {}
     table = catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
     for alter in (table.alter, table.alter_checked, table.plan_alter):
@@ -83,8 +82,7 @@ def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
 
 
 def test_what_others_made_unreadable_may_be_altered(tmp_path):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path)
     options = {"chain-table.enabled": "true"}
     schema = Schema.of({"id": "INT"}, options=options)
     catalog._catalog.create_table(Identifier(database="db", table="t"), schema)
@@ -128,8 +126,7 @@ def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
 
 
 def test_nobody_to_ask_is_a_refusal(tmp_path):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path)
     table = catalog.create_table("db.t", Schema.of({"id": "INT"}))
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
         table.copy({OPTION: "true"}).to_arrow()

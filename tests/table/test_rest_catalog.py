@@ -20,6 +20,7 @@ from paimon_assets.server.serve import ServeSettings
 from tests.testkit.errors import refused
 from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import ServedCatalog
+from tests.testkit.tables import new_catalog_in
 
 SCHEMA = Schema.of({"id": "INT", "dt": "STRING"}, partition_keys=["dt"])
 T = Identifier("db", "t")
@@ -93,8 +94,7 @@ def register(rest, name, path):
 
 
 def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):
-    theirs = open_catalog(str(served[1]))
-    theirs.create_database("o")
+    theirs = new_catalog_in(served[1], "o")
     table = theirs.create_table("o.t", SCHEMA)
     table.new_write_builder().write(rows(1))
     register(rest, "ext", table.path)
@@ -121,8 +121,7 @@ def test_two_catalogs_of_one_server_see_each_other(catalog, served):
 @pytest.mark.parametrize("kind", ["rest", "filesystem"])
 def test_views_are_made_changed_and_dropped(catalog, kind, tmp_path):
     if kind == "filesystem":
-        catalog = open_catalog(str(tmp_path / "of-the-file-system"))
-        catalog.create_database("db")
+        catalog = new_catalog_in(tmp_path / "of-the-file-system")
     views = catalog.views
     made = views.create(
         "db.v", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"}, options={"k": "v"}

@@ -33,6 +33,7 @@ from tests.testkit.row_changing import (
     read,
     write,
 )
+from tests.testkit.tables import new_table
 
 NAN = float("nan")
 
@@ -147,8 +148,7 @@ def test_files_are_written_again_side_by_side_and_marked_by_one_task(catalog, ki
 
 
 def test_files_with_nulls_or_nan_are_opened(catalog):
-    schema = Schema.of({"id": "BIGINT", "x": "DOUBLE"})
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, {"id": "BIGINT", "x": "DOUBLE"})
     rows = pa.table({"id": [1, 2, None], "x": [1.0, float("nan"), 2.0]})
     table.new_write_builder().write(rows, EXECUTOR)
     assert changing(table).delete("id >= 1 AND id < 2").rows_matched == 1
@@ -237,8 +237,7 @@ def test_unknown_columns_are_refused(catalog):
 
 
 def test_defaults_and_other_columns_stay_as_they_are(catalog):
-    schema = Schema.of({"id": "BIGINT", "a": "INT", "b": "INT"}, options={})
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, {"id": "BIGINT", "a": "INT", "b": "INT"}, options={})
     rows = pa.table({"id": [1, 2], "a": pa.array([None, 1], pa.int32()), "b": [1, 2]})
     table.new_write_builder().write(rows, EXECUTOR)
     changing(table).update({"b": 9}, "id = 1")
@@ -337,8 +336,7 @@ def test_files_of_others_are_never_touched(catalog, tmp_path):
     ],
 )
 def test_partitions_of_floats_are_dropped_one_by_one(catalog, where, left):
-    schema = Schema.of({"v": "INT", "p": "DOUBLE"}, partition_keys=["p"])
-    table = catalog.create_table("db.floats", schema)
+    table = new_table(catalog, {"v": "INT", "p": "DOUBLE"}, name="db.floats", partition_keys=["p"])
     values = [-3.0, -0.0, 0.0, 1.5, NAN]
     rows = pa.table({"v": pa.array(range(5), pa.int32()), "p": values})
     table.new_write_builder().write(rows, EXECUTOR)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import Schema, open_catalog
+from paimon_assets import Schema
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
@@ -32,6 +32,7 @@ from tests.testkit.row_changing import (
     read,
     write,
 )
+from tests.testkit.tables import new_catalog_in
 
 MERGED = [kind for kind in TABLES if kind != "sequence"]
 
@@ -289,8 +290,7 @@ def test_changes_beside_changes(kind, steps):
     """Of two changes at once the result is that of one after the other, in some order."""
     keyed = kind in KEYED_TABLES
     with tempfile.TemporaryDirectory() as directory:
-        catalog = open_catalog(directory)
-        catalog.create_database("db")
+        catalog = new_catalog_in(directory)
         table = create(catalog, kind)
         write(table, *FIRST[:6])
         states = {tuple(sorted(FIRST[:6], key=repr))}

@@ -6,13 +6,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_assets import EmbeddedExecutor, Schema, open_catalog
+from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.types.cast_fit import Loss
+from tests.testkit import tables
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.tables import new_catalog_in
 
 EMBEDDED = EmbeddedExecutor()
 KEYED = Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
@@ -32,8 +34,7 @@ def write(table, **columns):
 
 
 def read(table, where=None):
-    found = table.to_arrow(where=where).to_pylist()
-    return sorted((tuple(row.values()) for row in found), key=repr)
+    return tables.read(table, where=where)
 
 
 @pytest.fixture
@@ -213,8 +214,7 @@ def test_a_default_is_filled_in_by_later_writes(table):
 
 
 def test_an_empty_table_loses_nothing(tmp_path):
-    catalog = open_catalog(str(tmp_path / "other"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path / "other")
     table = catalog.create_table("db.t", KEYED)
     plan = table.plan_alter([sc.update_column_type("v", "TINYINT")])
     assert (plan.loses, plan.snapshot_id) == (False, 0)

@@ -15,15 +15,15 @@ from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import RETENTION_MS, Load, Segment, is_external
-from paimon_assets.engine.table.api import open_catalog, open_table
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
 from paimon_assets.engine.table.system.metadata import SEGMENTS
 from tests.table.test_java_tables import INDEX, TABLES
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
-from tests.testkit.foreign import rows, states, write
+from tests.testkit.foreign import add_segment, rows, states, write
 from tests.testkit.metadata_tables import FixedClock
+from tests.testkit.tables import new_catalog_in
 
 LAST_ONE = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)
 DAYS = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
@@ -41,8 +41,7 @@ def append(table, *pairs):
 
 
 def add(table, path, format_name="parquet"):
-    source = SegmentSource(path=str(path), format=format_name)
-    return table.segments().add(source).segments
+    return add_segment(table, path, format_name).segments
 
 
 def compact(table):
@@ -357,8 +356,7 @@ def test_ids_are_dense_and_stay_and_every_file_has_one(steps, kept):
 
 def _follow(home, steps, *, kept):
     """Do some steps; with `kept` a command gave ids before the first of them."""
-    catalog = open_catalog(str(home / "warehouse"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(home / "warehouse")
     options = {"compaction.min.file-num": "2"}
     table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}, options=options))
     if kept:

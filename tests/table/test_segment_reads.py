@@ -11,24 +11,20 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import Schema, SegmentSource
+from paimon_assets import Schema
 from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.builders import data_file
+from tests.testkit.foreign import add_segment as add
 from tests.testkit.foreign import rows, write
 
 
 @pytest.fixture
 def table(catalog):
     return catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
-
-
-def add(table, path, format_name="parquet"):
-    source = SegmentSource(path=str(path), format=format_name)
-    return table.segments().add(source)
 
 
 def read(table, where=None, at=None):
@@ -301,8 +297,7 @@ def test_whoever_filters_by_partition_finds_the_rows_of_the_folder(catalog, tmp_
     for value, held in ((1, 99), (2, None), (3, 1)):
         data = pa.table({"a": pa.array([value], pa.int32()), "p": pa.array([held], pa.int32())})
         write(tmp_path / "in" / f"p={value}" / f"1.{name}", data)
-    source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
-    table.segments().add(source)
+    add(table, tmp_path / "in", name, partition="p:int")
     table = catalog.get_table("db.p")
     builder = table.new_read_builder()
     assert builder.with_filter("p = 1").count() == 1

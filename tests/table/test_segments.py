@@ -27,6 +27,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.segment import SegmentStatus
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
+from tests.testkit.foreign import add_segment as add
 from tests.testkit.foreign import rows, states, write
 
 EXECUTOR = EmbeddedExecutor(threads=2)
@@ -49,13 +50,6 @@ def landing(tmp_path):
     folder = tmp_path / "landing"
     folder.mkdir()
     return folder
-
-
-def add(table, path, format_name="parquet", partition=None, **more):
-    source = SegmentSource(
-        path=None if path is None else str(path), format=format_name, partition=partition, **more
-    )
-    return table.segments().add(source)
 
 
 def read(table, where=None):

@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets import FormatError, InvalidInputError, Schema, SegmentSource, open_table
+from paimon_assets import FormatError, InvalidInputError, Schema, open_table
 from paimon_assets.engine.contract.wire import dump_split, load_splits
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from tests.testkit.errors import refused
+from tests.testkit.foreign import add_segment
 
 
 def rows(*ids, text="a"):
@@ -73,10 +74,7 @@ def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
     table = catalog.create_table("db.c", Schema.of({"id": "INT", "s": "STRING"}))
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1").write_text("1;x\n")
-    source = SegmentSource(
-        path=str(tmp_path / "c"), format="csv", options={"sep": ";", "header": "false"}
-    )
-    table.segments().add(source)
+    add_segment(table, tmp_path / "c", "csv", options={"sep": ";", "header": "false"})
     plan = table.new_read_builder().plan()
     with refused(InvalidInputError, r"/c/1', a csv file of a segment", kind="split-text"):
         plan.to_bytes()

@@ -6,15 +6,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets import InvalidInputError, NotFoundError, Schema, open_catalog
+from paimon_assets import InvalidInputError, NotFoundError, Schema
+from tests.testkit.tables import new_catalog_in
 
 pytest.importorskip("duckdb")
 
 
 @pytest.fixture
 def catalog(tmp_path):
-    opened = open_catalog(str(tmp_path / "w"))
-    opened.create_database("db")
+    opened = new_catalog_in(tmp_path / "w")
     orders = opened.create_table(
         "db.orders",
         Schema.of({"day": "STRING", "id": "BIGINT", "item": "INT"}, partition_keys=["day"]),

@@ -1,9 +1,9 @@
 """Statements that need no query engine do what the table API does, on this process."""
 
-import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from tests.testkit import tables
 
 CREATE = (
     "CREATE TABLE db.t (id BIGINT, v INT, p STRING) PARTITIONED BY (p)"
@@ -20,17 +20,11 @@ def catalog(new_catalog):
 
 
 def write(catalog, rows):
-    table = catalog.get_table("db.t")
-    fields = {"id": "int64", "v": "int32", "p": "string"}
-    columns = dict(zip(fields, map(list, zip(*rows, strict=True)), strict=True))
-
-    arrow = pa.table({n: pa.array(columns[n], getattr(pa, t)()) for n, t in fields.items()})
-    table.new_write_builder().write(arrow)
+    tables.write(catalog.get_table("db.t"), *rows)
 
 
 def rows(catalog, name="db.t"):
-    found = catalog.get_table(name).to_arrow().to_pylist()
-    return sorted(tuple(row.values()) for row in found)
+    return tables.read(catalog.get_table(name))
 
 
 def shown(catalog, statement):

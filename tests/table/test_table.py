@@ -11,9 +11,10 @@ from paimon_assets import add_column
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.errors import refused
+from tests.testkit.tables import new_catalog_in
 
 
 def write(table, rows, **columns):
@@ -376,8 +377,7 @@ def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
 
 @pytest.mark.parametrize("scheme", ["FILE:", "FILE://", "File:"])
 def test_a_local_path_may_spell_its_scheme_in_any_case(tmp_path, scheme):
-    catalog = open_catalog(f"{scheme}{tmp_path}/w")
-    catalog.create_database("db")
+    catalog = new_catalog_in(f"{scheme}{tmp_path}/w")
     table = append_table(catalog)
     write(table, {"id": [1], "dt": ["a"], "v": [0.5]})
     (tmp_path / "others").mkdir()

@@ -24,9 +24,9 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.errors import refused
-from tests.testkit.foreign import rows, write
+from tests.testkit.foreign import add_segment, rows, write
+from tests.testkit.tables import new_table
 
 COLUMNS = {"a": "INT", "s": "STRING", "d": "DATE", "t": "TIMESTAMP(6)", "n": "DECIMAL(8, 2)"}
 _ONE = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
@@ -39,7 +39,7 @@ def read_back(catalog, folder, text, file_format, columns=None, **options):
     folder.mkdir()
     (folder / "1").write_bytes(data)
     table = catalog.create_table("db.t", Schema.of(columns or COLUMNS))
-    table.segments().add(SegmentSource(path=str(folder), format=file_format, options=options))
+    add_segment(table, folder, file_format, options=options)
     return [tuple(row.values()) for row in table.to_arrow().to_pylist()]
 
 
@@ -148,10 +148,8 @@ def test_what_a_file_holds_under_the_name_of_its_partition_is_not_parsed(catalog
     (tmp_path / "in" / "p=1").mkdir(parents=True)
     text = {"csv": "a,p\n7,none\n", "json": '{"a": 7, "p": {"none": []}}\n'}[name]
     (tmp_path / "in" / "p=1" / "1").write_text(text)
-    schema = Schema.of({"a": "INT", "p": "INT NOT NULL"}, partition_keys=["p"])
-    table = catalog.create_table("db.t", schema)
-    source = SegmentSource(path=str(tmp_path / "in"), format=name, partition="p:int")
-    table.segments().add(source)
+    table = new_table(catalog, {"a": "INT", "p": "INT NOT NULL"}, partition_keys=["p"])
+    add_segment(table, tmp_path / "in", name, partition="p:int")
     read = table.to_arrow(where="p = 1")
     assert read.to_pylist() == [{"a": 7, "p": 1}]
 
@@ -193,8 +191,7 @@ def changing(request, catalog, tmp_path):
 
     def add(number):
         write(tmp_path / str(number) / f"1.{name}", rows((number, "text")))
-        source = SegmentSource(path=str(tmp_path / str(number)), format=name)
-        return table.segments().add(source).segments[0].id
+        return add_segment(table, tmp_path / str(number), name).segments[0].id
 
     return table, add
 
@@ -295,8 +292,7 @@ def test_a_branch_has_the_text_segments_of_the_state_it_began_with(changing):
 
 
 def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, tmp_path):
-    schema = Schema.of({"a": "INT", "p": "INT"}, partition_keys=["p"])
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, {"a": "INT", "p": "INT"}, partition_keys=["p"])
     table.branches.create("b")
     for value, partition in ((1, 1), (2, 2)):
         data = pa.table(
@@ -304,7 +300,7 @@ def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, t
         )
         table.at_branch("b").new_write_builder().write(data)
     write(tmp_path / "in" / "p=1" / "1.csv", pa.table({"a": [7]}))
-    table.segments().add(SegmentSource(path=str(tmp_path / "in"), format="csv", partition="p:int"))
+    add_segment(table, tmp_path / "in", "csv", partition="p:int")
     read = table.copy({"scan.fallback-branch": "b"}).new_read_builder()
     assert changes(read) == [(2, 2), (7, 1)]
 
@@ -349,7 +345,7 @@ def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeyp
         (folder / "1.json").write_text(text)
     table = catalog.create_table("db.t", Schema.of({"a": "INT", "s": "STRING"}))
     for folder in ("0", "300"):
-        table.segments().add(SegmentSource(path=str(tmp_path / folder), format="json"))
+        add_segment(table, tmp_path / folder, "json")
     found = table.to_arrow().to_pylist()
     assert sorted((row["a"], row["s"]) for row in found) == [
         (n, str(n) if n > 300 and n % 7 == 3 else f'"{n}\\') for n in range(40, 600)
@@ -397,7 +393,7 @@ def read_again(catalog, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "1").write_text("z\n2024-02-29T09:00:00\n")
     table = catalog.create_table("db.z", Schema.of({"z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
-    table.segments().add(SegmentSource(path=str(tmp_path / "d"), format="csv"))
+    add_segment(table, tmp_path / "d", "csv")
 
 
 JSON = st.recursive(

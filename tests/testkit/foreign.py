@@ -11,7 +11,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from paimon_assets import SegmentSource, Table
 from paimon_assets.engine.codec.avro.avro import RecordSchema, deflate, encode_block, encode_header
+from paimon_assets.engine.table.segments.segments import SegmentOutcome
 
 _FIELDS: dict[str, Any] = {"a": pa.int32(), "b": pa.string()}
 AB = pa.schema(_FIELDS)
@@ -43,6 +45,14 @@ def write(path: Path, table: pa.Table) -> Path:
         case other:
             raise ValueError(other)
     return path
+
+
+def add_segment(
+    table: Table, path: object, format_name: str = "parquet", **more: Any
+) -> SegmentOutcome:
+    """Make files a segment of a table; `more` are arguments of `SegmentSource`."""
+    place = None if path is None else str(path)
+    return table.segments().add(SegmentSource(path=place, format=format_name, **more))
 
 
 def _avro(table: pa.Table) -> bytes:

@@ -77,8 +77,10 @@ class Meddling(EmbeddedExecutor):
     def __init__(self, *deeds):
         super().__init__(1)
         self.deeds = list(deeds)
+        self.task_counts = []
 
     def map_tasks(self, batch):
+        self.task_counts.append(len(batch.payloads))
         answers = list(super().map_tasks(batch))
         if self.deeds:
             self.deeds.pop(0)()
