@@ -26,9 +26,9 @@ from paimon_assets.engine.control.rest.http_client import (
     checked_uri,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.fileio.delegating import RenewedFileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import current_spec, open_file_io
-from paimon_assets.engine.fileio.renewed import RenewedFileIO
 from tests.testkit.builders import snapshot as a_snapshot
 from tests.testkit.errors import refused
 from tests.testkit.http_servers import Say, ScriptedServer

@@ -129,7 +129,7 @@ def test_files_say_where_their_pages_are_and_what_they_hold(tmp_path):
 def test_a_writer_counts_the_bytes_it_has_written(tmp_path):
     writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), TABLE.schema)
     before = writer.written_bytes
-    writer.write(TABLE.to_batches()[0])
+    writer.write(TABLE)
     assert writer.written_bytes > before
     assert writer.close() == writer.written_bytes
 

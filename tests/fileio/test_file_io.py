@@ -16,9 +16,9 @@ from paimon_assets.engine.errors import (
     UnsupportedFeatureError,
 )
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.delegating import RenewedFileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import current_spec, file_io_for, open_file_io
-from paimon_assets.engine.fileio.renewed import RenewedFileIO
 from tests.testkit.azure_server import AZURITE, CONTAINER, azure_server
 from tests.testkit.s3_server import BUCKET, s3_server
 

@@ -309,7 +309,7 @@ def test_the_end_of_a_file_that_was_written_is_known(options):
 def test_a_file_of_another_size_than_the_table_says_is_refused(options, file_format, other):
     file_io = file_io_for(WAREHOUSE, options)
     path = f"{WAREHOUSE}/sizes/{file_format}-{other}"
-    rows = pa.record_batch({"id": pa.array(range(100_000))})
+    rows = pa.table({"id": pa.array(range(100_000))})
     writer = open_writer(file_io, path, rows.schema, file_format=file_format)
     writer.write(rows)
     writer.close()

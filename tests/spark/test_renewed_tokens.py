@@ -14,7 +14,7 @@ from paimon_assets.engine.codec.rest.documents import TokenResponse
 from paimon_assets.engine.control.catalog.rest_catalog import TableStorage
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import ACCESS_DENIED, TOKEN_EXPIRED, StorageError
-from paimon_assets.engine.fileio.renewed import RenewedFileIO
+from paimon_assets.engine.fileio.delegating import RenewedFileIO
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving

@@ -20,12 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.contract.commit_message import (
-    CommitMessage,
-    DataIncrement,
-    WriteReport,
-    WriteResult,
-)
+from paimon_assets.engine.contract.commit_message import DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
@@ -41,7 +36,7 @@ from paimon_assets.engine.data.row_update import Longs, Matcher, RowUpdate, repl
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import ONE_FILE, FileFactory, delete_unfinished
-from paimon_assets.engine.data.write.stored_rows import write_stored
+from paimon_assets.engine.data.write.stored_rows import result_of, write_stored
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -219,18 +214,7 @@ class _ColumnFiles:
 
     def result(self, rows_in: int, others: DataIncrement) -> WriteResult:
         """Return one message of the files, and of what else the task changes."""
-        increment = replace(others, new_files=tuple(self._files))
-        if increment == DataIncrement():
-            return WriteResult()
-        message = CommitMessage(
-            partition=self._split.partition,
-            bucket=self._split.bucket,
-            total_buckets=self._split.total_buckets,
-            data_increment=increment,
-        )
-        written = sum(file.row_count for file in self._files)
-        report = WriteReport(rows_in=rows_in, rows_written=written)
-        return WriteResult(messages=(message,), report=report)
+        return result_of(self._split, rows_in, replace(others, new_files=tuple(self._files)))
 
     def abort(self) -> None:
         """Delete the files; no commit names them yet."""

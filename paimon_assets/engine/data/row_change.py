@@ -44,7 +44,7 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
-from paimon_assets.engine.data.write.stored_rows import tracked_columns, write_stored
+from paimon_assets.engine.data.write.stored_rows import result_of, tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.fileio.base import FileIO
@@ -191,7 +191,14 @@ class _AppendChange:
                     state = change.write.states_by_bucket.get((split.partition, split.bucket))
                     first_number = 0 if state is None else state.max_sequence_number + 1
                     self._new += self._write(self._new_rows(files_with_matches), first_number)
-                result = self._result(rows_matched)
+                new_indexes, old_indexes = self._vectors.finish()
+                increment = commit_message.DataIncrement(
+                    new_files=tuple(self._new),
+                    deleted_files=tuple(self._deleted),
+                    new_index_files=new_indexes,
+                    deleted_index_files=old_indexes,
+                )
+                result = result_of(split, rows_matched, increment)
         except BaseException:
             new_paths = [
                 f"{split.bucket_path}/{name}"
@@ -202,23 +209,6 @@ class _AppendChange:
             raise
         source_rows = _as_bytes(rows for _, _, rows in files_with_matches if rows is not None)
         return RowChangeResult(rows_matched=rows_matched, result=result, source_rows=source_rows)
-
-    def _result(self, rows_matched: int) -> commit_message.WriteResult:
-        new_indexes, old_indexes = self._vectors.finish()
-        message = commit_message.CommitMessage(
-            partition=self._split.partition,
-            bucket=self._split.bucket,
-            total_buckets=self._split.total_buckets,
-            data_increment=commit_message.DataIncrement(
-                new_files=tuple(self._new),
-                deleted_files=tuple(self._deleted),
-                new_index_files=new_indexes,
-                deleted_index_files=old_indexes,
-            ),
-        )
-        rows_written = sum(file.row_count for file in self._new)
-        report = commit_message.WriteReport(rows_in=rows_matched, rows_written=rows_written)
-        return commit_message.WriteResult(messages=(message,), report=report)
 
     def _matching(self, file: DataFileMeta) -> tuple[Longs, Longs | None]:
         """Return the positions of a file's live rows that change, and their source rows."""

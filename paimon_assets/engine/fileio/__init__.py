@@ -7,5 +7,5 @@ Concept → modules:
     requests side by side                                  parallel_requests, ranged
     publish-if-absent, and what each storage guarantees    atomic
     deleting only what a table owns                        owned_deletion, canonical
-    storages in front of others, renewed credentials       delegating, renewed
+    storages in front of others, renewed credentials       delegating
 """

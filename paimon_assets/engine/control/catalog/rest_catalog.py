@@ -24,8 +24,8 @@ from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.control.rest.auth import auth_of
 from paimon_assets.engine.control.rest.http_client import HttpClient, Pace, RestApi
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
+from paimon_assets.engine.fileio.delegating import RenewedFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.fileio.renewed import RenewedFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag

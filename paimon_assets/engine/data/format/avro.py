@@ -241,11 +241,10 @@ class AvroWriter(base.FormatWriter):
         self._sink = file.file_io.open_output(file.path)
         self._sink.write(encode_header(stored, codec, self._sync))
 
-    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+    def write(self, rows: pa.Table) -> None:
         """Append rows, in blocks of at most `_BLOCK_ROWS`."""
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        for start in range(0, table.num_rows, _BLOCK_ROWS):
-            part = table.slice(start, _BLOCK_ROWS)
+        for start in range(0, rows.num_rows, _BLOCK_ROWS):
+            part = rows.slice(start, _BLOCK_ROWS)
             columns = [
                 # In one piece, whose offsets begin at 0.
                 shape.write(

@@ -199,7 +199,7 @@ class FormatWriter(ABC):
         return self._size if self._sink.closed else self._sink.tell()
 
     @abstractmethod
-    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+    def write(self, rows: pa.Table) -> None:
         """Append rows; their schema must be the writer's."""
 
     def close(self) -> int:

@@ -364,12 +364,11 @@ class OrcWriter(base.FormatWriter):
             dictionary_key_size_threshold=options.get(opt.ORC_DICTIONARY_THRESHOLD),
         )
 
-    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        for name, column in zip(table.column_names, table.columns, strict=True):
+    def write(self, rows: pa.Table) -> None:
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
             for chunk in column.chunks:
                 _refuse_timestamps(chunk, name)
-        stored = without_nulls_below(table).cast(self._stored)
+        stored = without_nulls_below(rows).cast(self._stored)
         self._writer.write(_with_nulls_below(stored))
 
     def close(self) -> int:

@@ -432,19 +432,18 @@ class ParquetWriter(base.FormatWriter):
             )
         return self._writer
 
-    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+    def write(self, rows: pa.Table) -> None:
         """Append rows in row groups of at most `ROW_GROUP_ROWS`, half of that if rows are few.
 
         Every call ends a row group, so write many rows at a time.
         """
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        if table.num_rows:
-            fitting = self._group_bytes * table.num_rows // max(1, table.nbytes)
-            is_small = table.num_rows <= _SMALL_GROUPS * _SMALL_GROUP_ROWS
+        if rows.num_rows:
+            fitting = self._group_bytes * rows.num_rows // max(1, rows.nbytes)
+            is_small = rows.num_rows <= _SMALL_GROUPS * _SMALL_GROUP_ROWS
             rows_of_group = max(1, min(_SMALL_GROUP_ROWS if is_small else ROW_GROUP_ROWS, fitting))
-            whole = without_nulls_below(table)
+            whole = without_nulls_below(rows)
             stored = whole if self._two_kinds is None else self._two_kinds.rows(whole)
-            self._open_writer(table).write_table(stored, row_group_size=rows_of_group)
+            self._open_writer(rows).write_table(stored, row_group_size=rows_of_group)
 
     def close(self) -> int:
         writer = self._writer or self._open_writer(self._schema.empty_table())
