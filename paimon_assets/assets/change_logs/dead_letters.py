@@ -27,9 +27,6 @@ class DeadLetters:
     tables: list[pa.Table] = field(default_factory=list)
     """Of `REJECTED_SCHEMA`."""
 
-    def __len__(self) -> int:
-        return sum(map(len, self.tables))
-
     def write(self, catalog: TableCatalog) -> None:
         """Keep them; a file and line has one, however often it is read."""
         if not self.tables or self.table is None:
@@ -41,7 +38,7 @@ class DeadLetters:
 
     def metadata(self) -> Metadata:
         """Return how many there are, and the first ones."""
-        metadata: Metadata = {"paimon/dead_letters": len(self)}
+        metadata: Metadata = {"paimon/dead_letters": sum(map(len, self.tables))}
         if self.tables:
             shown = pa.concat_tables(self.tables).slice(0, _SHOWN)
             columns = ["file", "line", "reason"]

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -38,10 +40,7 @@ def _key_filter(keys: pa.Table) -> Any:
             continue
         ends: Any = pc.min_max(values)
         parts.append((pc.field(name) >= ends["min"]) & (pc.field(name) <= ends["max"]))
-    result = None
-    for part in parts:
-        result = part if result is None else result & part
-    return result
+    return reduce(and_, parts) if parts else None
 
 
 def _rows_of_keys(batches: pa.RecordBatchReader, keys: pa.Table) -> pa.Table:

@@ -17,7 +17,6 @@ from paimon_assets.engine.data.cdc.change_batch import (
     AbsentValue,
     CdcOptions,
     ChangeBatch,
-    EventKind,
     Kinds,
     SourceName,
     SourceTable,
@@ -61,13 +60,6 @@ class Block:
     """Whether a schema names all columns of the source."""
     events: Sequence[tuple[int, TableEvent]] = ()
     """Record → event; its place and origin are filled in."""
-
-
-def event_of(kind: EventKind, statement: str | None = None, **more: Any) -> TableEvent:
-    """Return an event whose place is not yet known."""
-    return TableEvent(**{
-        "kind": kind, "statement": statement, "fields": None, "before_row": 0, "origin": {}, **more
-    })  # fmt: skip
 
 
 def origin_of(

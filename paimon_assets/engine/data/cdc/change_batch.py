@@ -71,14 +71,14 @@ class TableEvent:
     """A change of a whole table: its columns (DDL), or all its rows (truncate)."""
 
     kind: EventKind
-    statement: str | None
+    statement: str | None = None
     """The SQL text, if the log has it."""
-    fields: tuple[DataField, ...] | None
+    fields: tuple[DataField, ...] | None = None
     """All columns after the event, if the log says them; ids count from 0."""
     keys: tuple[str, ...] = ()
-    before_row: int
+    before_row: int = 0
     """The event comes before this row of its batch; it may be the number of rows."""
-    origin: Mapping[str, Any]
+    origin: Mapping[str, Any] = field(default_factory=dict)
     """Values of `ORIGIN_SCHEMA`."""
 
 

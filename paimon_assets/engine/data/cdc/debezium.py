@@ -25,7 +25,6 @@ from paimon_assets.engine.data.cdc.assembling import (
     Read,
     batches_of,
     codes_of,
-    event_of,
     no_columns,
     origin_of,
     shapes_of,
@@ -207,7 +206,8 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
         np.where(ops[new] == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT),
     ]
     events = [
-        (row, event_of(EventKind.TRUNCATE)) for row in np.flatnonzero(ops == ord("t")).tolist()
+        (row, TableEvent(kind=EventKind.TRUNCATE))
+        for row in np.flatnonzero(ops == ord("t")).tolist()
     ]
     for row in np.flatnonzero(is_ddl).tolist():  # few
         text = messages.payload.take(np.array([row])).source()[0].as_py()
@@ -349,4 +349,5 @@ def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
         size = f"({','.join(sizes)})" if sizes else ""
         types[str(column["name"])] = f"{name}{size} {more}"
     keys = tuple(table.get("primaryKeyColumnNames") or ())
-    return event_of(kind, statement, fields=mysql_fields(types, options), keys=keys)
+    fields = mysql_fields(types, options)
+    return TableEvent(kind=kind, statement=statement, fields=fields, keys=keys)

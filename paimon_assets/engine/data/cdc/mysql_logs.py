@@ -22,7 +22,6 @@ from paimon_assets.engine.data.cdc.assembling import (
     Encodings,
     batches_of,
     codes_of,
-    event_of,
     no_columns,
     origin_of,
     shapes_of,
@@ -103,10 +102,10 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         return {str(name): mysql_encoding(str(word), source.options) for name, word in words}
 
     statements = top.spans("sql").texts()
-    events = [
-        (row, event_of(_EVENTS.get(types[row].as_py(), EventKind.OTHER), statements[row].as_py()))
-        for row in np.flatnonzero(is_ddl).tolist()
-    ]
+    events = []
+    for row in np.flatnonzero(is_ddl).tolist():
+        kind = _EVENTS.get(types[row].as_py(), EventKind.OTHER)
+        events.append((row, TableEvent(kind=kind, statement=statements[row].as_py())))
     origin = origin_of(
         records,
         source,
@@ -154,7 +153,8 @@ def _definition(top: Members, row: int, kind: EventKind, source: Source) -> Tabl
         sign = "" if column.get("signed", True) else " unsigned"
         types[str(column["name"])] = f"{column['type']}{size}{sign}"
     keys = tuple(table.get("primary-key") or ())
-    return event_of(kind, statement, fields=mysql_fields(types, source.options), keys=keys)
+    fields = mysql_fields(types, source.options)
+    return TableEvent(kind=kind, statement=statement, fields=fields, keys=keys)
 
 
 def _maxwell_origin(records: Records, source: Source, top: Members) -> pa.Table:
