@@ -333,8 +333,8 @@ def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[]
 def file_schema(fields: Sequence[data_types.DataField]) -> pa.Schema:
     """Return the schema of a data file with these columns.
 
-    >>> from paimon_assets.engine.spec.types.data_types import bigint
-    >>> file_schema([DataField(id=3, name="a", type=bigint())]).field("a").metadata
+    >>> column = data_types.DataField(id=3, name="a", type=data_types.bigint())
+    >>> file_schema([column]).field("a").metadata
     {b'PARQUET:field_id': b'3'}
     """
     return pa.schema([_with_ids(column) for column in fields])
