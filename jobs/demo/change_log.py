@@ -23,6 +23,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from jobs.demo.schemas import FLIGHTS
+
 Seconds = npt.NDArray[np.int64]
 
 SEED = 2013
@@ -37,28 +39,10 @@ MOST_LATE_BEFORE_IMAGE_SECONDS = 4 * 3_600
 KNOWN_WHEN_DEPARTED = ("dep_time", "dep_delay")
 KNOWN_WHEN_LANDED = ("arr_time", "arr_delay", "air_time")
 
+_ARROW = {"INT": pa.int32(), "STRING": pa.string(), "TIMESTAMP(0)": pa.timestamp("ms")}
 CHANGE_SCHEMA = pa.schema(
-    (
-        pa.field("month", pa.int32(), nullable=False),
-        pa.field("time_hour", pa.timestamp("ms"), nullable=False),
-        pa.field("carrier", pa.string(), nullable=False),
-        pa.field("flight", pa.int32(), nullable=False),
-        pa.field("day", pa.int32()),
-        pa.field("origin", pa.string()),
-        pa.field("dest", pa.string()),
-        pa.field("tailnum", pa.string()),
-        pa.field("distance", pa.int32()),
-        pa.field("sched_dep_time", pa.int32()),
-        pa.field("sched_arr_time", pa.int32()),
-        pa.field("dep_time", pa.int32()),
-        pa.field("dep_delay", pa.int32()),
-        pa.field("arr_time", pa.int32()),
-        pa.field("arr_delay", pa.int32()),
-        pa.field("air_time", pa.int32()),
-        pa.field("status", pa.string()),
-        pa.field("op", pa.string()),
-        pa.field("op_time", pa.timestamp("ms")),
-    )
+    pa.field(it.name, _ARROW[str(it.type)], nullable=it.name not in FLIGHTS.primary_keys)
+    for it in FLIGHTS.fields
 )
 """Columns of a change file. Parquet has no seconds: both timestamps hold whole ones as millis."""
 

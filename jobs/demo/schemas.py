@@ -1,55 +1,52 @@
 """The demo's tables, as declared."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
 from paimon_assets.engine.spec.schema.schema import Schema
 
 BUCKETS = "2"
 
-_FLIGHT_COLUMNS = {
-    "month": "INT",
-    "time_hour": "TIMESTAMP(0)",
-    "carrier": "STRING",
-    "flight": "INT",
-    "day": "INT",
-    "origin": "STRING",
-    "dest": "STRING",
-    "tailnum": "STRING",
-    "distance": "INT",
-    "sched_dep_time": "INT",
-    "sched_arr_time": "INT",
-    "dep_time": "INT",
-    "dep_delay": "INT",
-    "arr_time": "INT",
-    "arr_delay": "INT",
-    "air_time": "INT",
-    "status": "STRING",
-    "op": "STRING",
-    "op_time": "TIMESTAMP(0)",
+_FLIGHT = {
+    "month": ("INT", "1 to 12, of the planned departure"),
+    "time_hour": ("TIMESTAMP(0)", "hour of the planned departure, UTC"),
+    "carrier": ("STRING", "airline, two letters"),
+    "flight": ("INT", "number of the flight"),
+    "day": ("INT", "of the month"),
+    "origin": ("STRING", "EWR, JFK or LGA"),
+    "dest": ("STRING", "airport of destination"),
+    "tailnum": ("STRING", "the plane; missing where none was assigned"),
+    "distance": ("INT", "miles"),
+    "sched_dep_time": ("INT", "planned departure, local clock, hhmm"),
+    "sched_arr_time": ("INT", "planned arrival, local clock, hhmm"),
+    "dep_time": ("INT", "departure, local clock, hhmm"),
+    "dep_delay": ("INT", "minutes; negative is early"),
+    "arr_time": ("INT", "arrival, local clock, hhmm"),
+    "arr_delay": ("INT", "minutes; negative is early"),
+    "air_time": ("INT", "minutes in the air; missing where diverted"),
+    "status": ("STRING", "scheduled, departed, arrived or diverted"),
+    "op": ("STRING", "kind of the last change: +I, -U, +U, -D"),
+    "op_time": (
+        "TIMESTAMP(0)",
+        "when that happened, UTC, to the second; -U and +U of one update share it",
+    ),
 }
+"""Column of a flight → its type, and what it says."""
 
-_FLIGHT_COMMENTS = {
-    "month": "1 to 12, of the planned departure",
-    "time_hour": "hour of the planned departure, UTC",
-    "carrier": "airline, two letters",
-    "flight": "number of the flight",
-    "day": "of the month",
-    "origin": "EWR, JFK or LGA",
-    "dest": "airport of destination",
-    "tailnum": "the plane; missing where none was assigned",
-    "distance": "miles",
-    "sched_dep_time": "planned departure, local clock, hhmm",
-    "sched_arr_time": "planned arrival, local clock, hhmm",
-    "dep_time": "departure, local clock, hhmm",
-    "dep_delay": "minutes; negative is early",
-    "arr_time": "arrival, local clock, hhmm",
-    "arr_delay": "minutes; negative is early",
-    "air_time": "minutes in the air; missing where diverted",
-    "status": "scheduled, departed, arrived or diverted",
-    "op": "kind of the last change: +I, -U, +U, -D",
-    "op_time": "when that happened, UTC, to the second; -U and +U of one update share it",
-}
 
-FLIGHTS = Schema.of(
-    _FLIGHT_COLUMNS,
+def _flights(names: Iterable[str], **declared: Any) -> Schema:
+    """Declare a table of flights with some columns."""
+    columns = {name: _FLIGHT[name] for name in names}
+    return Schema.of(
+        {name: kind for name, (kind, _) in columns.items()},
+        comments={name: text for name, (_, text) in columns.items()},
+        **declared,
+    )
+
+
+FLIGHTS = _flights(
+    _FLIGHT,
     partition_keys=["month"],
     primary_keys=["month", "time_hour", "carrier", "flight"],
     options={
@@ -59,26 +56,18 @@ FLIGHTS = Schema.of(
         "rowkind.field": "op",
     },
     comment="Every flight that left New York in 2013, in its last state.",
-    comments=_FLIGHT_COMMENTS,
 )
 
-FLIGHTS_UNPADDED = Schema.of(
-    _FLIGHT_COLUMNS,
-    partition_keys=["month"],
-    primary_keys=["month", "time_hour", "carrier", "flight"],
+FLIGHTS_UNPADDED = replace(
+    FLIGHTS,
     options={"bucket": BUCKETS, "sequence.field": "op_time", "rowkind.field": "op"},
     comment="The same changes without padding: flights whose -U came after its +U are lost.",
-    comments=_FLIGHT_COMMENTS,
 )
 
-_NOT_ARCHIVED = ("op", "op_time")
-_KEY_AND_DELAY = ("month", "time_hour", "carrier", "flight", "dep_delay")
-
-FLIGHT_ARCHIVE = Schema.of(
-    {name: kind for name, kind in _FLIGHT_COLUMNS.items() if name not in _NOT_ARCHIVED},
+FLIGHT_ARCHIVE = _flights(
+    [name for name in _FLIGHT if name not in ("op", "op_time")],
     partition_keys=["month"],
     comment="Flights of seven months: files of others, read where they lie, and rows of our own.",
-    comments={name: text for name, text in _FLIGHT_COMMENTS.items() if name not in _NOT_ARCHIVED},
 )
 
 WEATHER = Schema.of(
@@ -149,11 +138,10 @@ DAILY_DELAYS = Schema.of(
     },
 )
 
-DEPARTURES = Schema.of(
-    {name: _FLIGHT_COLUMNS[name] for name in _KEY_AND_DELAY},
+DEPARTURES = _flights(
+    ("month", "time_hour", "carrier", "flight", "dep_delay"),
     options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
     comment="Every flight that departed, in an append table that takes further columns.",
-    comments={name: _FLIGHT_COMMENTS[name] for name in _KEY_AND_DELAY},
 )
 
 NARROWING = [

@@ -14,15 +14,7 @@ from paimon_assets.engine.table.system.table_health import RunShape, TableShape
 
 _KILO, _MEGA = 1024, 1024 * 1024
 _SIZE_LIMITS: Sequence[float] = (
-    0,
-    16 * _KILO,
-    128 * _KILO,
-    _MEGA,
-    8 * _MEGA,
-    32 * _MEGA,
-    128 * _MEGA,
-    512 * _MEGA,
-    inf,
+    *(0, 16 * _KILO, 128 * _KILO, _MEGA, 8 * _MEGA, 32 * _MEGA, 128 * _MEGA, 512 * _MEGA, inf),
 )
 
 _WIDTH, _GAP, _TITLE, _LINE = 400, 24, 28, 22

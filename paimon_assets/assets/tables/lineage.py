@@ -113,7 +113,11 @@ def _origins(frame: Frame, inputs: Sequence[Frame]) -> Origins:
         return dict(spark_module("paimon_assets.spark.plans").column_origins(frame, inputs))
     if not _is_lazy_polars(frame):
         return {}
-    scans = {id(_scan_of(each)): number for number, each in enumerate(inputs)}
+    scans = {
+        id(_scan_of(each._ldf.visit().view_current_node())): number  # noqa: SLF001 - as below
+        for number, each in enumerate(inputs)
+        if _is_lazy_polars(each)
+    }
     return _PolarsPlan(frame, scans).origins()
 
 
@@ -122,28 +126,17 @@ def _is_lazy_polars(frame: Frame) -> bool:
     return kind.__name__ == "LazyFrame" and kind.__module__.split(".", 1)[0] == "polars"
 
 
-def _scan_of(frame: Frame) -> Any:
-    """Return the scan function in the plan of an input; None if the plan has none."""
-    if not _is_lazy_polars(frame):
-        return None
-    node = frame._ldf.visit().view_current_node()  # noqa: SLF001 - polars has no public plan
+def _scan_of(node: Any) -> Any:
+    """Return the scan function of a plan's node; None if it has none."""
     return node.options[0] if type(node).__name__ == "PythonScan" else None
 
 
 _PARTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Alias", "Cast", "Explode", "Gather", "Sort", "SortBy"), ("expr",)),
+    **dict.fromkeys(("Filter", "Function", "Slice"), ("input",)),
+    **dict.fromkeys(("Len", "Literal"), ()),
     "Agg": ("arguments",),
-    "Alias": ("expr",),
     "BinaryExpr": ("left", "right"),
-    "Cast": ("expr",),
-    "Explode": ("expr",),
-    "Filter": ("input",),
-    "Function": ("input",),
-    "Gather": ("expr",),
-    "Len": (),
-    "Literal": (),
-    "Slice": ("input",),
-    "Sort": ("expr",),
-    "SortBy": ("expr",),
     "Ternary": ("predicate", "truthy", "falsy"),
     "Window": ("function",),
 }
@@ -193,7 +186,7 @@ class _PolarsPlan:
                 raise ValueError(f"plan node {kind}")
 
     def _source(self, node: Any, names: Sequence[str]) -> Origins:
-        scan = node.options[0] if type(node).__name__ == "PythonScan" else None
+        scan = _scan_of(node)
         number = None if scan is None else self._scans.get(id(scan))
         if number is None:
             return dict.fromkeys(names)
