@@ -1,6 +1,5 @@
 """The front of the server: what it holds for whom, and whom it lets in."""
 
-import hashlib
 import json
 import logging
 import select
@@ -17,7 +16,7 @@ from paimon_assets.server import serve as front
 from paimon_assets.server.audit_log import Strangers
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.serve import PunctualProtocol, ServeSettings, app_of
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import principal, serving
 
 TOKENS = ("one", "two", "three", "nothing")
 
@@ -25,14 +24,8 @@ TOKENS = ("one", "two", "three", "nothing")
 @pytest.fixture
 def principals(tmp_path):
     path = tmp_path / "principals.toml"
-    path.write_text(
-        "".join(
-            f'[[principal]]\nname = "{name}"\n'
-            f'token-sha256 = ["{hashlib.sha256(name.encode()).hexdigest()}"]\n'
-            + ('grants = [{ on = "other", may = ["all"] }]\n' if name != "nothing" else "")
-            for name in TOKENS
-        )
-    )
+    grants = [("other", ["all"])]
+    path.write_text("".join(principal(n, n, *(grants if n != "nothing" else ())) for n in TOKENS))
     return path
 
 

@@ -1,6 +1,5 @@
 """What clients get to open the files of a table, and what they never get."""
 
-import hashlib
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action
 from paimon_assets.server.serve import ServeSettings, app_of
-from tests.testkit.rest_server import ROOT, server_process, serving
+from tests.testkit.rest_server import ROOT, principal, server_process, serving
 from tests.testkit.rest_tables import table_body
 
 HOUR_MS = 3_600_000
@@ -53,11 +52,9 @@ def settings(served, tmp_path_factory):
     (folder / "writer").write_text(WRITER + "\n")
     (folder / "tokens.toml").write_text(TOKENS)
     (folder / "principals.toml").write_text(
-        "\n".join(
-            f'[[principal]]\nname = "principal {number}"\n'
-            f'token-sha256 = ["{hashlib.sha256(name.encode()).hexdigest()}"]\n'
-            f'grants = [{{ on = "{on}", may = {json.dumps(may)} }}]'
-            for number, (name, (on, may)) in enumerate(GRANTS.items())
+        "".join(
+            principal(f"principal {number}", name, grant)
+            for number, (name, grant) in enumerate(GRANTS.items())
         )
     )
     catalog = open_catalog(served)

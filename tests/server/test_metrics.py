@@ -1,6 +1,5 @@
 """The server's numbers for Prometheus: answers by operation and status, health of tables."""
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import principal, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN, LIMITED = "all-of-it", "of-one-table"
@@ -31,19 +30,12 @@ def guarded(tmp_path_factory):
             table.upsert(pa.table({"id": pa.array([1], pa.int32())}))
     principals = path / "principals.toml"
     principals.write_text(
-        "".join(
-            f'[[principal]]\nname = "{name}"\ntoken-sha256 = ["{_digest(token)}"]\n'
-            f'grants = [{{ on = "{on}", may = ["select"] }}]\n'
-            for name, token, on in (("all", TOKEN, "*"), ("one", LIMITED, "db.fine"))
-        )
+        principal("all", TOKEN, ("*", ["select"]))
+        + principal("one", LIMITED, ("db.fine", ["select"]))
     )
     settings = ServeSettings(warehouse=str(path / "w"), principals=principals, table_health=3600)
     with serving(settings) as found:
         yield found
-
-
-def _digest(token):
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def samples(client):

@@ -1,6 +1,5 @@
 """Who may give which folder to a table, and what lists show."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -18,7 +17,7 @@ from paimon_assets.server.principals import EVERYBODY
 from paimon_assets.server.request import Request
 from paimon_assets.server.serve import ServeSettings
 from paimon_assets.server.service import Service
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import principal, serving
 from tests.testkit.rest_tables import commit_body, created, prepared, table_body
 
 GRANTS = {
@@ -33,12 +32,8 @@ GRANTS = {
 
 def _principal(name, folder):
     grants, roots = GRANTS[name]
-    shown = ", ".join(f'{{ on = "{on}", may = {json.dumps(may)} }}' for on, may in grants)
-    return (
-        f'[[principal]]\nname = "{name}"\n'
-        f'token-sha256 = ["{hashlib.sha256(name.encode()).hexdigest()}"]\n'
-        f"grants = [{shown}]\nroots = {json.dumps([str(folder / root) for root in roots])}\n"
-    )
+    folders = json.dumps([str(folder / root) for root in roots])
+    return principal(name, name, *grants, more=f"roots = {folders}")
 
 
 @pytest.fixture

@@ -33,15 +33,11 @@ from paimon_assets.server.authentication import (
 )
 from paimon_assets.server.principals import Principals
 from paimon_assets.server.serve import ServeSettings, app_of
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import digest_of, principal, serving
 from tests.testkit.rest_tables import commit_body, created, prepared, table_body
 
 ADMIN, READER, ETL, BLIND = ("admin-token-1", "reader-token-2", "etl-token-3", "blind-token-4")
 KEY, KEY_SECRET = "AKID", "ak-very-secret-5"
-
-
-def _digest(token):
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -49,28 +45,12 @@ def principals(tmp_path_factory):
     folder = tmp_path_factory.mktemp("principals")
     (folder / "ak").write_text(KEY_SECRET)
     path = folder / "principals.toml"
+    key = f'access-keys = [{{ id = "{KEY}", secret-file = "ak" }}]'
     path.write_text(
-        f"""
-[[principal]]
-name = "admin"
-token-sha256 = ["{_digest(ADMIN)}"]
-access-keys = [{{ id = "{KEY}", secret-file = "ak" }}]
-grants = [{{ on = "*", may = ["all"] }}]
-
-[[principal]]
-name = "reader"
-token-sha256 = ["{_digest(READER)}"]
-grants = [{{ on = "db.pub_*", may = ["select"] }}]
-
-[[principal]]
-name = "etl"
-token-sha256 = ["{_digest(ETL)}"]
-grants = [{{ on = "db.*", may = ["update", "create"] }}]
-
-[[principal]]
-name = "blind"
-token-sha256 = ["{_digest(BLIND)}"]
-"""
+        principal("admin", ADMIN, ("*", ["all"]), more=key)
+        + principal("reader", READER, ("db.pub_*", ["select"]))
+        + principal("etl", ETL, ("db.*", ["update", "create"]))
+        + principal("blind", BLIND)
     )
     return path
 
@@ -96,7 +76,7 @@ def admin(guarded):
 @pytest.mark.parametrize(
     "authorization",
     [None, "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", f"Bearer {ADMIN}x", f"bear {ADMIN}",
-     "Bearer " + "x" * 9000, "Bearer \xff", _digest(ADMIN), f"Bearer {_digest(ADMIN)}"],
+     "Bearer " + "x" * 9000, "Bearer \xff", digest_of(ADMIN), f"Bearer {digest_of(ADMIN)}"],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/config", "databases", "databases/db/tables/pub_a"])
 def test_who_has_no_token_hears_nothing(guarded, authorization, path):
@@ -225,11 +205,10 @@ def test_a_commit_needs_the_right_to_update(guarded, admin):
 
 def test_the_file_is_read_again_when_it_changes(served, tmp_path):
     path = tmp_path / "p.toml"
-    text = '[[principal]]\nname = "a"\ntoken-sha256 = ["{}"]\n'
-    path.write_text(text.format(_digest("one")))
+    path.write_text(principal("a", "one"))
     with serving(ServeSettings(warehouse=served, principals=path)) as client:
         assert client.of("one").get("databases").status == 200
-        path.write_text(text.format(_digest("two")) + "\n")
+        path.write_text(principal("a", "two") + "\n")
         assert client.of("one").get("databases").status == 401
         assert client.of("two").get("databases").status == 200
         path.write_text("[[principal]\n")  # wrong: what was read before counts
@@ -459,7 +438,7 @@ def test_no_token_is_in_any_log_or_answer(served, principals, caplog):
     shown = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
     shown += "".join(f"{answer.body!r}{answer.headers}" for answer in answers)
     signature = headers["authorization"].rpartition("=")[2]
-    for secret in (ADMIN, "wrong-token-6", KEY_SECRET, signature, _digest(ADMIN)):
+    for secret in (ADMIN, "wrong-token-6", KEY_SECRET, signature, digest_of(ADMIN)):
         assert secret not in shown
 
 

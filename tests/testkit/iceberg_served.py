@@ -1,7 +1,5 @@
 """Tables with Iceberg metadata, served to principals with different rights, on disk and on S3."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ import pyarrow as pa
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.server.serve import ServeSettings
-from tests.testkit.rest_server import Answer, serving
+from tests.testkit.rest_server import Answer, principal, serving
 from tests.testkit.s3_faults import S3Faults, s3_faults
 from tests.testkit.s3_server import BUCKET, s3_server
 
@@ -43,13 +41,12 @@ def token_of(name: str) -> str:
 
 def written_settings(folder: Path) -> dict[str, Path]:
     """Write the files of principals and data tokens, and return the settings that name them."""
-    lines = []
-    for name, grant in GRANTS.items():
-        digest = hashlib.sha256(token_of(name).encode()).hexdigest()
-        lines.append(f'[[principal]]\nname = "{name}"\ntoken-sha256 = ["{digest}"]')
-        if grant:
-            lines.append(f'grants = [{{ on = "{grant[0]}", may = {json.dumps(grant[1])} }}]')
-    (folder / "principals.toml").write_text("\n".join(lines))
+    (folder / "principals.toml").write_text(
+        "".join(
+            principal(name, token_of(name), *([grant] if grant else []))
+            for name, grant in GRANTS.items()
+        )
+    )
     for kind, secret in (("select", READER), ("update", WRITER)):
         (folder / kind).write_text(secret)
     (folder / "tokens.toml").write_text(

@@ -184,20 +184,26 @@ class Served:
         return seen
 
 
+def digest_of(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def principal(name: str, token: str, *grants: tuple[str, Sequence[str]], more: str = "") -> str:
+    """Return one principal of a file of them; a grant is on what, and which rights."""
+    shown = ", ".join(f'{{ on = "{on}", may = {json.dumps(may)} }}' for on, may in grants)
+    return (
+        f'[[principal]]\nname = "{name}"\ntoken-sha256 = ["{digest_of(token)}"]\n'
+        f"grants = [{shown}]\n{more}\n"
+    )
+
+
 @contextmanager
 def served_to_outsiders(folder: Path) -> Iterator[Served]:
     """Serve an empty warehouse, with data tokens, to one principal, who may do everything."""
     (folder / "secret").write_text(SECRET)
     principals = folder / "principals.toml"
-    principals.write_text(
-        f"""
-[[principal]]
-name = "outsider"
-token-sha256 = ["{hashlib.sha256(TOKEN.encode()).hexdigest()}"]
-access-keys = [{{ id = "AK", secret-file = "secret" }}]
-grants = [{{ on = "*", may = ["all"] }}]
-"""
-    )
+    keys = 'access-keys = [{ id = "AK", secret-file = "secret" }]'
+    principals.write_text(principal("outsider", TOKEN, ("*", ["all"]), more=keys))
     warehouse = folder / "warehouse"
     warehouse.mkdir()
     tokens = folder / "tokens.toml"
