@@ -16,7 +16,7 @@ from paimon_assets.server.principals import EVERYBODY
 from paimon_assets.server.request import Refusal, Request
 from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.service import Service
-from tests.testkit.rest_tables import created, table_body, write
+from tests.testkit.rest_tables import created, rename_body, table_body, write
 
 LONG = {"ascii": "x" * 256, "two bytes": "é" * 128}
 
@@ -138,8 +138,7 @@ class Stepped(DelegatingFileIO):
         ("POST", "databases/a/tables/t/branches", {"branch": "x"}),
         ("POST", "databases/a/tables/t/consumers/reset", {"consumerId": "x", "nextSnapshotId": 1}),
         ("POST", "databases/a/tables", table_body("new", "a")),
-        ("POST", "tables/rename", {"source": {"database": "a", "object": "t"},
-                                   "destination": {"database": "b", "object": "new"}}),
+        ("POST", "tables/rename", rename_body("a.t", "b.new")),
         ("DELETE", "databases/a/tables/t", None),
     ],
 )  # fmt: skip
@@ -190,10 +189,7 @@ def test_a_list_by_type_leaves_out_what_goes_meanwhile(warehouse, tmp_path):
 def test_names_that_are_too_long_are_400(client, name):
     quoted = name.replace("é", "%C3%A9")
     assert client.post("databases/db/tables", table_body("short")).status == 200
-    rename = {
-        "source": {"database": "db", "object": "short"},
-        "destination": {"database": "db", "object": name},
-    }
+    rename = rename_body("db.short", f"db.{name}")
     view = {"identifier": {"database": "db", "object": name}, "schema": {"fields": [], "query": ""}}
     for method, path, body in (
         ("POST", "databases", {"name": name}),

@@ -27,6 +27,7 @@ from tests.testkit.iceberg_served import (
     written_settings,
 )
 from tests.testkit.rest_server import serving
+from tests.testkit.rest_tables import rename_body
 
 
 @pytest.fixture(scope="module")
@@ -420,10 +421,7 @@ def test_metadata_in_a_folder_of_the_catalog_goes_with_its_table(admin, warehous
     catalog = open_catalog(warehouse)
     schema = Schema.of(COLUMNS, options=IN_CATALOG)
     catalog.create_table(f"db.{name}", schema).append(rows(1))
-    rename = {
-        "source": {"database": "db", "object": name},
-        "destination": {"database": "db", "object": f"{name}_new"},
-    }
+    rename = rename_body(f"db.{name}", f"db.{name}_new")
     assert admin.post("tables/rename", rename).status == 200
     folder = Path(warehouse, "iceberg", "db")
     assert not (folder / name).exists()

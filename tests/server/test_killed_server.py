@@ -30,6 +30,7 @@ from tests.testkit.rest_tables import (
     ids_of,
     open_posted,
     prepared,
+    rename_body,
     table_body,
     write,
 )
@@ -98,17 +99,13 @@ def _commit(client, name, outside):
 
 def _rename(client, name, outside):
     made = created(client, name)
-    target = {"database": "db", "object": f"{name}_new"}
-    body = {"source": {"database": "db", "object": name}, "destination": target}
-    return ("POST", "tables/rename", body), made
+    return ("POST", "tables/rename", rename_body(f"db.{name}", f"db.{name}_new")), made
 
 
 def _rename_view(client, name, outside):
     client.post(f"{DB}/views", {"identifier": {"database": "db", "object": name}, "schema": VIEW})
     client.post("databases", {"name": f"{name}_db"})
-    target = {"database": f"{name}_db", "object": "w"}
-    body = {"source": {"database": "db", "object": name}, "destination": target}
-    return ("POST", "views/rename", body), None
+    return ("POST", "views/rename", rename_body(f"db.{name}", f"{name}_db.w")), None
 
 
 def _register(client, name, outside):

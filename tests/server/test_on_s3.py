@@ -9,7 +9,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
-from tests.testkit.rest_tables import table_body
+from tests.testkit.rest_tables import rename_body, table_body
 from tests.testkit.s3_faults import s3_faults
 from tests.testkit.s3_server import BUCKET, s3_server
 
@@ -62,10 +62,7 @@ def test_a_rename_keeps_the_id_and_a_drop_leaves_nothing(clients):
     one, other = clients
     one.post("databases/db/tables", table_body("moved"))
     known = other.get("databases/db/tables/moved").json["id"]
-    rename = {
-        "source": {"database": "db", "object": "moved"},
-        "destination": {"database": "db", "object": "there"},
-    }
+    rename = rename_body("db.moved", "db.there")
     assert one.post("tables/rename", rename).status == 200
     assert other.get("databases/db/tables/there").json["id"] == known
     assert other.get(f"tables/id/{known}").json["name"] == "there"

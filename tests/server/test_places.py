@@ -18,7 +18,7 @@ from paimon_assets.server.request import Request
 from paimon_assets.server.serve import ServeSettings
 from paimon_assets.server.service import Service
 from tests.testkit.rest_server import principal, serving
-from tests.testkit.rest_tables import commit_body, created, prepared, table_body
+from tests.testkit.rest_tables import commit_body, created, prepared, rename_body, table_body
 
 GRANTS = {
     "admin": ([("*", ["all"])], ["shared", "own"]),
@@ -318,10 +318,7 @@ def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
     identity = Path(path, "rest", "table.json")
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "id": forged}))
     known = {file for file in folder.rglob("*") if "rest" not in file.parts}
-    body = {
-        "source": {"database": "a", "object": "forged"},
-        "destination": {"database": "a", "object": "other"},
-    }
+    body = rename_body("a.forged", "a.other")
     assert maker.post("tables/rename", body).status == 500
     for method in ("GET", "DELETE"):
         assert admin.ask(method, "databases/a/tables/forged").status == 500
@@ -338,10 +335,7 @@ def test_a_copied_id_leads_nobody_astray(guarded, folder):
     assert _create(admin, path, "copy").status == 200
     identity = Path(path, "rest", "table.json")
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "id": id_}))
-    body = {
-        "source": {"database": "a", "object": "copy"},
-        "destination": {"database": "a", "object": "other"},
-    }
+    body = rename_body("a.copy", "a.other")
     assert maker.post("tables/rename", body).status == 200
     assert admin.get("databases/a/tables/other").status == 200
     found = admin.get(f"tables/id/{id_}").json

@@ -34,7 +34,7 @@ from paimon_assets.server.authentication import (
 from paimon_assets.server.principals import Principals
 from paimon_assets.server.serve import ServeSettings, app_of
 from tests.testkit.rest_server import digest_of, principal, serving
-from tests.testkit.rest_tables import commit_body, created, prepared, table_body
+from tests.testkit.rest_tables import commit_body, created, prepared, rename_body, table_body
 
 ADMIN, READER, ETL, BLIND = ("admin-token-1", "reader-token-2", "etl-token-3", "blind-token-4")
 KEY, KEY_SECRET = "AKID", "ak-very-secret-5"
@@ -188,10 +188,7 @@ def test_rights_are_kept_apart(guarded):
     assert etl.post("databases/db/tables/etl_new/rollback", {}).status == 403
     assert etl.post("databases", {"name": "x"}).status == 403
     assert etl.delete("databases/db").status == 403
-    rename = {
-        "source": {"database": "db", "object": "etl_new"},
-        "destination": {"database": "hidden", "object": "x"},
-    }
+    rename = rename_body("db.etl_new", "hidden.x")
     assert etl.post("tables/rename", rename).status == 403
 
 

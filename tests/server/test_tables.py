@@ -6,7 +6,7 @@ import pytest
 
 from paimon_assets.engine.errors import AlreadyExistsError
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.rest_tables import FIELDS, created, ids_of, table_body, write
+from tests.testkit.rest_tables import FIELDS, created, ids_of, rename_body, table_body, write
 
 TABLES = "databases/db/tables"
 
@@ -90,10 +90,7 @@ def test_a_schema_is_changed_all_or_nothing(client, catalog, name):
 def test_a_rename_keeps_the_id(client, catalog, name):
     found = created(client, name)
     catalog.create_database(f"{name}_db")
-    body = {
-        "source": {"database": "db", "object": name},
-        "destination": {"database": f"{name}_db", "object": "new"},
-    }
+    body = rename_body(f"db.{name}", f"{name}_db.new")
     assert client.post("tables/rename", body).status == 200
     moved = client.get(f"databases/{name}_db/tables/new").json
     assert moved["id"] == found["id"]
@@ -197,10 +194,7 @@ class TestOutside:
             {"tableId": found["id"], "snapshot": _any_snapshot(), "statistics": []},
         )
         assert commit.status == 501
-        rename = {
-            "source": {"database": "db", "object": name},
-            "destination": {"database": "db", "object": f"{name}_2"},
-        }
+        rename = rename_body(f"db.{name}", f"db.{name}_2")
         assert client.post("tables/rename", rename).status == 200
         assert client.get(f"{TABLES}/{name}_2").json["id"] == found["id"]
         assert client.delete(f"{TABLES}/{name}_2").status == 200
@@ -466,10 +460,7 @@ def test_a_view_and_a_table_share_no_name(client, catalog, name):
     client.post(VIEWS, view_body(f"{name}_v"))
     taken = client.post("databases/db/tables", table_body(f"{name}_v"))
     assert taken.error == (409, "TABLE", f"{name}_v")
-    rename = {
-        "source": {"database": "db", "object": f"{name}_v"},
-        "destination": {"database": "db", "object": name},
-    }
+    rename = rename_body(f"db.{name}_v", f"db.{name}")
     assert client.post("views/rename", rename).status == 409
     assert f"{name}_v" not in catalog.list_tables("db")
 
@@ -499,10 +490,7 @@ def test_a_rename_to_another_database_keeps_the_id(client, catalog, name):
     catalog.create_database(f"{name}_db")
     client.post(VIEWS, view_body(name))
     known = client.get(f"{VIEWS}/{name}").json["id"]
-    rename = {
-        "source": {"database": "db", "object": name},
-        "destination": {"database": f"{name}_db", "object": "w"},
-    }
+    rename = rename_body(f"db.{name}", f"{name}_db.w")
     assert client.post("views/rename", rename).status == 200
     assert client.get(f"databases/{name}_db/views/w").json["id"] == known
     assert client.delete(f"databases/{name}_db/views/w").status == 200

@@ -27,6 +27,13 @@ def table_body(name: str, database: str = "db", **schema: Any) -> dict[str, Any]
     return {"identifier": {"database": database, "object": name}, "schema": {**plain, **schema}}
 
 
+def rename_body(source: str, target: str) -> dict[str, Any]:
+    """The body that renames a table or view, of names with their databases."""
+    names = {"source": source, "destination": target}
+    parts = {key: name.partition(".") for key, name in names.items()}
+    return {key: {"database": part[0], "object": part[2]} for key, part in parts.items()}
+
+
 def created(client: RestClient, name: str, database: str = "db", **schema: Any) -> Any:
     answer = client.post(f"databases/{database}/tables", table_body(name, database, **schema))
     assert (answer.status, answer.body) == (200, b""), answer.body
