@@ -16,11 +16,9 @@ from paimon_assets.assets import (
     paimon_asset,
     refuse_shared_tables,
 )
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
-from tests.testkit.asset_tables import FailsOnce, failure_text, metadata_of, run
+from tests.testkit.asset_tables import FailsOnce, catalog_on, failure_text, metadata_of, run
 from tests.testkit.row_changing import data_files
 from tests.testkit.tables import EXECUTOR, arrow, read, write
 
@@ -144,15 +142,11 @@ def test_a_retried_step_finds_its_commit(warehouse, table):
     file_io = FailsOnce(after_publish_of="/snapshot-2")
     given = []
 
-    class Unreliable(PaimonCatalogResource):
-        def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
-
     def score(rows: pa.Table) -> Any:
         given.append(rows.num_rows)
         return pa.table({"score": pc.multiply(rows["amount"], 2)})
 
-    result = run(scoring(score), Unreliable(warehouse=warehouse, executor="embedded"))
+    result = run(scoring(score), catalog_on(file_io, warehouse))
     assert file_io.has_failed
     assert result.success, failure_text(result)
     assert metadata_of(result, KEY)["paimon/already_committed"] is True

@@ -16,6 +16,7 @@ from tests.testkit.asset_tables import (
     WEATHER,
     FailsOnce,
     data_snapshot_of,
+    job_run,
     lent_instance,
     metadata_of,
     observations_of,
@@ -60,13 +61,8 @@ def table(paimon, instance):
 
 
 def compact(paimon, instance=None, job=None, **config):
-    with lent_instance(instance) as chosen:
-        return (job or build_compaction_job([the_planes])).execute_in_process(
-            run_config=dg.RunConfig(ops={"compact": CompactionConfig(**config)}),
-            resources={"paimon": paimon},
-            instance=chosen,
-            raise_on_error=False,
-        )
+    job = job or build_compaction_job([the_planes])
+    return job_run(job, "compact", CompactionConfig(**config), paimon, instance)
 
 
 def observed(result, key=KEY):

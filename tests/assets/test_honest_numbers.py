@@ -10,7 +10,7 @@ import pytest
 
 from paimon_assets import Schema, SegmentSource, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
-from tests.testkit.asset_tables import data_version_of, instance_beside, metadata_of, run
+from tests.testkit.asset_tables import data_version_of, instance_beside, job_run, metadata_of, run
 
 SCHEMA = Schema.of({"id": "BIGINT"})
 KEY = dg.AssetKey(["db", "t"])
@@ -78,11 +78,8 @@ def test_a_schema_evolution_asks_for_no_run(
     cursor = dg.evaluate_automation_conditions(defs=defs, instance=instance).cursor
     change = {"action": "addColumn", "fieldNames": ["w"], "dataType": "INT"}
     config = assets.SchemaEvolutionConfig(table="db.t", changes=[change], dry_run=False)
-    assets.build_schema_evolution_job().execute_in_process(
-        run_config=dg.RunConfig(ops={"evolve_schema": config}),
-        resources={"paimon": paimon},
-        instance=instance,
-    )
+    job = assets.build_schema_evolution_job()
+    assert job_run(job, "evolve_schema", config, paimon, instance).success
     [event] = instance.fetch_observations(KEY, limit=1).records
     assert event.asset_observation.metadata["paimon/schema_id"].value == 1
     asked = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)

@@ -12,6 +12,7 @@ from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCa
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.asset_tables import (
     FailsOnce,
+    catalog_on,
     data_version_of,
     failure_text,
     metadata_of,
@@ -185,11 +186,7 @@ def test_a_column_that_is_missing_is_refused_and_not_dropped(paimon: PaimonCatal
 def test_a_retried_step_commits_once(mode: str, warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
 
-    class Unreliable(PaimonCatalogResource):
-        def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
-
-    paimon = Unreliable(warehouse=warehouse, executor="embedded")
+    paimon = catalog_on(file_io, warehouse)
     result = io_run(orders(rows((1, "a")), schema=APPENDED, mode=mode), paimon)
     assert file_io.has_failed
     assert result.success, failure_text(result)

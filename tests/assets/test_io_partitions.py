@@ -293,6 +293,18 @@ def test_without_a_schema_the_table_is_partitioned_by_the_column(
     assert "nothing tells which column holds the key" in text
 
 
+def reading(mapping: Any, keys: Any) -> tuple[list[int], dg.AssetsDefinition]:
+    """An asset that reads the events, and the numbers that it saw."""
+    seen: list[int] = []
+
+    @dg.asset(ins={"table": dg.AssetIn(KEY, partition_mapping=mapping)}, partitions_def=keys)
+    def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
+        seen.extend(numbers_of(table))
+        return dg.MaterializeResult()
+
+    return seen, reader
+
+
 class TestReading:
     """Which partitions of the upstream table an input sees."""
 
@@ -309,13 +321,7 @@ class TestReading:
     def seen_by(
         self, paimon: PaimonCatalogResource, mapping: Any, *, keys: Any = DAYS, **options: Any
     ) -> list[int]:
-        seen: list[int] = []
-
-        @dg.asset(ins={"table": dg.AssetIn(KEY, partition_mapping=mapping)}, partitions_def=keys)
-        def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
-            seen.extend(numbers_of(table))
-            return dg.MaterializeResult()
-
+        seen, reader = reading(mapping, keys)
         assets = [self.upstream(paimon), reader]
         result = io_run(assets, paimon, selection=[reader], **options)
         assert result.success, failure_text(result)
@@ -337,13 +343,7 @@ class TestReading:
             {"2024-01-01": "odd", "2024-01-02": "even", "2024-01-03": "odd", "2024-01-05": "odd"}
         )
         days = dg.StaticPartitionsDefinition([f"2024-01-0{day}" for day in range(1, 6)])
-        seen: list[int] = []
-
-        @dg.asset(ins={"table": dg.AssetIn(KEY, partition_mapping=mapping)}, partitions_def=keys)
-        def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
-            seen.extend(numbers_of(table))
-            return dg.MaterializeResult()
-
+        seen, reader = reading(mapping, keys)
         self.upstream(paimon)
         assets = [events(None, days, self.SCHEMA), reader]
         assert io_run(assets, paimon, selection=[reader], partition_key="odd").success
@@ -375,15 +375,9 @@ class TestReading:
         paimon.catalog().create_database("log")
         table = paimon.catalog().create_table("log.events", schema)
         table.new_write_builder().write(frame, EmbeddedExecutor())
-        seen: list[int] = []
         mapping = dg.MultiToSingleDimensionPartitionMapping(dimension) if dimension else None
         keys = {"day": days, "shop": shops}.get(dimension or "")
-
-        @dg.asset(ins={"table": dg.AssetIn(KEY, partition_mapping=mapping)}, partitions_def=keys)
-        def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
-            seen.extend(numbers_of(table))
-            return dg.MaterializeResult()
-
+        seen, reader = reading(mapping, keys)
         result = io_run([asset, reader], paimon, selection=[reader], partition_key=key)
         assert result.success, failure_text(result)
         assert seen == expected

@@ -10,7 +10,7 @@ from paimon_assets import EmbeddedExecutor, Schema, Table
 from paimon_assets.assets import MaintenanceConfig, PaimonCatalogResource, build_maintenance_job
 from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
-from tests.testkit.asset_tables import PLANES, lent_instance, planes, rows_of
+from tests.testkit.asset_tables import PLANES, job_run, planes, rows_of
 
 EXPIRING = {
     "snapshot.num-retained.min": "2",
@@ -38,14 +38,7 @@ def make(paimon: PaimonCatalogResource, name: str, commits: int = 6) -> Table:
 
 def run(paimon: PaimonCatalogResource, config: MaintenanceConfig, *tables: str) -> Any:
     """Run the job in this process."""
-    job = build_maintenance_job(tables)
-    with lent_instance() as instance:
-        return job.execute_in_process(
-            run_config=dg.RunConfig(ops={"maintain": config}),
-            resources={"paimon": paimon},
-            instance=instance,
-            raise_on_error=False,
-        )
+    return job_run(build_maintenance_job(tables), "maintain", config, paimon)
 
 
 def summary(metadata: Any) -> list[tuple[str, str, int]]:

@@ -274,14 +274,10 @@ def test_a_segment_job_that_is_resumed_reports_what_was_committed(
     with asset_tables.lent_instance() as instance:
 
         def run(tags: dict[str, str]) -> dg.ExecuteInProcessResult:
-            return job.execute_in_process(
-                run_config=dg.RunConfig(ops={"import_segment": config}),
-                resources={"paimon": paimon},
-                instance=instance,
-                tags=tags,
-            )
+            return asset_tables.job_run(job, "import_segment", config, paimon, instance, tags=tags)
 
         first = run({})
+        assert first.success
         parent = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
         assert run({**parent, **FROM_FAILURE}).success
     assert len(asset_tables.rows_of(catalog.get_table("d.numbers"))) == 2

@@ -12,6 +12,7 @@ from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
 from tests.testkit.asset_tables import (
     PLANES,
     FailsOnce,
+    job_run,
     lent_instance,
     observations_of,
     planes,
@@ -37,16 +38,10 @@ def table(paimon):
 
 
 def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
-    job = assets.build_schema_evolution_job()
     listed = [one if isinstance(one, str) else sc.changes_to_json([one])[0] for one in changes]
     described = assets.SchemaEvolutionConfig(table=table, changes=listed, **config)
-    with lent_instance(instance) as chosen:
-        return job.execute_in_process(
-            run_config=dg.RunConfig(ops={"evolve_schema": described}),
-            resources={"paimon": paimon},
-            instance=chosen,
-            raise_on_error=False,
-        )
+    job = assets.build_schema_evolution_job()
+    return job_run(job, "evolve_schema", described, paimon, instance)
 
 
 def observed(result):
@@ -178,13 +173,8 @@ def test_a_refusal_names_column_and_reason(paimon, table):
 
 
 def test_a_change_that_cannot_be_read_is_counted(paimon, table):
-    job = assets.build_schema_evolution_job()
     config = assets.SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
-    result = job.execute_in_process(
-        run_config=dg.RunConfig(ops={"evolve_schema": config}),
-        resources={"paimon": paimon},
-        raise_on_error=False,
-    )
+    result = job_run(assets.build_schema_evolution_job(), "evolve_schema", config, paimon)
     assert (
         "Change 1 of 1: No schema change: unknown action 'dropColum'" in failure(result).description
     )

@@ -11,14 +11,13 @@ import pyarrow.dataset as ds
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.asset_tables import (
     PLANES,
     WEATHER,
     FailsOnce,
+    catalog_on,
     data_version_of,
     failure_text,
     lent_instance,
@@ -272,15 +271,11 @@ def test_a_step_that_fails_after_its_commit_reports_that_commit_when_retried(
     file_io = FailsOnce(after_publish_of="/snapshot-1")
     calls = []
 
-    class Unreliable(PaimonCatalogResource):
-        def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
-
     def frame() -> pa.Table:
         calls.append(1)
         return TWO
 
-    paimon = Unreliable(warehouse=warehouse, executor="embedded")
+    paimon = catalog_on(file_io, warehouse)
     result = run(planes_asset(frame), paimon)
     assert file_io.has_failed
     assert result.success, failure_text(result)
@@ -293,16 +288,12 @@ def test_a_step_that_fails_after_its_commit_reports_that_commit_when_retried(
 def test_a_retried_step_answers_its_checks_without_writing_again(warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
 
-    class Unreliable(PaimonCatalogResource):
-        def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
-
     @paimon_asset("air.planes", PLANES, check_specs=[dg.AssetCheckSpec("enough", asset=KEY)])
     def air_planes() -> dg.MaterializeResult[pa.Table]:
         checked = dg.AssetCheckResult(passed=True, check_name="enough")
         return dg.MaterializeResult(value=TWO, check_results=[checked])
 
-    paimon = Unreliable(warehouse=warehouse, executor="embedded")
+    paimon = catalog_on(file_io, warehouse)
     result = run(air_planes, paimon)
     assert file_io.has_failed
     assert result.success, failure_text(result)

@@ -237,13 +237,17 @@ def test_nothing_is_built_on_a_schema_that_names_a_foreign_place(guarded, folder
     assert admin.post(f"{path}/commit", commit_body(made, snapshot)).json == {"success": True}
 
 
+def _create_view(client):
+    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
+    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
+    assert client.post("databases/b/views", named).status == 200
+
+
 def test_who_may_list_hears_names_and_no_more(guarded):
     admin, lister = guarded.of("admin"), guarded.of("lister")
     changed = {"removals": [], "updates": {"owner": "me"}}
     assert admin.post("databases/b", changed).status == 200
-    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
-    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
-    assert admin.post("databases/b/views", named).status == 200
+    _create_view(admin)
     function = {"name": "f", "definitions": {}, "options": {}}
     assert admin.post("databases/b/functions", function).status == 200
     for noun, key in (("table", "tableDetails"), ("view", "viewDetails"),
@@ -260,9 +264,7 @@ def test_who_may_list_hears_names_and_no_more(guarded):
 
 def test_a_database_goes_with_the_right_on_all_that_is_in_it(guarded):
     admin, dropper = guarded.of("admin"), guarded.of("dropper")
-    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
-    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
-    assert admin.post("databases/b/views", named).status == 200
+    _create_view(admin)
     assert dropper.delete("databases/b").error == (403, "VIEW", "v")
     assert admin.delete("databases/b/views/v").status == 200
     assert admin.post("databases/b/functions", {"name": "f", "definitions": {}}).status == 200
@@ -272,15 +274,11 @@ def test_a_database_goes_with_the_right_on_all_that_is_in_it(guarded):
 @pytest.mark.parametrize("noun", ["table", "view"])
 def test_a_rename_gives_no_right_that_was_not_there(guarded, noun):
     admin, mover = guarded.of("admin"), guarded.of("mover")
-    view = {"fields": [], "query": "SELECT 1", "dialects": {}, "options": {}}
-    named = {"identifier": {"database": "b", "object": "v"}, "schema": view}
-    assert admin.post("databases/b/views", named).status == 200
+    _create_view(admin)
     name = noun[0]
 
     def renamed(client, database):
-        source = {"database": "b", "object": name}
-        body = {"source": source, "destination": {"database": database, "object": "mine"}}
-        return client.post(f"{noun}s/rename", body)
+        return client.post(f"{noun}s/rename", rename_body(f"b.{name}", f"{database}.mine"))
 
     assert renamed(mover, "a").error == (403, noun.upper(), name)
     assert admin.get(f"databases/b/{noun}s/{name}").status == 200

@@ -11,8 +11,10 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets import Schema, StorageError, Table
+from paimon_assets import Schema, StorageError, Table, TableCatalog
 from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.tables import arrow
 
@@ -76,6 +78,34 @@ def _new_instance() -> dg.DagsterInstance:
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     atexit.register(instance.dispose)
     return instance
+
+
+def job_run(
+    job: dg.JobDefinition,
+    op: str,
+    config: dg.Config,
+    paimon: PaimonCatalogResource,
+    instance: dg.DagsterInstance | None = None,
+    **options: Any,
+) -> dg.ExecuteInProcessResult:
+    """Run a job with the form of one op in this process, without raising."""
+    with lent_instance(instance) as chosen:
+        return job.execute_in_process(
+            run_config=dg.RunConfig(ops={op: config}),
+            resources={"paimon": paimon},
+            instance=chosen,
+            **{"raise_on_error": False, **options},
+        )
+
+
+def catalog_on(file_io: FileIO, warehouse: str) -> PaimonCatalogResource:
+    """The catalog resource of a warehouse whose files are these."""
+
+    class OnFiles(PaimonCatalogResource):
+        def catalog(self) -> TableCatalog:
+            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
+
+    return OnFiles(warehouse=warehouse, executor="embedded")
 
 
 def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:
