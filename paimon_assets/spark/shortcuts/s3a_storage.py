@@ -57,6 +57,9 @@ def splits_of_s3a(
     ]
     if not large or context.predicate is not None or is_connect(session):
         return []
+    spec = context.file_io
+    if spec.renewed_by or spec.expires_ms or any("token" in name for name in spec.options):
+        return []
     file = large[0].data_files[0]
     path = large[0].path_of(file)
     key = context.table, path.split("/")[2]
@@ -79,8 +82,6 @@ def s3a_path(path: str) -> str:
 def _reaches(session: SparkSession, context: ReadContext, path: str, size: int) -> bool:
     """Whether S3A, as the session has it, finds the file that the catalog's client does."""
     spec, bucket = context.file_io, path.split("/")[2]
-    if spec.renewed_by or spec.expires_ms or any("token" in name for name in spec.options):
-        return False
     java: Any = session._jsparkSession  # noqa: SLF001 - PySpark has no call for it
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     hadoop = java.sessionState().newHadoopConf()
