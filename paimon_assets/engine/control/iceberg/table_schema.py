@@ -126,8 +126,7 @@ class PartitionField:
     def name(self) -> str:
         """Its name in the records of manifests, as Avro takes it; readers go by ids.
 
-        >>> from paimon_assets.engine.spec.types.data_types import string
-        >>> column = DataField(id=1, name="day-1", type=string())
+        >>> column = types.DataField(id=1, name="day-1", type=types.string())
         >>> PartitionField(column=column, field_id=1000).name
         'day_x2D1'
         """
