@@ -1,4 +1,5 @@
 import datetime as dt
+import gc
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -190,6 +191,17 @@ def test_a_footer_that_names_more_rows_than_there_are_is_an_error(tmp_path):
     assert pq.read_metadata(path).row_group(0).num_rows == pq.read_metadata(path).num_rows == 20
     with open_file(path) as reader, pytest.raises(FormatError, match="10 rows more"):
         list(reader.batches(["i"], predicate=None, batch_rows=4))
+
+
+def test_a_file_that_was_read_leaves_nothing_in_memory(tmp_path):
+    path = tmp_path / "data-1.parquet"
+    write(path, TABLE)
+    where = pred.bind(pred.Comparison("i", pred.CompareOp.EQ, 2), SCHEMA)
+    with open_file(path) as reader:
+        assert reader.matching_row_groups(where) == [0]
+    del reader
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, pq.ParquetFile)]
 
 
 def test_damaged_pages_are_named(tmp_path):

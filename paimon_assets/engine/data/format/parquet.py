@@ -551,6 +551,7 @@ def _column_chunks(
     kinds = [file.schema.column(leaf).physical_type for leaf in leaves]
     with suppress(_AtBytesError):
         next(file.reader.iter_batches(0, list(groups), list(leaves), False), None)  # noqa: FBT003
+    del file, no_bytes  # whose C++ holds the error, whose traceback holds this frame
     for group in groups:
         row_group = metadata.row_group(group)
         chunks = [row_group.column(leaf) for leaf in leaves]
