@@ -9,9 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 import dagster as dg
@@ -30,7 +29,8 @@ from paimon_assets.assets import (
     build_lag_sensor,
 )
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.data.kafka.topics import library
+from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
@@ -41,6 +41,7 @@ from tests.testkit.faults.topics import follow, follow_until_killed, follow_unti
 from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.kafka_broker import LAKE_USER, PASSWORD, Broker, running_broker, send_all
+from tests.testkit.topic_world import World
 
 NO_FILE = {"ssl.ca.location": "/nowhere.pem"}
 KEY = dg.AssetKey(["shop", "orders"])
@@ -491,6 +492,18 @@ def test_a_broker_that_dies_and_comes_back_loses_nothing(
     assert ids(paimon) == [*range(10)]
 
 
+def test_a_connection_that_breaks_is_no_end_of_a_partition() -> None:
+    with running_broker() as mortal:
+        topic, admin_module = mortal.create(1), library("confluent_kafka.admin")
+        client = source(mortal, topic).client()
+        admin, latest = client.open(admin_module.AdminClient, {}), admin_module.OffsetSpec.latest()
+        assert client._offsets(admin, topic, [0], latest) == {0: 0}
+        mortal.freeze()
+        Timer(0.3, mortal.kill).start()
+        with pytest.raises(StorageError, match="does not answer"), client.asking(topic):
+            client._offsets(admin, topic, [0], latest)
+
+
 def test_a_sensor_requests_a_run_when_the_table_lags(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
@@ -630,63 +643,6 @@ STEPS = (
     *("send", "send", "send", "run", "run", "run", "fault", "fault", "kill", "kill"),
     *("grow", "restart", "expire", "lose", "make_again"),
 )
-
-
-@dataclass
-class World:
-    """A topic, what a table of its keys should have, and all rows that were sent."""
-
-    broker: Broker
-    topic: str
-    draw: random.Random
-    partitions: int = 3
-    rows: dict[int, str] = field(default_factory=dict)
-    sent: list[str] = field(default_factory=list)
-    number: int = 0
-
-    def send(self) -> None:
-        """Send some changes; some twice, as a producer does that had no answer; some aborted."""
-        outcome = self.draw.choice(["plain", "idempotence", "commit", "abort"])
-        settings: dict[str, Any] = {"transactional.id": f"{self.topic}-t"}
-        if outcome in ("plain", "idempotence"):
-            settings = {"enable.idempotence": outcome == "idempotence"}
-        producer = self.broker.producer(**settings)
-        if outcome in ("commit", "abort"):
-            producer.init_transactions()
-            producer.begin_transaction()
-        for _ in range(self.draw.randint(1, 30)):
-            key, self.number = self.draw.randrange(12), self.number + 1
-            value = {"id": key, "state": f"s{self.number}"}
-            record = ({"id": key}, None if self.draw.random() < 0.2 else value)
-            repeats = 2 if self.draw.random() < 0.1 else 1
-            send_all(producer, self.topic, [record] * repeats, partition=key % self.partitions)
-            if outcome == "abort":
-                continue
-            if record[1] is None:
-                self.rows.pop(key, None)
-            else:
-                self.rows[key] = str(value["state"])
-                self.sent += [self.rows[key]] * repeats
-        producer.flush()
-        if outcome in ("commit", "abort"):
-            getattr(producer, f"{outcome}_transaction")()
-
-    def expire(self) -> None:
-        """Delete all records, as retention does."""
-        for part in range(self.partitions):
-            self.broker.expire(self.topic, part, -1)
-
-    def lose(self) -> None:
-        """Send changes that are deleted before anybody reads them."""
-        rows, count = dict(self.rows), len(self.sent)
-        self.send()
-        self.expire()
-        self.rows, self.sent = rows, self.sent[:count]
-
-    def make_again(self) -> None:
-        self.broker.delete(self.topic)
-        self.partitions = 3
-        self.broker.create(3, topic=self.topic)
 
 
 def unsound(warehouse: str, storage: FaultyFileIO) -> PaimonCatalogResource:

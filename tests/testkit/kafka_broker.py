@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -161,6 +162,12 @@ class Broker:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def freeze(self) -> None:
+        """Let it answer nothing more, until it is killed."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)
 
     def stop(self) -> None:
         if self._process is not None:

@@ -218,6 +218,9 @@ class Client:
         answers = admin.list_offsets(
             wanted, isolation_level=self.isolation, request_timeout=self.seconds
         )
-        return {
+        offsets = {
             part.partition: self._result(admin, answer).offset for part, answer in answers.items()
         }
+        if library().OFFSET_INVALID in offsets.values():  # so the client tells a lost connection
+            raise library().KafkaException(library().KafkaError(library().KafkaError._TRANSPORT))
+        return offsets
