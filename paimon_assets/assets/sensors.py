@@ -24,6 +24,7 @@ REQUEST_TAG = "paimon/request"
 FAILED = frozenset({dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED})
 SECONDS_PER_TICK = 40.0
 """Dagster ends a tick after 60."""
+_MOST_DOUBLINGS = 6
 
 Ticked = dg.SkipReason | dg.SensorResult
 Tick = Callable[[dg.SensorEvaluationContext, Any], Ticked]
@@ -87,6 +88,12 @@ def requests_of(instance: dg.DagsterInstance, key: str) -> Requests:
         return Requests(key=key, times=0)
     run = records[0].dagster_run
     return Requests(key=key, times=len(records), status=run.status, ended=records[0].end_time)
+
+
+def retry_wait(ended: float | None, seconds: float, failures: int) -> float:
+    """Return the seconds until a run is due again; each failure in a row doubles its pause."""
+    pause = seconds * 2 ** min(failures - 1, _MOST_DOUBLINGS)
+    return (ended or 0.0) + pause - time.time()
 
 
 def request_once(

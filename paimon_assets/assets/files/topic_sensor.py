@@ -1,7 +1,6 @@
 """A sensor that requests a run when a table lags behind its topics."""
 
 import logging
-import time
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -13,13 +12,13 @@ from paimon_assets.assets.files.ledger import Ledger, ledger_snapshot, load_ledg
 from paimon_assets.assets.files.topic_intake import TopicIntake
 from paimon_assets.assets.files.topic_source import KafkaSource, TopicConfig
 from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
-from paimon_assets.assets.sensors import FAILED, REQUEST_TAG, Ticked, define_sensor
+from paimon_assets.assets.sensors import FAILED, REQUEST_TAG, Ticked, define_sensor, retry_wait
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import counted
 
-_PAUSE_SECONDS, _LONGEST_PAUSE = 60.0, 3600.0
-"""After a failed run the next waits so long, after each further one twice that."""
+_PAUSE_SECONDS = 60.0
+"""After a failed run the next waits so long."""
 _MOST_FAILURES = 8
 """So many runs are looked at."""
 _TICK_SECONDS = 15.0
@@ -68,11 +67,8 @@ def build_lag_sensor(
         if earlier and not earlier[0].dagster_run.is_finished:
             return dg.SkipReason(f"Run {earlier[0].dagster_run.run_id} is under way.")
         failed = [*takewhile(lambda each: each.dagster_run.status in FAILED, earlier)]
-        if failed:
-            pause = min(_PAUSE_SECONDS * 2 ** (len(failed) - 1), _LONGEST_PAUSE)
-            left = (failed[0].end_time or 0.0) + pause - time.time()
-            if left > 0:
-                return dg.SkipReason(f"The last run failed; the next is due in {left:.0f} s.")
+        if failed and (left := retry_wait(failed[0].end_time, _PAUSE_SECONDS, len(failed))) > 0:
+            return dg.SkipReason(f"The last run failed; the next is due in {left:.0f} s.")
         table = table_or_none(paimon, identifier)
         ledger = Ledger(source=ledger_name)
         if table is not None:

@@ -5,7 +5,6 @@ is that snapshot, so one debt makes one run; a table that is dropped, recreated 
 snapshots, hence other keys. A failed run is requested again, after twice the time each time.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +28,6 @@ TABLE_TAG = "paimon/table"
 """Tag of a requested run: which table it compacts."""
 
 _REQUESTED = " asked"
-_MOST_DOUBLINGS = 8
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -191,8 +189,7 @@ class _Tick:
     def _is_retry_due(self, before: sensors.Requests) -> bool:
         if before.status not in sensors.FAILED:
             return False
-        doubled = 1 << min(before.times - 1, _MOST_DOUBLINGS)
-        return time.time() - (before.ended or 0) >= self.wait_seconds * doubled
+        return sensors.retry_wait(before.ended, self.wait_seconds, before.times) <= 0
 
     def _is_being_compacted(self, table: str) -> bool:
         running = dg.RunsFilter(
