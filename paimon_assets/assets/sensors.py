@@ -92,7 +92,7 @@ def requests_of(instance: dg.DagsterInstance, key: str) -> Requests:
 
 def retry_wait(ended: float | None, seconds: float, failures: int) -> float:
     """Return the seconds until a run is due again; each failure in a row doubles its pause."""
-    pause = seconds * 2 ** min(failures - 1, _MOST_DOUBLINGS)
+    pause = seconds * (1 << min(failures - 1, _MOST_DOUBLINGS))
     return (ended or 0.0) + pause - time.time()
 
 

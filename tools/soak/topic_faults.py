@@ -47,10 +47,13 @@ _WAYS_OUT: dict[str, dict[str, Any]] = {
     "cannot go on with partition": {"lost_position": "earliest"},
     "has new partitions": {"new_partitions": True},
     "does not answer": {},
+    "sends nothing more": {},
+    "no record at the position any more": {},
     "has no topic": {},
 }
 """What a message says → the config of the next run."""
-_PASSING = {"does not answer", "has no topic"}
+_PASSING = {"does not answer", "sends nothing more", "has no topic"}
+_PASSING |= {"no record at the position any more"}
 """What a run may hear while a topic or a broker comes again."""
 _STEPS = (
     *("send",) * 10, *("kill",) * 5, *("leave_open",) * 2, *("settle",) * 2, "compact",

@@ -222,5 +222,5 @@ class Client:
             part.partition: self._result(admin, answer).offset for part, answer in answers.items()
         }
         if library().OFFSET_INVALID in offsets.values():  # so the client tells a lost connection
-            raise library().KafkaException(library().KafkaError(library().KafkaError._TRANSPORT))
+            raise self.silence([topic])
         return offsets
