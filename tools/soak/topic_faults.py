@@ -52,8 +52,7 @@ _WAYS_OUT: dict[str, dict[str, Any]] = {
     "has no topic": {},
 }
 """What a message says → the config of the next run."""
-_PASSING = {"does not answer", "sends nothing more", "has no topic"}
-_PASSING |= {"no record at the position any more"}
+_PASSING = _WAYS_OUT.keys() - {"cannot go on with partition", "has new partitions"}
 """What a run may hear while a topic or a broker comes again."""
 _STEPS = (
     *("send",) * 10, *("kill",) * 5, *("leave_open",) * 2, *("settle",) * 2, "compact",
@@ -83,7 +82,7 @@ class Follower:
         self.name, self.warehouse, self.world = name, warehouse, world
         self.told = Path(f"{warehouse}-{name}")
         self.due: set[str] = set()
-        """Messages that a run may end with."""
+        """Messages that a run may end with, now or when it notices."""
         self.ends: Counter[str] = Counter()
         self.config: dict[str, Any] = {}
         self.start()
@@ -109,7 +108,7 @@ class Follower:
             text = self.told.read_text(encoding="utf-8")
             message = next((each for each in _WAYS_OUT if each in text), None)
             assert message in self.due | _PASSING, f"{self.name} ended with {text}"
-            self.config = _WAYS_OUT[message]
+            self.config = {**self.config, **_WAYS_OUT[message]}
             self.ends[message] += 1
         else:
             assert self.process.exitcode == -9, self.process.exitcode
@@ -196,7 +195,6 @@ class Game:
             _NOBODY.wait(0.5)
         assert not wrong, wrong
         for each in self.followers:
-            each.due.clear()
             each.config = {}
 
     def wrong(self) -> str:
