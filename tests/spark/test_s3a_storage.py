@@ -69,6 +69,7 @@ def _session(options: dict[str, str], jars: str, log: str) -> Any:
         "spark.hadoop.fs.s3a.access.key": options["s3.access-key"],
         "spark.hadoop.fs.s3a.secret.key": options["s3.secret-key"],
         "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.paimon_assets.nativeRead": "s3a",
         "spark.paimon_assets.readHere": "0",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
@@ -113,6 +114,9 @@ def main(options: dict[str, str], jars: str, log: str) -> None:
     for name, spec in others.items():
         context = replace(plan.context, table=name, file_io=spec)
         assert native_read.read_natively(session, context, plan.splits)[0] is None, name
+    session.conf.set(native_read.NATIVE_READ, "true")
+    assert native_read.read_natively(session, plan.context, plan.splits)[0] is None, "not asked for"
+    session.conf.set(native_read.NATIVE_READ, "s3a")
     session.sparkContext._jsc.hadoopConfiguration().set("fs.s3a.impl", "not.There")
     session.sparkContext._jsc.hadoopConfiguration().set("fs.s3a.impl.disable.cache", "true")
     context = replace(plan.context, table="no client")

@@ -78,7 +78,8 @@ from paimon_assets.spark.types import (
 logger = logging.getLogger(__name__)
 
 NATIVE_READ = "spark.paimon_assets.nativeRead"
-"""Session setting: `false` turns Spark's own reader off."""
+"""Session setting: `false` turns Spark's own reader off, `s3a` lets it read from S3, too."""
+_ON_S3_TOO = "s3a"
 MAX_SCANS = 16
 """Scans of one read; what is beyond them is left to the engine."""
 
@@ -119,7 +120,8 @@ def read_natively(
     Rows come in no order. What Spark cannot open is left to the engine, which says why.
     """
     left = list(splits)
-    if str(session.conf.get(NATIVE_READ, "true")).lower() != "true" or not columns_fit(context):
+    mode = str(session.conf.get(NATIVE_READ, "true")).lower()
+    if mode not in ("true", _ON_S3_TOO) or not columns_fit(context):
         return None, left
     condition = None
     if context.predicate is not None:
@@ -130,7 +132,9 @@ def read_natively(
     plain = [split for split in left if is_plain(context, split, schemas)]
     far = [split for split in plain if _is_on_s3(split)]
     near = [split for split in plain if not _is_on_s3(split)]
-    plain = with_plain_times(context, near + splits_of_s3a(session, context, far))
+    if mode == _ON_S3_TOO:
+        near += splits_of_s3a(session, context, far)
+    plain = with_plain_times(context, near)
     scans = plan_scans(context, plain)
     if not scans:
         return None, left

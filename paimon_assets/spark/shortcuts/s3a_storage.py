@@ -6,8 +6,9 @@ it, so that no plan, log or page of Spark has any. It is not asked where it woul
 store, or where the catalog hands out credentials of its own, which say more than those what may be
 read.
 
-S3A asks seven times a file, one after the other, where our tasks ask three times. That repays
-itself in large files of which most is read.
+It is asked where the session says so. S3A asks seven times a file, one after the other, where our
+tasks ask three times, and once a row group where columns are left out: an append table read whole
+takes 0.7 of the time, one column of it twice.
 """
 
 import logging
