@@ -60,6 +60,7 @@ background.threads=1
 log.cleaner.dedupe.buffer.size=8388608
 log.cleaner.backoff.ms=200
 log.flush.start.offset.checkpoint.interval.ms=100
+log.initial.task.delay.ms=100
 """
 _LISTENERS = {
     "PLAINTEXT": "PLAINTEXT",
