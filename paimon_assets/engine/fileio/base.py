@@ -170,7 +170,7 @@ class FileIO(Protocol):
         ...
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        """List a directory, not its subdirectories; empty if it does not exist."""
+        """List a directory, not its subdirectories, by path; empty if it does not exist."""
         ...
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:

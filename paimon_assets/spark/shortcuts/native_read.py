@@ -7,10 +7,10 @@ is already what the read returns:
     every column in its type of now; under another name, or not at all, if the file is older
     types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones
     external Parquet files as far as their footers say so (`with_plain_times`)
-    storage that Spark reaches as this engine does: local paths, HDFS, and S3 (`s3a_storage`)
+    storage that Spark reaches as this engine does: local paths, HDFS; S3 if asked (`s3a_storage`)
 
 All else is read by the engine; the two are united. Partition columns come from the metadata. The
-session's `spark.paimon_assets.nativeRead` = false turns this off.
+session's `spark.paimon_assets.nativeRead` = false turns this off; s3a asks for S3.
 
     one scan  =  files of one format that name their columns alike
                + of one partition, or of any partitions below one folder
@@ -130,11 +130,10 @@ def read_natively(
             return None, left
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
-    far = [split for split in plain if _is_on_s3(split)]
-    near = [split for split in plain if not _is_on_s3(split)]
-    if mode == _ON_S3_TOO:
-        near += splits_of_s3a(session, context, far)
-    plain = with_plain_times(context, near)
+    if far := [split for split in plain if _is_on_s3(split)]:
+        plain = [split for split in plain if not _is_on_s3(split)]
+        plain += splits_of_s3a(session, context, far) if mode == _ON_S3_TOO else []
+    plain = with_plain_times(context, plain)
     scans = plan_scans(context, plain)
     if not scans:
         return None, left
