@@ -6,6 +6,7 @@ rows were written. Tasks `row-change` share a `RowChange`, tasks `write-columns`
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
 
@@ -129,9 +130,10 @@ class ColumnTask:
         return len(self.values)
 
 
-def dump_source(rows: pa.Table) -> bytes:
-    """Return rows to match as `RowChange.source` holds them."""
+def dump_rows(rows: pa.Table, *, compression: Literal["lz4"] | None = None) -> bytes:
+    """Return rows as an Arrow stream, such as `RowChange.source` holds."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
     return sink.getvalue().to_pybytes()

@@ -20,7 +20,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeTask, dump_source
+from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeTask, dump_rows
 from paimon_assets.engine.data.row_change import match_keys, run_change
 from paimon_assets.engine.data.row_update import one_batch
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
@@ -147,7 +147,7 @@ def change_tasks(
             rows = source.restored(one_batch(table.slice(1)))
             # Each came as often as it was found.
             rows = rows.take(from_numpy(distinct_rows(source.on.keys(rows))[1]))
-            own = replace(change, source=dump_source(pa.Table.from_batches([rows])))
+            own = replace(change, source=dump_rows(pa.Table.from_batches([rows])))
             result = run_change(own, task, file_io, threads)
             yield one_row(ANSWER_SCHEMA, dump(replace(result, source_rows=b"")), None)
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.wire import dump_error
+from paimon_assets.engine.contract.write_tasks import dump_rows
 from paimon_assets.engine.data.cdc.change_batch import REJECTED_SCHEMA, ChangeBatch
 from paimon_assets.engine.data.change_fold import Images, LogState, apart, settle
 from paimon_assets.engine.data.change_logs.change_images import (
@@ -230,12 +231,7 @@ def unpacked_images(parts: Iterable[bytes], schema: TableSchema, source: str) ->
 
 
 def _packed(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
-    ) as out:
-        out.write_table(rows)
-    return sink.getvalue().to_pybytes()
+    return dump_rows(rows, compression="lz4")
 
 
 def _unpacked(data: bytes) -> pa.Table:

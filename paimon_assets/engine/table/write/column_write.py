@@ -19,7 +19,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import COLUMN_TASK, ColumnTask, dump_source
+from paimon_assets.engine.contract.write_tasks import COLUMN_TASK, ColumnTask, dump_rows
 from paimon_assets.engine.control.column_groups import ColumnGroups
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.column_conflicts import (
@@ -249,7 +249,7 @@ class _Run:
         batch = TaskBatch(
             name=COLUMN_TASK,
             shared=dump(write),
-            payloads=(dump(ColumnTask(split=split, values=dump_source(values))),),
+            payloads=(dump(ColumnTask(split=split, values=dump_rows(values))),),
             weights=(values.nbytes,),
             file_io=read.file_io,
             subject=store.label,

@@ -174,7 +174,7 @@ class ArrowSource:
     ) -> Iterator[write_tasks.RowChangeResult]:
         """See `MergeSource`."""
         self._matched = []
-        shared = replace(change, source=write_tasks.dump_source(self.rows), on=self.on.names)
+        shared = replace(change, source=write_tasks.dump_rows(self.rows), on=self.on.names)
         for result in run_row_change(self.executor, shared, tasks):
             self._matched.append(np.frombuffer(result.source_rows, dtype=np.int64))
             yield result
