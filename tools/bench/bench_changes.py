@@ -66,7 +66,7 @@ def _row(chance: random.Random, key: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _changes(count: int) -> Iterator[tuple[int, str, Any, Any]]:
+def changes(count: int) -> Iterator[tuple[int, str, Any, Any]]:
     """Yield numbers, operations, and rows before and after."""
     chance = random.Random(1)
     held: dict[int, Any] = {}
@@ -196,7 +196,7 @@ def _measure(
     name: str, count: int, repeat: int, broker: Broker | None, *, spark: bool
 ) -> list[str]:
     form, record = RECORDS[name]
-    lines = [record(*change).encode() for change in _changes(count)]
+    lines = [record(*change).encode() for change in changes(count)]
     data = b"\n".join(lines)
     works: list[Callable[[], Any]] = [
         _arrow(data),
