@@ -116,14 +116,14 @@ class ChangeLogRun(IngestionRun):
         accepted = self.config.new_log
         head = LogHead.of(ledger.log).with_log(table.name, intake.arrival, accepted=accepted)
         most = intake.max_bytes and max(1, intake.max_bytes // len(intake.ranges))
-        gone = frozenset[str]()
+        epoch, gone = head.logs.index(intake.arrival), frozenset[str]()
         for _ in range(_MOST_PASSES):
             shown = table if self.paimon.show_values else table.copy(_HIDDEN)
             reading = RangeReading(
-                settings=intake.source.client().settings, topics=intake.source.changes(),
-                log=self.rows_of_log, table=table.name, schema=shown.schema, head=head,
-                generation=ledger.generation + 1, arrival=intake.arrival, gone=gone,
-                max_bytes=most, keeps_rejected=keeps, empties=self.config.reload,
+                client=intake.source.client(), topics=intake.source.changes(),
+                log=self.rows_of_log, table=table.name, schema=shown.schema, epoch=epoch,
+                generation=ledger.generation + 1, gone=gone, max_bytes=most, keeps_rejected=keeps,
+                empties=self.config.reload,
             )  # fmt: skip
             fields = table.schema.fields
             with self.paimon.topic_ranges(intake.ranges, reading.read, fields) as ranges:
@@ -179,13 +179,14 @@ class ChangeLogRun(IngestionRun):
             arrival=self.intake.arrival,
             accepted=self.config.new_log,
         )
-        self.numbers = LogNumbers.of(changes, positions)
-        followed = self._follow([*seen_schemas(changes, positions)], positions.head, changes.name)
+        self.numbers = LogNumbers.of(changes, positions.texts)
+        seen = [*seen_schemas(changes, positions.texts)]
+        followed = self._follow(seen, positions.head, changes.name)
         head = replace(positions.head, columns=followed.columns, source=changes.name)
         changes = log.changes(batches, self.table.schema, followed.gone)
         truncate = self._truncate(positions)  # is refused by a history, which cannot be emptied
         if self.log.history:
-            return self._append(history_rows(changes, positions).sort_by(POSITION), head)
+            return self._append(history_rows(changes, positions.texts).sort_by(POSITION), head)
         keys = self.table.schema.primary_keys
         images = images_of(changes, positions.texts, keys, soft_deletes=self.log.soft_deletes)
         if truncate:

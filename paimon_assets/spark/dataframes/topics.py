@@ -20,7 +20,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.data.kafka.fetching import fetch
 from paimon_assets.engine.data.kafka.messages import rows
-from paimon_assets.engine.data.kafka.topics import Client, OffsetRange, Settings
+from paimon_assets.engine.data.kafka.topics import Client, OffsetRange
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, numbered, spark_schema_of
@@ -43,16 +43,6 @@ _TASK_SCHEMA = columns(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    settings: Settings
-    seconds: float
-    schema: pa.Schema
-    metadata: Mapping[str, str]
-    spark_schema: pa.Schema
-    """Of the DataFrame, position column included."""
-
-
 def topics_to_dataframe(
     session: SparkSession,
     client: Client,
@@ -70,14 +60,8 @@ def topics_to_dataframe(
         metadata: As of `messages.rows`.
     """
     spark_schema = spark_schema_of(schema)
-    reading = _Reading(
-        settings=client.settings,
-        seconds=client.seconds,
-        schema=schema,
-        metadata=metadata,
-        spark_schema=spark_arrow_schema(spark_schema),
-    )
-    made = PythonRows(tasks=_tasks(session, ranges), read=partial(_read_ranges, reading))
+    read = partial(_read_ranges, client, schema, metadata, spark_arrow_schema(spark_schema))
+    made = PythonRows(tasks=_tasks(session, ranges), read=read)
     return remembering(made.frame(spark_schema), made)
 
 
@@ -95,16 +79,27 @@ def _tasks(session: SparkSession, ranges: Sequence[OffsetRange]) -> DataFrame:
     return session.createDataFrame(table).repartition(count, "slot")
 
 
-def _read_ranges(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _ranges_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[OffsetRange, int]]:
+    """Yield the ranges of a task, with where their rows begin."""
+    for batch in batches:
+        for task in batch.drop_columns(["slot"]).to_pylist():  # one
+            first = task.pop("first")
+            yield OffsetRange(**task), first
+
+
+def _read_ranges(
+    client: Client,
+    schema: pa.Schema,
+    metadata: Mapping[str, str],
+    spark_schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ranges with their positions."""
-    client = Client(reading.settings, seconds=reading.seconds)
     with encoded_errors():
-        for batch in batches:
-            for task in batch.drop_columns(["slot"]).to_pylist():  # one
-                first = task.pop("first")
-                [fetched] = fetch(client, [OffsetRange(**task)], has_headers=True)
-                found = rows(fetched, reading.schema, dict(reading.metadata))
-                yield from numbered(found, first, reading.spark_schema, fetched.range.name)
+        for span, first in _ranges_in(batches):
+            [fetched] = fetch(client, [span], has_headers=True)
+            found = rows(fetched, schema, metadata)
+            yield from numbered(found, first, spark_schema, span.name)
 
 
 Read = Callable[[OffsetRange, int], tuple[Sequence[pa.RecordBatch], Any]]
@@ -170,14 +165,13 @@ def read_ranges(
 def _read_reported(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ranges in pieces, behind each range its report."""
     with encoded_errors():
-        for batch in batches:
-            for task in batch.drop_columns(["slot"]).to_pylist():  # one
-                position = task.pop("first")
-                found, report = read(OffsetRange(**task), position)
-                for piece in (piece for each in found for piece in pieces(each)):
-                    yield one_row(_KEPT_SCHEMA, position, pack(piece), None)
-                    position += piece.num_rows
-                yield one_row(_KEPT_SCHEMA, None, None, dump(report))
+        for span, first in _ranges_in(batches):
+            found, report = read(span, first)
+            position = first
+            for piece in (piece for each in found for piece in pieces(each)):
+                yield one_row(_KEPT_SCHEMA, position, pack(piece), None)
+                position += piece.num_rows
+            yield one_row(_KEPT_SCHEMA, None, None, dump(report))
 
 
 def _unpack_rows(

@@ -95,18 +95,18 @@ class SeenSchema:
     """Columns that have a default in the source."""
 
 
-def seen_schemas(changes: ReadChanges, positions: Positions) -> Iterator[SeenSchema]:
-    """Yield what batches tell, each behind its events."""
+def seen_schemas(changes: ReadChanges, positions: Any) -> Iterator[SeenSchema]:
+    """Yield what batches tell, each behind its events; positions are texts."""
     start = 0
     for batch in changes.batches:
         stop = start + len(batch)
         for event in batch.events:
             if event.fields:
-                place = min(start + event.before_row, len(positions.texts) - 1)
-                text = positions.texts[place].as_py() if place >= 0 else ""
+                place = min(start + event.before_row, len(positions) - 1)
+                text = positions[place].as_py() if place >= 0 else ""
                 yield SeenSchema(position=text, fields=event.fields, is_whole=True, is_event=True)
         yield SeenSchema(
-            position=pc.max(positions.texts[start:stop]).as_py() or "",
+            position=pc.max(positions[start:stop]).as_py() or "",
             fields=batch.fields,
             is_whole=stop > start and batch.has_all_columns,
             defaults=tuple(batch.defaults),
@@ -122,7 +122,6 @@ def positions_of(
     generation: int,
     arrival: str,
     accepted: bool,
-    base: int = 0,
 ) -> Positions:
     """Return the positions of images, by the log or by arrival.
 
@@ -133,7 +132,6 @@ def positions_of(
         generation: Of the commit that will hold them.
         arrival: The name of the log where records have no position.
         accepted: Whether a log that the table does not know follows those it does.
-        base: What arrival is counted from, if others count at the same time.
 
     Raises:
         InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
@@ -149,11 +147,10 @@ def positions_of(
     if not has_positions:
         head = head.with_log(table, arrival, accepted=accepted)
         epoch = head.logs.index(arrival)
-        rows = base + 2 * _first_of_record(origin) + 1
-        starts = base + 2 * np.array([start for start, _ in truncates], dtype=np.int64)
+        starts = 2 * np.array([start for start, _ in truncates], dtype=np.int64)
         return Positions(
             head=head,
-            texts=_by_arrival(epoch, generation, rows),
+            texts=arrival_positions(origin, epoch, generation),
             truncates=tuple(_by_arrival(epoch, generation, starts).to_pylist()),
         )
     if not pc.all(known, min_count=0).as_py():
@@ -194,14 +191,21 @@ def positions_of(
     )
 
 
-def _first_of_record(origin: pa.Table) -> Any:
-    """Return, of each image, the number of the first image of its record."""
+def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int = 0) -> Any:
+    """Return the positions of images by arrival, counted from `first`; those of a record are equal.
+
+    Args:
+        origin: Of the images.
+        epoch: Number of the order of arrival among the table's logs.
+        generation: Of the commit that will hold the images.
+        first: Where others count at the same time, a number that is far enough from theirs.
+    """
     numbers = np.arange(len(origin), dtype=np.int64)
     files = origin["file"].combine_chunks().dictionary_encode().indices.to_numpy()
-    lines = origin["line"].to_numpy()
-    is_first = np.diff(lines, prepend=-1) != 0
+    is_first = np.diff(origin["line"].to_numpy(), prepend=-1) != 0
     is_first |= np.diff(files, prepend=-1) != 0
-    return np.maximum.accumulate(np.where(is_first, numbers, 0))
+    first_of_record = np.maximum.accumulate(np.where(is_first, numbers, 0))
+    return _by_arrival(epoch, generation, first + 2 * first_of_record + 1)
 
 
 def _filled(numbers: Sequence[Any]) -> list[Any]:

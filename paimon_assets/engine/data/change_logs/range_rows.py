@@ -32,16 +32,14 @@ from paimon_assets.engine.data.change_logs.change_images import (
     with_log_columns,
 )
 from paimon_assets.engine.data.change_logs.log_positions import (
-    LogHead,
-    Positions,
     SeenSchema,
-    positions_of,
+    arrival_positions,
     seen_schemas,
 )
 from paimon_assets.engine.data.change_logs.record_columns import LogRows, as_stored
 from paimon_assets.engine.data.change_logs.topic_changes import TopicChanges
 from paimon_assets.engine.data.kafka.fetching import fetch
-from paimon_assets.engine.data.kafka.topics import Client, OffsetRange, Settings
+from paimon_assets.engine.data.kafka.topics import Client, OffsetRange
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -64,13 +62,13 @@ class LogNumbers:
     """When the source made the newest change."""
 
     @classmethod
-    def of(cls, changes: ReadChanges, positions: Positions) -> "LogNumbers":
-        """Count."""
-        newest: Any = pc.max(changes.origin["op_time"]).cast(pa.int64())
+    def of(cls, changes: ReadChanges, positions: Any) -> "LogNumbers":
+        """Count images, whose positions are texts."""
+        changed: Any = pc.max(changes.origin["op_time"])
         return cls(
             kinds=tuple(np.bincount(changes.kinds, minlength=len(RowKind)).tolist()),
-            newest=pc.max(positions.texts).as_py() or "",
-            changed_ms=newest.as_py(),
+            newest=pc.max(positions).as_py() or "",
+            changed_ms=changed.value,
         )
 
     @classmethod
@@ -84,7 +82,7 @@ class LogNumbers:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RangeReport:
     """What a task tells of a range."""
 
@@ -108,23 +106,24 @@ class RangeReport:
 
     def rejected_records(self) -> pa.Table:
         """Return what cannot be read; see `REJECTED_SCHEMA`."""
-        return REJECTED_SCHEMA.empty_table() if self.rejected is None else _unpacked(self.rejected)
+        if self.rejected is None:
+            return REJECTED_SCHEMA.empty_table()
+        return pa.ipc.open_stream(self.rejected).read_all()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeReading:
     """Reads ranges for one run."""
 
-    settings: Settings
-    """Of the cluster."""
+    client: Client
     topics: TopicChanges
     log: LogRows
     table: str
     schema: TableSchema
-    head: LogHead
-    """Knows the name of the order of arrival."""
+    epoch: int
+    """Number of the order of arrival among the table's logs."""
     generation: int
-    arrival: str
+    """Of the commit that will hold the rows."""
     gone: frozenset[str]
     """Columns that the source has no more."""
     max_bytes: int
@@ -139,55 +138,47 @@ class RangeReading:
         Raises:
             PaimonError: As `fetch` and `TopicChanges.of`.
         """
-        client = Client(self.settings, seconds=self.topics.seconds)
-        [fetched] = fetch(client, [span], max_bytes=self.max_bytes, has_headers=True)
+        [fetched] = fetch(self.client, [span], max_bytes=self.max_bytes, has_headers=True)
         rejected: list[pa.Table] = []
-        keep = rejected.append if self.keeps_rejected else None
-        options = self.log.options(self.schema, keep)
+        options = self.log.options(self.schema, rejected.append if self.keeps_rejected else None)
         used = [each for each in self.topics.of(fetched, options) if len(each) or each.events]
-        newest = fetched.newest
-        told: dict[str, Any] = {
-            "range": fetched.range,
-            "sent_ms": None if newest is None else round(newest.timestamp() * 1000),
-            "names": tuple(sorted({each.name for each in used})),
-            "has_events": any(each.events for each in used),
-            "rejected": _packed(pa.concat_tables(rejected)) if rejected else None,
-        }
-        if not used or told["has_events"] or len(told["names"]) > 1:
-            return (), RangeReport(**told)
+        report = RangeReport(
+            range=fetched.range,
+            sent_ms=fetched.newest_ms,
+            names=tuple(sorted({each.name for each in used})),
+            has_events=any(each.events for each in used),
+            rejected=_packed(pa.concat_tables(rejected)) if rejected else None,
+        )
+        if not used or report.has_events or len(report.names) > 1:
+            return (), report
         try:
-            rows = self._rows(used, first, told)
+            return self._rows(used, first, report), report
         except InvalidInputError as error:  # perhaps the schema changes first
-            return (), RangeReport(**told, error=dump_error(error))
-        return rows, RangeReport(**told)
+            report.error = dump_error(error)
+            return (), report
 
     def _rows(
-        self, batches: Sequence[ChangeBatch], first: int, told: dict[str, Any]
+        self, batches: Sequence[ChangeBatch], first: int, report: RangeReport
     ) -> list[pa.RecordBatch]:
-        """Return rows; what is to be told is added."""
-        keys = self.schema.primary_keys
+        """Return rows; the report gets what is known of them."""
+        keys, marks = self.schema.primary_keys, self.log.soft_deletes
         stored = [as_stored(each, self.log, keys) for each in batches]
         changes = self.log.changes(stored, self.schema, self.gone)
         changes.refuse_without(keys)
-        positions = positions_of(
-            changes, self.head, self.table, generation=self.generation, arrival=self.arrival,
-            accepted=False, base=first,
-        )  # fmt: skip
-        told["schemas"] = tuple(seen_schemas(changes, positions))
-        told["numbers"] = numbers = LogNumbers.of(changes, positions)
+        positions = arrival_positions(changes.origin, self.epoch, self.generation, first)
+        report.schemas = tuple(seen_schemas(changes, positions))
+        report.numbers = LogNumbers.of(changes, positions)
         if self.log.history:
-            told["state"] = LogState(high=numbers.newest)
-            rows = history_rows(changes, positions)
-        else:
-            marks = self.log.soft_deletes
-            images = images_of(changes, positions.texts, keys, soft_deletes=marks)
-            own, others = apart(images, keys, POSITION, marks)
-            settled = settle(own, keys, POSITION, LogState(), _no_look_up, marks=marks)
-            told["state"] = settled.state
-            told["images"] = packed_images(others) if len(others.kinds) else None
-            rows = settled.rows
-            if self.empties:
-                rows = rows.filter(from_numpy(settled.kinds != RowKind.DELETE))
+            report.state = LogState(high=report.numbers.newest)
+            return conformed(history_rows(changes, positions), self.table, self.schema)
+        images = images_of(changes, positions, keys, soft_deletes=marks)
+        own, others = apart(images, keys, POSITION, marks)
+        settled = settle(own, keys, POSITION, LogState(), _no_look_up, marks=marks)
+        report.state = settled.state
+        report.images = packed_images(others) if len(others.kinds) else None
+        rows = settled.rows
+        if self.empties:
+            rows = rows.filter(from_numpy(settled.kinds != RowKind.DELETE))
         return conformed(rows, self.table, self.schema)
 
 
@@ -197,9 +188,9 @@ def conformed(rows: pa.Table, table: str, schema: TableSchema) -> list[pa.Record
     return [check.conform(batch) for batch in rows.to_batches() if batch.num_rows]
 
 
-def history_rows(changes: ReadChanges, positions: Positions) -> pa.Table:
+def history_rows(changes: ReadChanges, positions: Any) -> pa.Table:
     """Return all images, with what a history says of them."""
-    rows = with_log_columns(changes.rows, changes.kinds, positions.texts)
+    rows = with_log_columns(changes.rows, changes.kinds, positions)
     return rows.append_column(MISSING, missing_names(changes))
 
 
@@ -218,7 +209,8 @@ def packed_images(images: Images) -> bytes:
 def unpacked_images(parts: Iterable[bytes], schema: TableSchema, source: str) -> Images:
     """Return the images that `packed_images` has encoded; raises as `joined`."""
     nothing = to_arrow_schema(schema.fields).append(pa.field(_KIND, pa.int8())).empty_table()
-    rows = joined([_unpacked(part) for part in parts] or [nothing], source)
+    tables = [pa.ipc.open_stream(part).read_all() for part in parts]
+    rows = joined(tables or [nothing], source)
     kinds = to_numpy(rows[_KIND].combine_chunks()).astype(np.int8)
     missing: Mapping[str, Any] = {
         name.removeprefix(_GAP): to_numpy(rows[name].combine_chunks().fill_null(False))  # noqa: FBT003
@@ -232,8 +224,3 @@ def unpacked_images(parts: Iterable[bytes], schema: TableSchema, source: str) ->
 
 def _packed(rows: pa.Table) -> bytes:
     return dump_rows(rows, compression="lz4")
-
-
-def _unpacked(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(data) as stream:
-        return stream.read_all()

@@ -18,10 +18,9 @@ from paimon_assets.engine.data.cdc.change_batch import (
 )
 from paimon_assets.engine.data.cdc.formats import KEYED_ROWS, cdc_format, changes_of
 from paimon_assets.engine.data.cdc.json_records import Source
-from paimon_assets.engine.data.kafka.fetching import OFFSET, TIMESTAMP, Fetched
+from paimon_assets.engine.data.kafka.fetching import OFFSET, TIMESTAMP, VALUE, Fetched
 from paimon_assets.engine.data.kafka.messages import METADATA, lines, told
 from paimon_assets.engine.data.kafka.registry import SchemaRegistry
-from paimon_assets.engine.data.kafka.topics import Settings
 
 _OP_TIME = "op_time"
 
@@ -33,7 +32,7 @@ class TopicChanges:
     format: str
     by_offset: bool
     """Whether the offset is the order, not the position that a record has in its log."""
-    registry_settings: Settings
+    registry_settings: Mapping[str, str]
     """Of the registry of Avro's schemas."""
     seconds: float
     """So long it may be silent."""
@@ -58,7 +57,7 @@ class TopicChanges:
     def _located(self, batch: ChangeBatch, fetched: Fetched) -> ChangeBatch:
         """Return a batch whose records are told by offsets, not by lines."""
         origin = batch.origin
-        records = fetched.records.take(pc.subtract(origin["line"], 1))
+        records = fetched.records.drop_columns([VALUE]).take(pc.subtract(origin["line"], 1))
         columns = {name: origin[name] for name in origin.column_names}
         columns["line"] = records[OFFSET]
         columns[_OP_TIME] = pc.coalesce(origin[_OP_TIME], records[TIMESTAMP])

@@ -49,9 +49,10 @@ class Fetched:
     """`offset`, `timestamp`, `key`, `value`; `headers` as JSON, null unless asked for."""
 
     @property
-    def newest(self) -> Any:
+    def newest_ms(self) -> int | None:
         """The newest time of a record, if there is one."""
-        return pc.max(self.records[TIMESTAMP]).as_py()
+        newest: int | None = pc.max(self.records[TIMESTAMP].cast(pa.int64())).as_py()
+        return newest
 
 
 def fetch(
@@ -76,8 +77,7 @@ def fetch(
         StorageError: Kind `kafka`.
     """
     reading = _Reading(ranges, max_bytes=max_bytes, has_headers=has_headers)
-    more = _READING | {"isolation.level": client.isolation.name.lower()}
-    consumer = client.open(library().Consumer, more)
+    consumer = client.open(library().Consumer, _READING)
     told = heard = time.monotonic()
     try:
         partition = library().TopicPartition
@@ -134,16 +134,15 @@ class _Reading:
     def take(self, client: Client, messages: Sequence[Any]) -> list[OffsetRange]:
         """Take messages; return the ranges that end with them."""
         was_open = self._reached < self._ends
-        kind = library().Message  # the client hands over objects: each call is one of C
-        errors = [*map(kind.error, messages)]
-        good = messages
+        errors = [*map(library().Message.error, messages)]  # objects: each call is one of C
         if any(errors):
-            good = [each for each, error in zip(messages, errors, strict=True) if error is None]
-            for message, error in zip(messages, errors, strict=True):
+            pairs = [*zip(messages, errors, strict=True)]
+            for message, error in pairs:
                 if error is not None:
                     self._hear(client, message, error)
-        if good:
-            self._add(good)
+            messages = [message for message, error in pairs if error is None]
+        if messages:
+            self._add(messages)
         return self._where(was_open & (self._reached >= self._ends))
 
     def _hear(self, client: Client, message: Any, error: Any) -> None:
@@ -180,10 +179,10 @@ class _Reading:
         batch = pa.table(columns, schema=pa.schema(_COLUMNS))
         wanted = reached <= self._ends[places]
         if self._budget is not None:
-            sizes = pc.add(*(pc.binary_length(batch[n]).fill_null(0) for n in (KEY, VALUE)))
-            before = np.cumsum(sizes.to_numpy() * wanted) - sizes.to_numpy() * wanted
-            fits = before < self._budget
-            self._budget -= int((sizes.to_numpy() * (wanted & fits)).sum())
+            lengths = (pc.binary_length(batch[name]).fill_null(0) for name in (KEY, VALUE))
+            sizes = pc.add(*lengths).to_numpy() * wanted
+            fits = np.cumsum(sizes) - sizes < self._budget
+            self._budget -= int(sizes[fits].sum())
             wanted &= fits
             reached, places = reached[fits], places[fits]
         np.maximum.at(self._reached, places, reached)

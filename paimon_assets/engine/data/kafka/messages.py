@@ -4,7 +4,7 @@ Every record is one line, so that a line's number finds the record.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from paimon_assets.engine.data.format.external_files import FileKind, open_exter
 from paimon_assets.engine.data.format.text import parse_columns, read_type
 from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, as_file
 from paimon_assets.engine.data.kafka.fetching import KEY, OFFSET, TIMESTAMP, VALUE, Fetched
+from paimon_assets.engine.data.kafka.topics import OffsetRange
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
@@ -61,7 +62,9 @@ def _bytes_of(texts: Any) -> bytes:
     return data.slice(ends[0], ends[-1] - ends[0]).to_pybytes() if len(texts) else b""
 
 
-def rows(fetched: Fetched, schema: pa.Schema, metadata: dict[str, str]) -> Iterator[pa.RecordBatch]:
+def rows(
+    fetched: Fetched, schema: pa.Schema, metadata: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
     """Yield a row of each record that has a value, in the types of a schema.
 
     Args:
@@ -83,7 +86,13 @@ def rows(fetched: Fetched, schema: pa.Schema, metadata: dict[str, str]) -> Itera
         count += batch.num_rows
         if count > len(records):
             break
-        yield _with_metadata(batch, own_records, span, schema, metadata)
+        columns = [
+            told(own_records, span, metadata[column.name]).cast(column.type)
+            if column.name in metadata
+            else batch[column.name]
+            for column in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
     if count != len(records):
         raise FormatError(
             f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
@@ -115,19 +124,7 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
         yield from batches
 
 
-def _with_metadata(
-    batch: pa.RecordBatch, records: pa.Table, span: Any, schema: pa.Schema, metadata: dict[str, str]
-) -> pa.RecordBatch:
-    arrays = []
-    for column in schema:
-        if column.name in metadata:
-            arrays.append(told(records, span, metadata[column.name]).cast(column.type))
-        else:
-            arrays.append(batch[column.name])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def told(records: pa.Table, span: Any, what: str) -> Any:
+def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
     """Return what records say beside their values; see `METADATA`."""
     if what in {"topic", "partition"}:
         return pa.repeat(pa.scalar(getattr(span, what)), len(records))

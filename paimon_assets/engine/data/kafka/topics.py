@@ -14,12 +14,11 @@ from typing import Any
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.spec.words import shorten
 
-Settings = Mapping[str, str]
-_BOOTSTRAP = "bootstrap.servers"
 _ISOLATION = "isolation.level"
 _DEFAULTS = {
     "log_level": "2",  # failures are errors of ours; it would print each try to connect
     "group.id": "paimon-assets",  # the client wants one; nothing is committed to it
+    _ISOLATION: "read_committed",
 }
 _DENIED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
            "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")  # fmt: skip
@@ -79,9 +78,11 @@ def library(module: str = "confluent_kafka") -> Any:
 class Client:
     """Settings of a cluster, and what its connections last complained of."""
 
-    def __init__(self, settings: Settings, *, seconds: float = 60.0) -> None:
-        self.settings, self.seconds = settings, seconds
+    def __init__(self, settings: Mapping[str, str], *, seconds: float = 60.0) -> None:
+        """Take librdkafka's settings, and how long the cluster may be silent."""
+        self.seconds = seconds
         self._settings = {**_DEFAULTS, **settings}
+        self._broker = settings["bootstrap.servers"]
         self._complaint = ""
         self._refusal: Any = None
 
@@ -130,44 +131,34 @@ class Client:
 
     def failure(self, error: Any, what: str) -> InvalidInputError | StorageError:
         """Return the error of an answer."""
-        details = {"source": what}
-        broker = self._settings.get(_BOOTSTRAP, "")
         if error.name() == "UNKNOWN_TOPIC_OR_PART":
             return NotFoundError(
-                f"Kafka at {broker} has no {what}. Correct the name, or let a producer make it.",
+                f"Kafka at {self._broker} has no {what}. Correct the name, or let a producer make "
+                "it.",
                 kind="kafka-topic",
-                details=details,
+                details={"source": what},
             )
-        way_out, complaint = "try again", self._complaint
+        way_out = "try again"
         if error.name() in _DENIED:
             way_out = "correct the credentials, or let the user read and describe it"
         elif error.name() == "_SSL":
             way_out = "correct the certificates: the brokers', or 'ssl.ca.location'"
-        if error is self._refusal:
-            complaint = ""
+        complaint = "" if error is self._refusal else self._complaint
         return StorageError(
-            f"Kafka at {broker} does not answer for {what}: {error.str()}{complaint}. "
+            f"Kafka at {self._broker} does not answer for {what}: {error.str()}{complaint}. "
             f"Nothing was committed; {way_out}.",
             kind="kafka",
-            details=details,
+            details={"source": what},
         )
 
     def silence(self, names: Sequence[str]) -> StorageError:
         """Return the error of a cluster that sends nothing more."""
-        broker = self._settings.get(_BOOTSTRAP, "")
         return StorageError(
-            f"Kafka at {broker} sends nothing more of {shorten(names)}{self._complaint}. Nothing "
-            "was committed; try again.",
+            f"Kafka at {self._broker} sends nothing more of {shorten(names)}{self._complaint}. "
+            "Nothing was committed; try again.",
             kind="kafka",
             details={"source": names[0]},
         )
-
-    @property
-    def isolation(self) -> Any:
-        """Whether records of transactions that are open or were aborted are left out."""
-        levels = library().IsolationLevel
-        is_dirty = self._settings.get(_ISOLATION) == "read_uncommitted"
-        return levels.READ_UNCOMMITTED if is_dirty else levels.READ_COMMITTED
 
     def topics(self, names: Sequence[str], pattern: str | None = None) -> list[TopicState]:
         """Return topics by their names, or those that match a glob.
@@ -191,13 +182,13 @@ class Client:
         states = []
         for name in names:
             with self.asking(f"topic '{name}'"):
-                told = self._result(admin, described[name])
-                partitions = sorted(part.id for part in told.partitions)
+                topic = self._result(admin, described[name])
+                partitions = sorted(part.id for part in topic.partitions)
                 spec = admin_module.OffsetSpec
                 firsts = self._offsets(admin, name, partitions, spec.earliest())
                 ends = self._offsets(admin, name, partitions, spec.latest())
             bounds = {part: (firsts[part], ends[part]) for part in partitions}
-            states.append(TopicState(name=name, id=str(told.topic_id or ""), bounds=bounds))
+            states.append(TopicState(name=name, id=str(topic.topic_id or ""), bounds=bounds))
         return states
 
     def offsets_at(self, topic: TopicState, millis: int) -> dict[int, int]:
@@ -212,15 +203,15 @@ class Client:
     def _offsets(
         self, admin: Any, topic: str, partitions: Sequence[int], spec: Any
     ) -> dict[int, int]:
-        wanted = {library().TopicPartition(topic, part): spec for part in partitions}
+        kafka = library()
+        wanted = {kafka.TopicPartition(topic, part): spec for part in partitions}
         if not wanted:
             return {}
-        answers = admin.list_offsets(
-            wanted, isolation_level=self.isolation, request_timeout=self.seconds
-        )
+        level = kafka.IsolationLevel[self._settings[_ISOLATION].upper()]
+        answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=self.seconds)
         offsets = {
             part.partition: self._result(admin, answer).offset for part, answer in answers.items()
         }
-        if library().OFFSET_INVALID in offsets.values():  # so the client tells a lost connection
+        if kafka.OFFSET_INVALID in offsets.values():  # so the client tells a lost connection
             raise self.silence([topic])
         return offsets
