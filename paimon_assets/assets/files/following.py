@@ -13,7 +13,6 @@ import dagster as dg
 
 from paimon_assets.assets.failures import TRY_AGAIN
 from paimon_assets.assets.files.topic_source import TopicConfig
-from paimon_assets.engine.errors import PaimonError
 
 _DATA_VERSION = "dagster/data_version"
 _MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
@@ -35,8 +34,7 @@ def follow(
     The others are logged when their commits are made, so what hangs on them sees them at once. What
     may succeed next time is told and tried again.
     """
-    end, failures = time.monotonic() + config.follow_seconds, 0
-    now_config = config
+    end, failures, now_config = time.monotonic() + config.follow_seconds, 0, config
     while True:
         began, pause = time.monotonic(), config.commit_seconds
         try:
@@ -46,36 +44,19 @@ def follow(
             if failures > _MOST_FAILURES:
                 raise
             pause = min(max(pause, 1.0) * 2**failures, _LONGEST_PAUSE)
-            _tell(context, error, failures, pause)
+            text = "%s The run goes on in %.0f s; it ends after %d more failures like this."
+            context.log.warning(text, error.message, pause, _MOST_FAILURES - failures)
         else:
             if result is not None and began >= end:
                 return result
             if result is not None:
-                context.log_event(_materialization(key, result))
+                version = result.data_version
+                tags = {} if version is None else {_DATA_VERSION: version.value}
+                context.log_event(
+                    dg.AssetMaterialization(asset_key=key, metadata=result.metadata, tags=tags)
+                )
                 # They are stored already, and would be kept until the step ends.
                 deque(context.op_execution_context.consume_events(), maxlen=0)
             failures, now_config = 0, config.later()
         wake = began + pause
         Event().wait(max(0.0, (wake if failures else min(wake, end)) - time.monotonic()))
-
-
-def _tell(
-    context: dg.AssetExecutionContext, error: PaimonError, failures: int, pause: float
-) -> None:
-    context.log.warning(
-        "%s The run goes on in %.0f s; it ends after %d more failures like this.",
-        error.message,
-        pause,
-        _MOST_FAILURES - failures,
-    )
-
-
-def _materialization(
-    key: dg.AssetKey, result: dg.MaterializeResult[Any]
-) -> dg.AssetMaterialization:
-    version = result.data_version
-    return dg.AssetMaterialization(
-        asset_key=key,
-        metadata=result.metadata,
-        tags={} if version is None else {_DATA_VERSION: version.value},
-    )

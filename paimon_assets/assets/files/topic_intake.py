@@ -8,8 +8,8 @@ ledger: topic → id, next offset of each partition ─▶ ranges ─▶ records
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeAlias
 
 import dagster as dg
 import pyarrow as pa
@@ -20,7 +20,7 @@ from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.data.kafka.fetching import HEADERS, Fetched, fetch
+from paimon_assets.engine.data.kafka.fetching import HEADERS, VALUE, Fetched, fetch
 from paimon_assets.engine.data.kafka.messages import rows
 from paimon_assets.engine.data.kafka.topics import OffsetRange, TopicState
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
@@ -33,11 +33,10 @@ from paimon_assets.engine.table.table import Table
 _SHOWN = 200
 _ROW_BYTES = 200
 """Taken for the size of a record, to choose the executor."""
-_OP_TIME = "op_time"
 _ID, _NEXT = "id", "next"
 
-Positions = dict[str, dict[int, int]]
-"""Topic → partition → next offset."""
+Place: TypeAlias = tuple[str, int]
+"""Topic, partition."""
 
 
 @dataclass(kw_only=True)
@@ -53,13 +52,13 @@ class TopicIntake:
     """Takes lines for the log of the run."""
     is_change_log: bool
     topics: Sequence[TopicState] = ()
-    positions: Positions = field(default_factory=dict)
-    """Where the run begins."""
+    positions: dict[Place, int] = field(default_factory=dict)
+    """The first offset that the run may read."""
     ranges: Sequence[OffsetRange] = ()
     """What the run reads; as it was read, once it was."""
     max_bytes: int = 0
-    newest: Mapping[str, dt.datetime] = field(default_factory=dict)
-    """Partition → the newest time of a record that was read."""
+    newest: Mapping[Place, dt.datetime] = field(default_factory=dict)
+    """The newest time of a record that was read."""
     empty_records: int = 0
     """Records without a value, which are no rows."""
     has_moved_keys: bool = False
@@ -86,32 +85,31 @@ class TopicIntake:
         names = [] if self.source.topic is None else [self.source.topic]
         self.topics = client.topics(names, self.source.pattern)
         for topic in self.topics:
-            self.positions[topic.name] = self._positions(topic, config, again=again)
+            begins = self._begins(topic, config, again=again)
+            self.positions |= {(topic.name, part): at for part, at in begins.items()}
         self.ranges = shares(
             [
                 OffsetRange(topic=topic.name, partition=part, start=start, end=end)
                 for topic in self.topics
                 for part, (_, end) in topic.bounds.items()
-                if end > (start := self.positions[topic.name][part])
+                if end > (start := self.positions[topic.name, part])
             ],
             config.max_records,
         )
         self.max_bytes = config.max_bytes
 
-    def _positions(self, topic: TopicState, config: TopicConfig, *, again: bool) -> dict[int, int]:
+    def _begins(self, topic: TopicState, config: TopicConfig, *, again: bool) -> dict[int, int]:
         """Return where to begin, by partition."""
-        told = self.ledger.offsets.get(topic.name)
-        if told is None:
-            if again and self.source.start == "latest":
-                return {part: first for part, (first, _) in topic.bounds.items()}
-            return self._first_positions(topic)
-        known = {int(part): int(at) for part, at in told[_NEXT].items()}
-        is_other = bool(told[_ID] and topic.id and told[_ID] != topic.id)
-        lost = {} if is_other else _lost(topic, known)
-        if is_other:
+        stored = self.ledger.offsets.get(topic.name)
+        if stored is None:
+            return self._first_begins(topic, again=again)
+        known = {int(part): int(at) for part, at in stored[_NEXT].items()}
+        if stored[_ID] and topic.id and stored[_ID] != topic.id:
             lost = dict.fromkeys(topic.bounds, "the topic was deleted and made again")
-        elif added := sorted(topic.bounds.keys() - known.keys()):
-            self._accept(topic, added, config)
+        else:
+            lost = _lost(topic, known)
+            if added := sorted(topic.bounds.keys() - known.keys()):
+                self._accept(topic, added, config)
         if lost and config.lost_position == "error":
             part, why = next(iter(lost.items()))
             raise InvalidInputError(
@@ -136,26 +134,22 @@ class TopicIntake:
     def _name(self) -> str:
         return "" if self.table is None else self.table.name
 
-    def _first_positions(self, topic: TopicState) -> dict[int, int]:
+    def _first_begins(self, topic: TopicState, *, again: bool) -> dict[int, int]:
         start = self.source.start
         if isinstance(start, dt.datetime):
             return self.source.client().offsets_at(topic, int(start.timestamp() * 1000))
-        given = start if isinstance(start, Mapping) else {}
-        unknown = sorted(given.keys() - topic.bounds.keys())
-        outside = [
-            part
-            for part, at in given.items()
-            if part in topic.bounds and not topic.bounds[part][0] <= at <= topic.bounds[part][1]
-        ]
-        for part in (*unknown, *outside):
-            raise InvalidInputError(
-                f"KafkaSource(start=…) names offset {given[part]} of partition {topic.name}[{part}]"
-                f", which has {topic.bounds.get(part, 'no record')}. Correct it.",
-                kind="kafka-position",
-                details={"source": topic.name},
-            )
-        side = 1 if start == "latest" else 0
-        return {part: given.get(part, bounds[side]) for part, bounds in topic.bounds.items()}
+        offsets = start if isinstance(start, Mapping) else {}
+        for part, at in offsets.items():
+            first, end = topic.bounds.get(part, (0, -1))
+            if not first <= at <= end:
+                raise InvalidInputError(
+                    f"KafkaSource(start=…) names offset {at} of partition {topic.name}[{part}], "
+                    f"which has {topic.bounds.get(part, 'no record')}. Correct it.",
+                    kind="kafka-position",
+                    details={"source": topic.name},
+                )
+        side = 1 if start == "latest" and not again else 0
+        return {part: offsets.get(part, bounds[side]) for part, bounds in topic.bounds.items()}
 
     def _accept(self, topic: TopicState, added: Sequence[int], config: TopicConfig) -> None:
         """Refuse partitions that were added where the order of a key's changes hangs on them."""
@@ -194,26 +188,11 @@ class TopicIntake:
     def metadata(self) -> Metadata:
         """Return what the run reads, and how far behind the table stays."""
         after = self._positions_after()
-        shown = []
-        left = 0
-        times = []
-        began = {name: dict(parts) for name, parts in self.positions.items()}
-        for topic in self.topics:
-            for part, (_, end) in topic.bounds.items():
-                at = after[topic.name][part]
-                left += end - at
-                if end > at and (time := self.newest.get(f"{topic.name}[{part}]")) is not None:
-                    times.append(time)
-                start = began[topic.name][part]
-                shown.append(
-                    {
-                        "topic": topic.name,
-                        "partition": part,
-                        "from": start,
-                        "to": at,
-                        "left": end - at,
-                    }
-                )
+        ends = {(topic.name, part): end for topic in self.topics
+                for part, (_, end) in topic.bounds.items()}  # fmt: skip
+        behind = {place: end - after[place] for place, end in ends.items()}
+        left = sum(behind.values())
+        times = [time for place, time in self.newest.items() if behind[place]]
         metadata: Metadata = {
             "paimon/source": self.place,
             "paimon/offsets_read": sum(map(len, self.ranges)),
@@ -223,8 +202,17 @@ class TopicIntake:
         if not left or times:
             age = dt.datetime.now(dt.UTC) - min(times) if left else dt.timedelta()
             metadata["paimon/lag_seconds"] = round(age.total_seconds(), 3)
-        if shown:
-            metadata["paimon/offsets"] = grid(shown[:_SHOWN])
+        if behind:
+            metadata["paimon/offsets"] = grid(
+                {
+                    "topic": place[0],
+                    "partition": place[1],
+                    "from": self.positions[place],
+                    "to": after[place],
+                    "left": count,
+                }
+                for place, count in islice(behind.items(), _SHOWN)
+            )
         if self.newest:
             newest = max(self.newest.values()).timestamp()
             metadata["paimon/newest_record"] = dg.TimestampMetadataValue(newest)
@@ -246,12 +234,12 @@ class TopicIntake:
                 f"KafkaSource(metadata=…) names column '{name}', which is not declared.",
                 kind="kafka-source",
             )
+        metadata = self.source.metadata
         if self.has_tasks(executor):
-            client, told_of = self.source.client(), self.source.metadata
-            return self.paimon.topics_dataframe(client, self.ranges, schema, told_of)
-        fetched = self._fetch(has_headers=HEADERS in self.source.metadata.values())
-        self.empty_records = sum(each.records["value"].null_count for each in fetched)
-        metadata = dict(self.source.metadata)
+            client = self.source.client()
+            return self.paimon.topics_dataframe(client, self.ranges, schema, metadata)
+        fetched = self._fetch(has_headers=HEADERS in metadata.values())
+        self.empty_records = sum(each.records[VALUE].null_count for each in fetched)
         parts = (rows(each, schema, metadata) for each in fetched if len(each.records))
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(parts))
 
@@ -277,38 +265,36 @@ class TopicIntake:
             has_headers=has_headers,
             report=lambda count: self.log.info("%s so far.", counted(count, "record")),
         )
-        self.ranges = [each.range for each in fetched if len(each.range)]
-        self.newest = {each.range.name: each.newest for each in fetched if each.newest is not None}
+        self.accept((each.range, each.newest_ms) for each in fetched)
         return fetched
 
     def accept(self, ranges: Iterable[tuple[OffsetRange, int | None]]) -> None:
-        """Take ranges as tasks have read them, each with the newest time of a record."""
-        read = [(span, sent) for span, sent in ranges if len(span)]
+        """Take ranges as they were read, each with the newest time of a record in milliseconds."""
+        read = [(span, newest_ms) for span, newest_ms in ranges if len(span)]
         self.ranges = [span for span, _ in read]
         self.newest = {
-            span.name: dt.datetime.fromtimestamp(sent / 1000, dt.UTC)
-            for span, sent in read
-            if sent is not None
+            (span.topic, span.partition): dt.datetime.fromtimestamp(newest_ms / 1000, dt.UTC)
+            for span, newest_ms in read
+            if newest_ms is not None
         }
 
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether the run goes on without what cannot be read: no."""
         return False
 
-    def _positions_after(self) -> Positions:
-        after = {name: dict(parts) for name, parts in self.positions.items()}
-        for each in self.ranges:
-            after[each.topic][each.partition] = each.end
-        return after
+    def _positions_after(self) -> dict[Place, int]:
+        return self.positions | {(each.topic, each.partition): each.end for each in self.ranges}
 
-    def _offsets(self, positions: Positions) -> Mapping[str, Any]:
+    def _offsets(self, positions: Mapping[Place, int]) -> Mapping[str, Any]:
         """Return positions as the ledger keeps them; topics that are gone keep theirs."""
-        ids = {topic.name: topic.id for topic in self.topics}
-        told = {
-            name: {_ID: ids[name], _NEXT: {str(part): at for part, at in sorted(parts.items())}}
-            for name, parts in positions.items()
+        own = {
+            topic.name: {
+                _ID: topic.id,
+                _NEXT: {str(part): positions[topic.name, part] for part in topic.bounds},
+            }
+            for topic in self.topics
         }
-        return {**self.ledger.offsets, **told}
+        return {**self.ledger.offsets, **own}
 
     def next_ledger(self) -> Ledger:
         """Return the ledger with the positions after the run."""
@@ -320,14 +306,14 @@ class TopicIntake:
 
 
 def _lost(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]:
+    """Return partitions whose position is outside of them → why."""
     lost = {}
-    for part, at in known.items():
-        first, end = topic.bounds.get(part, (0, 0))
-        if at < first:
+    for part, (first, end) in topic.bounds.items():
+        if known.get(part, first) < first:
             lost[part] = f"its first record is {first}: the retention has deleted what lies before"
-        elif at > end:
+        elif known.get(part, first) > end:
             lost[part] = f"it ends at {end}: it was made again, or lost records"
-    return {part: why for part, why in lost.items() if part in topic.bounds}
+    return lost
 
 
 def shares(ranges: Sequence[OffsetRange], most: int) -> list[OffsetRange]:
@@ -339,11 +325,10 @@ def shares(ranges: Sequence[OffsetRange], most: int) -> list[OffsetRange]:
     """
     if not most:
         return list(ranges)
-    left, ends = most, {}
-    waiting = sorted(ranges, key=len)
-    for number, each in enumerate(waiting):
-        count = min(len(each), max(1, left // (len(waiting) - number)) if left else 0)
-        ends[each.topic, each.partition] = each.start + count
+    cut, left = [*ranges], most
+    order = sorted(range(len(cut)), key=lambda at: len(cut[at]))
+    for number, at in enumerate(order):
+        count = min(len(cut[at]), max(1, left // (len(cut) - number)) if left else 0)
+        cut[at] = replace(cut[at], end=cut[at].start + count)
         left -= count
-    cut = (replace(each, end=ends[each.topic, each.partition]) for each in ranges)
     return [each for each in cut if len(each)]
