@@ -29,6 +29,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import (
     from_arrow_type,
     to_arrow_schema,
     to_arrow_type,
+    with_offsets,
 )
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
@@ -272,7 +273,7 @@ def to_spark_batch(
     """
     arrays = []
     for column, field in zip(batch.columns, schema, strict=True):
-        array: Any = column
+        array: Any = with_offsets(column)
         options: Any = pc.CastOptions(field.type, allow_time_truncate=cuts)
         try:
             if cuts and pat.is_timestamp(array.type) and array.type.unit == "ns":

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import (
     to_arrow_field,
     to_arrow_schema,
     to_arrow_type,
+    with_offsets,
     without_nulls_below,
 )
 from paimon_assets.engine.spec.schema.schema import all_field_ids
@@ -173,3 +176,33 @@ def test_a_struct_that_names_a_field_twice_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"'a'.*'x'") as raised:
         infer_columns(pa.schema([("a", twice)]))
     assert raised.value.details["column"] == "a"
+
+
+def _nulls_without_offsets(count: int, kind: Any) -> Any:
+    """Return null lists as Java and Spark send them: the empty lists inside have no offsets."""
+    inner = kind.value_type
+    child = pa.array([], inner.field(0).type)
+    empty = pa.Array.from_buffers(inner, 0, [None, None], children=[child])
+    buffers: list[Any] = [pa.py_buffer(b"\0"), pa.py_buffer(bytes(4 * count + 4))]
+    return pa.Array.from_buffers(kind, count, buffers, children=[empty])
+
+
+@pytest.mark.parametrize("inner", [pa.list_(pa.int32()), pa.map_(pa.string(), pa.int32())])
+def test_empty_arrays_without_offsets_get_them(inner):
+    """pyarrow's `nbytes` would end the process otherwise."""
+    values = _nulls_without_offsets(3, pa.list_(inner))
+    assert values.values.buffers()[1] is None
+    sound = with_offsets(values)
+    assert sound.values.buffers()[1].size == 4
+    assert sound.equals(pa.nulls(3, values.type))
+    row = pa.StructArray.from_arrays([values, pa.array([1, 2, 3])], ["a", "b"])
+    assert with_offsets(row[1:]).to_pylist() == [{"a": None, "b": 2}, {"a": None, "b": 3}]
+
+
+def test_slices_with_empty_lists_stay_what_they_are():
+    kind = pa.map_(pa.string(), pa.list_(pa.list_(pa.int32())))
+    values = pa.array([[("a", None)], None, [("b", []), ("c", None)], []], kind)
+    for start in range(4):
+        assert with_offsets(values[start:]).to_pylist() == values[start:].to_pylist()
+    flat = pa.array([1, 2])
+    assert with_offsets(flat) is flat

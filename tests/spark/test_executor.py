@@ -183,6 +183,13 @@ def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
     assert len(table.state.live_files()) == 1
 
 
+def test_lists_of_maps_that_are_all_null_are_written(executor, spark, new_catalog):
+    table = create(new_catalog, columns={"id": "BIGINT", "maps": "ARRAY<MAP<STRING, INT>>"})
+    rows = spark.range(2).selectExpr("id", "CAST(null AS array<map<string, int>>) maps")
+    table.new_write_builder().write(rows, executor)
+    assert table.to_arrow()["maps"].to_pylist() == [None, None]
+
+
 @pytest.mark.usefixtures("engine_reads")
 @pytest.mark.parametrize(("local_read_bytes", "sent_bytes"), [(1, 0), (1, 2**18), (2**20, 2**18)])
 def test_a_dataframe_has_tasks_of_neighbouring_splits_and_the_rows_in_split_order(

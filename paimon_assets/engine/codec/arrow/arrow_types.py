@@ -1,7 +1,8 @@
 """DataType ⇄ pyarrow.DataType: the only mapping between the two.
 
 pyarrow's Parquet writer refuses null rows whose fields may not be null; merges leave such rows, and
-`without_nulls_below` mends them.
+`without_nulls_below` mends them. Java sends arrays without rows without offsets, where pyarrow's
+`nbytes` ends the process; `with_offsets` adds them.
 Source: `org.apache.paimon.arrow.ArrowFieldTypeConversion`.
 """
 
@@ -229,6 +230,30 @@ def _settled(array: Any, *, required: bool) -> Any:
         return array
     buffers = array.buffers()
     return pa.Array.from_buffers(held, len(array), [None, *buffers[1:]], offset=array.offset)
+
+
+def with_offsets(array: Any) -> Any:
+    """Return an array whose empty arrays, inside it too, have the offsets that pyarrow looks at."""
+    kind = array.type
+    if not len(array):
+        return pa.array([], kind)
+    if pat.is_struct(kind):
+        parts = [array.field(index) for index in range(kind.num_fields)]
+    elif pat.is_map(kind):
+        parts = [array.keys, array.items]
+    elif pat.is_list(kind) or pat.is_large_list(kind):
+        parts = [array.values]
+    else:
+        return array
+    sound = [with_offsets(part) for part in parts]
+    if all(part is each for part, each in zip(parts, sound, strict=True)):
+        return array
+    if pat.is_struct(kind):
+        return pa.StructArray.from_arrays(sound, fields=list(kind), mask=array.is_null())
+    if pat.is_map(kind):
+        sound = [pa.StructArray.from_arrays(sound, fields=[kind.key_field, kind.item_field])]
+    buffers, nulls = array.buffers()[:2], array.null_count
+    return pa.Array.from_buffers(kind, len(array), buffers, nulls, array.offset, children=sound)
 
 
 _TIME_DIGITS = 3

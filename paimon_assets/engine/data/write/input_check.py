@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, with_offsets
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS, first_failing
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
@@ -121,7 +121,7 @@ class InputCheck:
                 nulls = pa.nulls(batch.num_rows, arrow.type)
                 columns.append(nulls if default is None else pa.repeat(default, batch.num_rows))
                 continue
-            values = self._convert(batch.column(column.name), arrow.type, column)
+            values = self._convert(with_offsets(batch.column(column.name)), arrow.type, column)
             self._check_values(values, column)
             if column.name in self._chars:
                 values = without_blanks(values, column.type)
