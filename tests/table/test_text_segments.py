@@ -21,7 +21,7 @@ from paimon_assets.engine.data.format.text_streams import (
 )
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
+from paimon_assets.engine.spec.evolution.schema_change import RenameColumn, update_column_type
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from tests.testkit.errors import refused
@@ -121,6 +121,36 @@ def test_columns_of_a_csv_without_header_keep_their_places_when_the_table_change
     catalog.get_table("db.t").alter([RenameColumn(field_names=("s",), new_name="z")])
     read = catalog.get_table("db.t").to_arrow(["z"])
     assert read.to_pylist() == [{"z": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("file_format", "text", "options"),
+    [
+        ("csv", "1;5\n2;70000\n3;\n", {"sep": ";", "header": "false", "locale": "de-DE"}),
+        ("json", '{"a": 1, "n": 5}\n{"a": 2, "n": 70000}\n{"a": 3}\n', {}),
+    ],
+)
+def test_a_change_that_loses_values_of_a_text_file_is_refused(
+    catalog, tmp_path, file_format, text, options
+):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "1").write_text(text)
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "n": "INT"}))
+    add_segment(table, tmp_path / "c", file_format, options=options)
+    with refused(InvalidInputError, "70000.* overflows", kind="schema-overflow"):
+        table.alter_checked([update_column_type("n", "SMALLINT")])
+    [report] = table.alter_checked([update_column_type("n", "BIGINT")]).columns
+    assert (report.rows, report.lost) == (3, 0)
+
+
+def test_partitions_that_only_text_files_fill_are_not_dropped_in_silence(catalog, tmp_path):
+    (tmp_path / "c" / "p=1").mkdir(parents=True)
+    (tmp_path / "c" / "p=1" / "1").write_text("a\n1\n")
+    columns = Schema.of({"a": "INT", "p": "INT"}, partition_keys=["p"])
+    table = catalog.create_table("db.t", columns)
+    add_segment(table, tmp_path / "c", "csv", partition="p:int")
+    with refused(UnsupportedFeatureError, kind="segment-mixed-formats"):
+        table.delete("p = 1")
 
 
 def test_an_empty_csv_without_header_has_no_rows(catalog, tmp_path):

@@ -17,6 +17,7 @@ from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import FileColumn
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import Internal
@@ -179,6 +180,8 @@ class OverflowRequest:
     path: str
     file: DataFileMeta
     columns: tuple[CastColumn, ...]
+    text_options: TextOptions | None = None
+    """How a file of a text segment is written; None for other files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

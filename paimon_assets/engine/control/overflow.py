@@ -25,7 +25,11 @@ from paimon_assets.engine.contract.report_tasks import (
 )
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.scan.segment_scan import (
+    how_written,
+    readable_files,
+    text_segments,
+)
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -109,7 +113,9 @@ def plan_overflow(
     if snapshot is None or not plan.columns:
         return plan
     casts_floats = new.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
-    for entry in FileStoreScan(store).live_files(snapshot, predicate):
+    texts = text_segments(store, snapshot, predicate)
+    text_options = {segment.name_prefix: how_written(store, segment) for segment in texts}
+    for entry in readable_files(store, snapshot, predicate):
         file, path, undecided = entry.file, store.file_path(entry), []
         schema = store.schemas.schema(file.schema_id)
         bounds = value_bounds(schema, file)
@@ -133,7 +139,14 @@ def plan_overflow(
                 plan.kept[column.name] += 1
                 plan.kept_rows[column.name] += file.row_count
         if undecided:
-            plan.requests.append(OverflowRequest(path=path, file=file, columns=tuple(undecided)))
+            plan.requests.append(
+                OverflowRequest(
+                    path=path,
+                    file=file,
+                    columns=tuple(undecided),
+                    text_options=text_options.get(file.file_name.rpartition("-")[0]),
+                )
+            )
     return plan
 
 

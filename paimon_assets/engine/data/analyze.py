@@ -37,6 +37,7 @@ from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.data.casting.cast import CAST, Array, Mask, truth_of, valid_rows
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.field_mapping import FieldMapping
+from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.threads import Threads
@@ -225,11 +226,13 @@ def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Thread
     held = tuple(column.held for column in request.columns)
     schema = TableSchema(id=request.file.schema_id, fields=held, highest_field_id=0)
     mapping = FieldMapping.of(held, (), schema, request.path, table=context.table)
+    text = request.text_options
     with open_reader(
         file_io,
         request.path,
         file_format=request.file.file_format,
         file_bytes=request.file.file_size,
+        declared=None if text is None else DeclaredText(fields=held, options=text),
         options=None if is_external(options, request.file) else options,
     ) as reader:
         mapping.check_columns(reader.schema.names)

@@ -485,9 +485,10 @@ class RowChangeBuilder(CommitBuilder):
         """Drop the partitions a predicate over partition columns is true for."""
         store = self.store
         latest = store.newest()
+        if latest is not None:
+            check_segments(store, latest, "delete")
         if latest is None or not PartitionFilter.where(store, predicate).live_files(latest):
             return RowChangeOutcome(snapshot=None, rows_matched=0)
-        check_segments(store, latest, "delete")
         snapshot = FileStoreCommit(store).overwrite(
             (),
             commit_user=self.commit_user or NewUser(),
