@@ -11,7 +11,7 @@ how far the log is applied (`log_positions.LogHead`), so files may come late and
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +44,7 @@ from paimon_assets.engine.data.change_logs.range_rows import (
     RangeReport,
     conformed,
     history_rows,
+    unpacked,
     unpacked_images,
 )
 from paimon_assets.engine.data.change_logs.record_columns import LogRows, as_stored
@@ -112,8 +113,8 @@ class ChangeLogRun(IngestionRun):
 
         Where the table's schema has to change, the tasks read again.
         """
-        ledger, table, keeps = intake.ledger, self.table, self.log.dead_letters is not None
-        accepted = self.config.new_log
+        ledger, table, accepted = intake.ledger, self.table, self.config.new_log
+        keeps = self.log.dead_letters is not None
         head = LogHead.of(ledger.log).with_log(table.name, intake.arrival, accepted=accepted)
         most = intake.max_bytes and max(1, intake.max_bytes // len(intake.ranges))
         epoch, gone = head.logs.index(intake.arrival), frozenset[str]()
@@ -139,8 +140,7 @@ class ChangeLogRun(IngestionRun):
                 for each in reports:
                     if each.error is not None:
                         raise load_error(each.error)
-                rejected = (each.rejected_records() for each in reports)
-                self.dead_letters.tables += (each for each in rejected if len(each))
+                self.dead_letters.tables += unpacked(each.rejected for each in reports)
                 self.dead_letters.write(self.paimon.catalog())
                 intake.accept((each.range, each.sent_ms) for each in reports)
                 count = counted(len(reports), "task")
@@ -151,7 +151,7 @@ class ChangeLogRun(IngestionRun):
                 head = replace(head, columns=followed.columns, source=source)
                 if self.log.history:
                     return self._append(ranges.frame(), head)
-                parts = (each.images for each in reports if each.images is not None)
+                parts = (each.images for each in reports)
                 images = unpacked_images(parts, table.schema, source)
                 states = [each.state for each in reports]
                 return self._apply_anew(images, head, ranges=ranges, states=states)
@@ -204,9 +204,13 @@ class ChangeLogRun(IngestionRun):
     def _no_rows(self) -> pa.Table:
         return to_arrow_schema(self.table.schema.fields).empty_table()
 
+    def _writer(self, *, empties: bool) -> WriteBuilder:
+        writer = self.table.new_write_builder()
+        return writer.with_overwrite({}) if empties else writer
+
     def _commit_nothing(self) -> WriteOutcome:
-        described = _described(None, empties=self.config.reload)
-        return self.commit(self._no_rows(), self.intake.ledger.log, described)
+        writer = self._writer(empties=self.config.reload)
+        return self.commit(self._no_rows(), self.intake.ledger.log, writer)
 
     def _read(self) -> list[ChangeBatch] | None:
         """Return the batches with changes; None if something was left out."""
@@ -245,8 +249,8 @@ class ChangeLogRun(IngestionRun):
     def _append(self, rows: Frame, head: LogHead) -> WriteOutcome:
         self.head = head
         state = replace(head.state, high=max(head.state.high, self.numbers.newest))
-        described = _described(None, empties=self.config.reload)
-        return self.commit(rows, replace(head, state=state).members(), described)
+        log = replace(head, state=state).members()
+        return self.commit(rows, log, self._writer(empties=self.config.reload))
 
     def _apply_anew(self, images: Images, head: LogHead, **more: Any) -> WriteOutcome:
         """Apply images, and once more if others changed meanwhile what was looked up."""
@@ -299,7 +303,10 @@ class ChangeLogRun(IngestionRun):
             deleted=max(truncate, *(each.deleted for each in states)),
         )
         head = replace(head, state=applied, truncated=max(head.truncated, truncate))
-        return self.commit(rows, head.members(), _described(stored, empties=empties))
+        writer = self._writer(empties=empties)
+        if stored.is_used:
+            writer = writer.with_condition(unchanged_since(writer.store, stored.snapshot))
+        return self.commit(rows, head.members(), writer)
 
     def _truncate(self, positions: Positions) -> str:
         """Return the position of the last truncate that the table has not applied, if any."""
@@ -363,18 +370,3 @@ class ChangeLogRun(IngestionRun):
             metadata["paimon/keys_looked_up"] = self.settled.looked_up
             metadata["paimon/keys_newer_already"] = self.settled.stale
         return metadata
-
-
-def _described(
-    stored: StoredRows | None, *, empties: bool
-) -> Callable[[WriteBuilder], WriteBuilder]:
-    """Return what a write is besides rows and ledger."""
-
-    def describe(writer: WriteBuilder) -> WriteBuilder:
-        if empties:
-            writer = writer.with_overwrite({})
-        if stored is not None and stored.is_used:
-            writer = writer.with_condition(unchanged_since(writer.store, stored.snapshot))
-        return writer
-
-    return describe

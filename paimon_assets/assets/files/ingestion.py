@@ -304,10 +304,7 @@ class IngestionRun:
         return self.commit(frame)
 
     def commit(
-        self,
-        frame: Frame,
-        log: Mapping[str, Any] | None = None,
-        described: Callable[[WriteBuilder], WriteBuilder] = lambda writer: writer,
+        self, frame: Frame, log: Mapping[str, Any] | None = None, writer: WriteBuilder | None = None
     ) -> WriteOutcome:
         """Write a frame and the ledger of the source, with the state of its log, as one commit."""
         table, paimon = self.table, self.paimon
@@ -317,7 +314,7 @@ class IngestionRun:
         name = write_ledger(table, ledger, remembered=self.intake.remembered)
         key = property_of(ledger.source)
         writer = (
-            table.new_write_builder()
+            (writer or table.new_write_builder())
             .with_commit_user(key)  # of the source, so that each generation is committed once
             .with_commit_identifier(ledger.generation)
             .with_properties(self.step.properties(self.target.code_version))
@@ -329,7 +326,7 @@ class IngestionRun:
             writer = writer.with_values_hidden()
         if self.target.before_commit:
             writer = writer.with_audit(self.audit, branch=self.step.batch_name)
-        outcome = described(writer).write(rows, executor)
+        outcome = writer.write(rows, executor)
         if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
             raise CommitConflictError(
                 f"Another run ingested from '{ledger.source}' into {table.name} at the same "

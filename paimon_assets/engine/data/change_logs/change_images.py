@@ -6,6 +6,7 @@ ChangeBatch, ChangeBatch, … ─▶ one table of images ─▶ columns that the
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.cdc.change_batch import LOG, ChangeBatch, EventKind
+from paimon_assets.engine.data.cdc.change_batch import LOG, ChangeBatch, EventKind, TableEvent
 from paimon_assets.engine.data.change_fold import Flags, Images
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.errors import InvalidInputError
@@ -95,10 +96,15 @@ class ReadChanges:
         """Where the images come from."""
         return pa.concat_tables([batch.origin for batch in self.batches])
 
-    def truncates(self) -> "list[tuple[int, Mapping[str, Any]]]":
-        """Return the truncates: (images before it, its origin)."""
-        events = self._events({EventKind.TRUNCATE})
-        return [(row, origin) for row, origin, _ in events]
+    def events(self, *kinds: EventKind) -> list[tuple[int, TableEvent]]:
+        """Return events of some kinds, each with the number of images before it."""
+        starts = [0, *accumulate(map(len, self.batches))]
+        return [
+            (start + event.before_row, event)
+            for start, batch in zip(starts, self.batches, strict=False)
+            for event in batch.events
+            if event.kind in kinds
+        ]
 
     def refuse_lost_tables(self, table: str) -> None:
         """Refuse events after which the source table is another one, or none.
@@ -106,14 +112,15 @@ class ReadChanges:
         Raises:
             InvalidInputError: Kind `cdc-event`.
         """
-        for _, origin, statement in self._events({EventKind.DROP, EventKind.RENAME}):
+        for _, event in self.events(EventKind.DROP, EventKind.RENAME):
+            file, line = event.origin["file"], event.origin["line"]
+            statement = f", {shorten([event.statement])}" if event.statement else ""
             raise InvalidInputError(
-                f"The source '{self.name}' of table '{table}' was dropped or renamed: "
-                f"'{origin['file']}', line {origin['line']}"
-                f"{f', {shorten([statement])}' if statement else ''}. Nothing was committed. Let "
-                "the asset read the new name in a folder of its own, or say on_drop='ignore'.",
+                f"The source '{self.name}' of table '{table}' was dropped or renamed: '{file}', "
+                f"line {line}{statement}. Nothing was committed. Let the asset read the new name "
+                "in a folder of its own, or say on_drop='ignore'.",
                 kind="cdc-event",
-                details={"table": table, "file": str(origin["file"])},
+                details={"table": table, "file": str(file)},
             )
 
     def refuse_without(self, keys: Sequence[str]) -> None:
@@ -132,18 +139,6 @@ class ReadChanges:
                 kind="cdc-column",
                 details={"table": self.name, "column": lacking[0]},
             )
-
-    def _events(self, kinds: set[EventKind]) -> list[tuple[int, Mapping[str, Any], str | None]]:
-        events: list[tuple[int, Mapping[str, Any], str | None]] = []
-        start = 0
-        for batch in self.batches:
-            events += (
-                (start + event.before_row, event.origin, event.statement)
-                for event in batch.events
-                if event.kind in kinds
-            )
-            start += len(batch)
-        return events
 
 
 def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
@@ -187,13 +182,11 @@ def images_of(
     missing = dict(changes.missing)
     if soft_deletes:
         is_delete = kinds == RowKind.DELETE
-        rows = rows.append_column(soft_deletes, from_numpy(is_delete))
         kinds[is_delete] = RowKind.UPDATE_AFTER
-        others = [name for name in rows.column_names if name not in {*keys, *changes.metadata}]
-        for name in others:
-            flags = missing.get(name, np.zeros(len(kinds), dtype=bool))
-            if name != soft_deletes and (is_delete | flags).any():
-                missing[name] = flags | is_delete
+        for name in rows.column_names if is_delete.any() else ():
+            if name not in {*keys, *changes.metadata}:
+                missing[name] = missing.get(name, False) | is_delete
+        rows = rows.append_column(soft_deletes, from_numpy(is_delete))
     rows = with_log_columns(rows, kinds, positions)
     is_image = kinds != RowKind.UPDATE_BEFORE
     if not is_image.all():

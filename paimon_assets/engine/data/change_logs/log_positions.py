@@ -3,7 +3,7 @@
 Records without a position count in the order of files and lines.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.data.cdc.change_batch import LOG, POSITION_COLUMNS
+from paimon_assets.engine.data.cdc.change_batch import (
+    LOG,
+    ORIGIN_SCHEMA,
+    POSITION_COLUMNS,
+    EventKind,
+)
 from paimon_assets.engine.data.change_fold import LogState, position_texts
 from paimon_assets.engine.data.change_logs.change_images import ReadChanges
 from paimon_assets.engine.errors import InvalidInputError
@@ -137,24 +142,21 @@ def positions_of(
         InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
             a position, or several new logs are mixed.
     """
-    origin, truncates = changes.origin, changes.truncates()
-    numbers = [origin[name].combine_chunks() for name in POSITION_COLUMNS]
-    known = numbers[1].is_valid()
-    events = [each for _, each in truncates]
-    has_positions = bool(pc.any(known).as_py()) or any(
-        each.get(POSITION_COLUMNS[1]) is not None for each in events
-    )
-    if not has_positions:
+    events = changes.events(EventKind.TRUNCATE)
+    told = pa.Table.from_pylist([event.origin for _, event in events], schema=ORIGIN_SCHEMA)
+    origin, count = pa.concat_tables([changes.origin, told]), len(changes)
+    known = origin[POSITION_COLUMNS[1]].is_valid()
+    if not pc.any(known).as_py():
         head = head.with_log(table, arrival, accepted=accepted)
         epoch = head.logs.index(arrival)
-        starts = 2 * np.array([start for start, _ in truncates], dtype=np.int64)
+        starts = 2 * np.array([before for before, _ in events], dtype=np.int64)
         return Positions(
             head=head,
-            texts=arrival_positions(origin, epoch, generation),
+            texts=arrival_positions(changes.origin, epoch, generation),
             truncates=tuple(_by_arrival(epoch, generation, starts).to_pylist()),
         )
-    if not pc.all(known, min_count=0).as_py():
-        row = int(np.flatnonzero(~known.to_numpy(zero_copy_only=False))[0])
+    row = pc.index(known[:count], pa.scalar(value=False)).as_py()
+    if row >= 0:
         raise InvalidInputError(
             f"A change of '{changes.name}' has no position in its log, others have one: "
             f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files with and without "
@@ -162,9 +164,8 @@ def positions_of(
             kind="cdc-position",
             details={"table": table, "file": str(origin["file"][row])},
         )
-    logs: Any = origin[LOG].combine_chunks()
-    names = {*pc.unique(logs).to_pylist(), *(each.get(LOG) for each in events)} - {None}
-    unknown = sorted(map(str, names - {*head.logs})) or [""]
+    names = {*origin[LOG].unique().to_pylist()} - {None, *head.logs}
+    unknown = sorted(map(str, names)) or [""]
     if len(unknown) > 1:
         raise InvalidInputError(
             f"Changes of '{changes.name}' come from several logs ({shorten(unknown)}), whose "
@@ -173,22 +174,14 @@ def positions_of(
             details={"table": table, "log": unknown[0]},
         )
     head = head.with_log(table, unknown[0], accepted=accepted)
+    numbers = [origin[name].combine_chunks().fill_null(0) for name in POSITION_COLUMNS]
     newest = len(head.logs) - 1  # such as a snapshot, whose log has no name
-    texts: Any = position_texts(newest, _filled(numbers))
+    texts: Any = position_texts(newest, numbers)
+    logs: Any = origin[LOG].combine_chunks()
     for epoch, name in enumerate(head.logs[:newest]):
         is_own = pc.fill_null(pc.equal(logs, pa.scalar(name)), pa.scalar(value=False))
-        texts = pc.if_else(is_own, position_texts(epoch, _filled(numbers)), texts)
-    return Positions(
-        head=head,
-        texts=texts,
-        truncates=tuple(
-            position_texts(
-                head.logs.index(str(each[LOG])) if each.get(LOG) else newest,
-                _filled([pa.array([each.get(name)], pa.int64()) for name in POSITION_COLUMNS]),
-            )[0].as_py()
-            for each in events
-        ),
-    )
+        texts = pc.if_else(is_own, position_texts(epoch, numbers), texts)
+    return Positions(head=head, texts=texts[:count], truncates=tuple(texts[count:].to_pylist()))
 
 
 def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int = 0) -> Any:
@@ -206,10 +199,6 @@ def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int 
     is_first |= np.diff(files, prepend=-1) != 0
     first_of_record = np.maximum.accumulate(np.where(is_first, numbers, 0))
     return _by_arrival(epoch, generation, first + 2 * first_of_record + 1)
-
-
-def _filled(numbers: Sequence[Any]) -> list[Any]:
-    return [part.fill_null(0) for part in numbers]
 
 
 def _by_arrival(epoch: int, generation: int, rows: Any) -> Any:

@@ -20,7 +20,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.wire import dump_error
 from paimon_assets.engine.contract.write_tasks import dump_rows
-from paimon_assets.engine.data.cdc.change_batch import REJECTED_SCHEMA, ChangeBatch
+from paimon_assets.engine.data.cdc.change_batch import ChangeBatch
 from paimon_assets.engine.data.change_fold import Images, LogState, apart, settle
 from paimon_assets.engine.data.change_logs.change_images import (
     MISSING,
@@ -101,14 +101,9 @@ class RangeReport:
     images: bytes | None = None
     """Those of keys that need a look-up; see `unpacked_images`."""
     rejected: bytes | None = None
+    """Records that cannot be read, of `REJECTED_SCHEMA`; see `unpacked`."""
     error: bytes | None = None
     """Why rows do not fit the table as it is."""
-
-    def rejected_records(self) -> pa.Table:
-        """Return what cannot be read; see `REJECTED_SCHEMA`."""
-        if self.rejected is None:
-            return REJECTED_SCHEMA.empty_table()
-        return pa.ipc.open_stream(self.rejected).read_all()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,11 +201,15 @@ def packed_images(images: Images) -> bytes:
     return _packed(rows)
 
 
-def unpacked_images(parts: Iterable[bytes], schema: TableSchema, source: str) -> Images:
+def unpacked(parts: Iterable[bytes | None]) -> list[pa.Table]:
+    """Return the tables that reports hold; None is none."""
+    return [pa.ipc.open_stream(part).read_all() for part in parts if part is not None]
+
+
+def unpacked_images(parts: Iterable[bytes | None], schema: TableSchema, source: str) -> Images:
     """Return the images that `packed_images` has encoded; raises as `joined`."""
     nothing = to_arrow_schema(schema.fields).append(pa.field(_KIND, pa.int8())).empty_table()
-    tables = [pa.ipc.open_stream(part).read_all() for part in parts]
-    rows = joined(tables or [nothing], source)
+    rows = joined(unpacked(parts) or [nothing], source)
     kinds = to_numpy(rows[_KIND].combine_chunks()).astype(np.int8)
     missing: Mapping[str, Any] = {
         name.removeprefix(_GAP): to_numpy(rows[name].combine_chunks().fill_null(False))  # noqa: FBT003

@@ -102,11 +102,11 @@ class LogRows:
         expected: Mapping[str, pa.DataType] = {}
         if self.records.absent is not AbsentValue.NULL:
             own = {OP, POSITION, MISSING, self.soft_deletes, *self.metadata, *gone, *self.omitted}
-            columns = to_arrow_schema(schema.fields)
             own |= {*schema.primary_keys}
+            columns = to_arrow_schema(schema.fields)
             expected = {each.name: each.type for each in columns if each.name not in own}
-        names = frozenset(self.metadata)
-        return ReadChanges(batches=batches, metadata=names, gone=gone, expected=expected)
+        metadata = frozenset(self.metadata)
+        return ReadChanges(batches=batches, metadata=metadata, gone=gone, expected=expected)
 
 
 def as_stored(batch: ChangeBatch, log: LogRows, keys: Sequence[str]) -> ChangeBatch:
