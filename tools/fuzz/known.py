@@ -19,7 +19,8 @@ LEFT_OUT: Mapping[str, str] = {
     "BYTES as a partition column: filters": "game.Game.draw_filter",
     "BYTES as a partition column: folders": "tables._partitions",
     "a key's only record": "tables._changes",
-    "`aggregation.remove-record-on-delete`": "game.Game._agreed",
+    "`aggregation.remove-record-on-delete`": "known.hangs_on_compactions",
+    "`first_non_null_value` in a sequence": "known.hangs_on_compactions",
     "`file-index.*.columns` of a column": "known.refused_by_us",
     "changes by `delta`": "moments.changes",
     "changes by `diff`": "moments.changes",
@@ -53,6 +54,14 @@ LEFT_OUT: Mapping[str, str] = {
 
 REFUSALS = frozenset({"rows-wait", "row-delete", "row-update", "merge-on", "segment-mixed-formats"})
 """Kinds of ours that Java, which has no call for these steps, cannot answer otherwise."""
+
+
+def hangs_on_compactions(options: Mapping[str, str]) -> bool:
+    """Whether a table's rows depend on when it was compacted, as twins are not alike."""
+    late_firsts = (
+        "first_non_null_value" in options.values() and options["merge-engine"] == "partial-update"
+    )
+    return late_firsts or options.get("aggregation.remove-record-on-delete") == "true"
 
 
 def refused_by_us(drawn: "Drawn", schema: TableSchema, error: PaimonError) -> str | None:
