@@ -191,6 +191,19 @@ def compare(
     return left
 
 
+def test_rows_by_key_make_the_same_table(
+    broker: Broker, lakes: dict[str, PaimonCatalogResource]
+) -> None:
+    """Records of `json` name no table that they come from."""
+    topic = broker.create(PARTITIONS)
+    asset = orders(broker, topic, format="json")
+    for key, state in ((1, "new"), (2, "new"), (1, "paid"), (3, None), (2, None)):
+        value = state and {"id": key, "state": state}
+        broker.send(topic, ({"id": key}, value), partition=key % PARTITIONS)
+    [row] = compare(asset, lakes)
+    assert (row["id"], row["state"]) == (1, "paid")
+
+
 CHOICES: dict[str, tuple[dict[str, Any], Schema]] = {
     "columns": (
         {

@@ -145,7 +145,7 @@ class ChangeLogRun(IngestionRun):
                 intake.accept((each.range, each.sent_ms) for each in reports)
                 count = counted(len(reports), "task")
                 self.step.log.info("%s of Spark read the records.", count)
-                if not source:
+                if not any(each.names for each in reports):  # rows by key have an empty one
                     return self._commit_nothing()
                 self.numbers = LogNumbers.total([each.numbers for each in reports if each.numbers])
                 head = replace(head, columns=followed.columns, source=source)
