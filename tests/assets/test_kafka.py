@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread, Timer
@@ -130,14 +131,17 @@ def test_each_record_is_a_row_once_and_says_where_it_was(
     )
     began = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
     broker.send(topic, *numbered(1, 2), ({"id": 9}, None), partition=0)
+    sent = time.time()
     producer = broker.producer()
     producer.produce(
         topic, value=b'{"id":\n 3}', partition=1, headers=[("a", b"x"), ("a", b"y"), ("b", None)]
     )
     producer.flush()
+    waited = time.time() - sent
     told = ok(asset, paimon)
     assert (told["paimon/rows_in"], told["paimon/offsets_read"]) == (3, 4)
     assert (told["paimon/lag_records"], told["paimon/lag_seconds"]) == (0, 0)
+    assert waited < told["paimon/delay_seconds"] < time.time() - began.timestamp()
     assert told["paimon/records_without_value"] == 1
     rows = paimon.catalog().get_table("shop.orders").to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["state"], row["part"], row["at"]) for row in rows] == [

@@ -57,8 +57,8 @@ class TopicIntake:
     ranges: Sequence[OffsetRange] = ()
     """What the run reads; as it was read, once it was."""
     max_bytes: int = 0
-    newest: Mapping[Place, dt.datetime] = field(default_factory=dict)
-    """The newest time of a record that was read."""
+    sent_ms: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+    """The oldest and the newest time of a record that was read."""
     empty_records: int = 0
     """Records without a value, which are no rows."""
     has_moved_keys: bool = False
@@ -192,7 +192,8 @@ class TopicIntake:
                 for part, (_, end) in topic.bounds.items()}  # fmt: skip
         behind = {place: end - after[place] for place, end in ends.items()}
         left = sum(behind.values())
-        times = [time for place, time in self.newest.items() if behind[place]]
+        now = dt.datetime.now(dt.UTC).timestamp()
+        times = [newest for place, (_, newest) in self.sent_ms.items() if behind[place]]
         metadata: Metadata = {
             "paimon/source": self.place,
             "paimon/offsets_read": sum(map(len, self.ranges)),
@@ -200,8 +201,8 @@ class TopicIntake:
             "paimon/partitions_read": len(self.ranges),
         }
         if not left or times:
-            age = dt.datetime.now(dt.UTC) - min(times) if left else dt.timedelta()
-            metadata["paimon/lag_seconds"] = round(age.total_seconds(), 3)
+            age = now - min(times) / 1000 if left else 0.0
+            metadata["paimon/lag_seconds"] = round(age, 3)
         if behind:
             metadata["paimon/offsets"] = grid(
                 {
@@ -213,8 +214,10 @@ class TopicIntake:
                 }
                 for place, count in islice(behind.items(), _SHOWN)
             )
-        if self.newest:
-            newest = max(self.newest.values()).timestamp()
+        if self.sent_ms:
+            oldest = min(oldest for oldest, _ in self.sent_ms.values()) / 1000
+            newest = max(newest for _, newest in self.sent_ms.values()) / 1000
+            metadata["paimon/delay_seconds"] = round(now - oldest, 3)
             metadata["paimon/newest_record"] = dg.TimestampMetadataValue(newest)
         if self.empty_records:
             metadata["paimon/records_without_value"] = self.empty_records
@@ -265,17 +268,15 @@ class TopicIntake:
             has_headers=has_headers,
             report=lambda count: self.log.info("%s so far.", counted(count, "record")),
         )
-        self.accept((each.range, each.newest_ms) for each in fetched)
+        self.accept((each.range, each.sent_ms) for each in fetched)
         return fetched
 
-    def accept(self, ranges: Iterable[tuple[OffsetRange, int | None]]) -> None:
-        """Take ranges as they were read, each with the newest time of a record in milliseconds."""
-        read = [(span, newest_ms) for span, newest_ms in ranges if len(span)]
+    def accept(self, ranges: Iterable[tuple[OffsetRange, tuple[int, int] | None]]) -> None:
+        """Take ranges as they were read, each with the times of its records."""
+        read = [(span, sent_ms) for span, sent_ms in ranges if len(span)]
         self.ranges = [span for span, _ in read]
-        self.newest = {
-            (span.topic, span.partition): dt.datetime.fromtimestamp(newest_ms / 1000, dt.UTC)
-            for span, newest_ms in read
-            if newest_ms is not None
+        self.sent_ms = {
+            (span.topic, span.partition): sent_ms for span, sent_ms in read if sent_ms is not None
         }
 
     def can_leave_out(self, error: PaimonError) -> bool:

@@ -88,8 +88,8 @@ class RangeReport:
 
     range: OffsetRange
     """As it was read."""
-    sent_ms: int | None
-    """The newest time of a record."""
+    sent_ms: tuple[int, int] | None
+    """See `Fetched`."""
     names: tuple[str, ...] = ()
     """Source tables that have changes."""
     has_events: bool = False
@@ -139,7 +139,7 @@ class RangeReading:
         used = [each for each in self.topics.of(fetched, options) if len(each) or each.events]
         report = RangeReport(
             range=fetched.range,
-            sent_ms=fetched.newest_ms,
+            sent_ms=fetched.sent_ms,
             names=tuple(sorted({each.name for each in used})),
             has_events=any(each.events for each in used),
             rejected=_packed(pa.concat_tables(rejected)) if rejected else None,

@@ -49,10 +49,10 @@ class Fetched:
     """`offset`, `timestamp`, `key`, `value`; `headers` as JSON, null unless asked for."""
 
     @property
-    def newest_ms(self) -> int | None:
-        """The newest time of a record, if there is one."""
-        newest: int | None = pc.max(self.records[TIMESTAMP].cast(pa.int64())).as_py()
-        return newest
+    def sent_ms(self) -> tuple[int, int] | None:
+        """The oldest and the newest time of a record, if there is one."""
+        times = pc.min_max(self.records[TIMESTAMP].cast(pa.int64()))
+        return (times["min"].as_py(), times["max"].as_py()) if times["min"].is_valid else None
 
 
 def fetch(
