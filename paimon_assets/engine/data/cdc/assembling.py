@@ -191,7 +191,6 @@ def _batch(
         keys=keys,
         origin=block.origin.take(wanted),
         metadata=block.metadata.take(wanted) if has_metadata else no_columns(len(owners)),
-        is_typed=told is not None,
         defaults=frozenset(column for column, each in encodings.items() if each.has_default),
         has_all_columns=told is not None and block.has_all_columns,
     )

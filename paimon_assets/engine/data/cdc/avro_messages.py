@@ -8,15 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.avro.avro_texts import AvroTexts
 from paimon_assets.engine.data.casting.cast import truth_of
-from paimon_assets.engine.data.cdc.json_columns import Array
+from paimon_assets.engine.data.cdc.json_columns import Array, kernels
 from paimon_assets.engine.data.cdc.json_records import Source
 
-kernels: Any = pyarrow.compute
 SchemaOf: TypeAlias = Callable[[int], AvroTexts]
 _KEY, _VALUE = "key", "value"
 _HEAD = 5

@@ -75,7 +75,6 @@ class TableEvent:
     """The SQL text, if the log has it."""
     fields: tuple[DataField, ...] | None = None
     """All columns after the event, if the log says them; ids count from 0."""
-    keys: tuple[str, ...] = ()
     before_row: int = 0
     """The event comes before this row of its batch; it may be the number of rows."""
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +92,8 @@ class ChangeBatch:
     rows: pa.Table
     """The source's columns, in the Arrow types of `fields`."""
     fields: tuple[DataField, ...]
-    """Columns with the types that the records say, or those declared; ids count from 0."""
+    """Columns with the types that the records say, or those declared; others are texts. Ids count
+    from 0."""
     kinds: Kinds
     """Row kinds by Paimon's codes: 0 +I, 1 -U, 2 +U, 3 -D; a -U stands right before its +U.
 
@@ -108,8 +108,6 @@ class ChangeBatch:
     metadata: pa.Table
     """More of the records as texts, such as topic, partition and offset; may have no column."""
     events: tuple[TableEvent, ...] = ()
-    is_typed: bool = True
-    """Whether types come from the source. If not, undeclared columns are texts."""
     defaults: frozenset[str] = frozenset()
     """Columns that have a default in the source."""
     has_all_columns: bool = False

@@ -48,13 +48,6 @@ _MESSAGE = ("topic", "partition", "offset", "timestamp")
 _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "file", "pos",
           "row", "lsn")  # fmt: skip
 _ADDED, _OF_SOURCE = "__", "source_"
-_EVENTS = {
-    "CREATE": EventKind.CREATE,
-    "ALTER": EventKind.ALTER,
-    "DROP": EventKind.DROP,
-    "RENAME": EventKind.RENAME,
-    "TRUNCATE": EventKind.TRUNCATE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +68,15 @@ class _Messages:
 
 def debezium_reader() -> Read:
     """Return what reads the blocks of one file."""
-    seen: set[str] = set()
+    has_envelopes = False  # whose tombstones repeat deletes
 
     def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
+        nonlocal has_envelopes
         layouts = [(messages, *_forms(messages)) for messages in _layouts(records, source)]
-        if any(is_envelope.any() for _, is_envelope, _ in layouts):
-            seen.add("envelope")  # whose tombstones repeat deletes
+        has_envelopes |= any(is_envelope.any() for _, is_envelope, _ in layouts)
         for messages, is_envelope, is_ddl in layouts:
             is_event = is_envelope | is_ddl
-            is_row = messages.payload.has_value | ("envelope" not in seen)
+            is_row = messages.payload.has_value | (not has_envelopes)
             for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flattened)):
                 if flags.any():
                     yield from part(messages.take(np.flatnonzero(flags)), source)
@@ -91,14 +84,10 @@ def debezium_reader() -> Read:
     return read
 
 
-def keyed_rows_reader() -> Read:
-    """Return what reads messages with rows; one without a row deletes that of its key."""
-
-    def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
-        for messages in _layouts(records, source):
-            yield from _flattened(messages, source)
-
-    return read
+def keyed_rows(records: Records, source: Source) -> Iterator[ChangeBatch]:
+    """Yield the rows of messages as changes; one without a row deletes that of its key."""
+    for messages in _layouts(records, source):
+        yield from _flattened(messages, source)
 
 
 def _forms(messages: _Messages) -> tuple[Any, Any]:
@@ -334,7 +323,7 @@ def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
     changes, statement = change.get("tableChanges") or [{}], change.get("ddl")
     words = [*str(statement or "").upper().split(), ""]
     word = words[0] if words[0] == "TRUNCATE" else str(changes[0].get("type") or words[0]).upper()
-    kind = _EVENTS.get(word, EventKind.OTHER)
+    kind = EventKind.__members__.get(word, EventKind.OTHER)
     is_snapshot = str((change.get("source") or {}).get("snapshot") or "false").lower() != "false"
     if is_snapshot and kind is EventKind.DROP:
         kind = EventKind.OTHER  # the statement before the one that makes the table
@@ -348,6 +337,4 @@ def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
         name = "TEXT" if name.upper() == "SET" else name  # its members with commas, in records
         size = f"({','.join(sizes)})" if sizes else ""
         types[str(column["name"])] = f"{name}{size} {more}"
-    keys = tuple(table.get("primaryKeyColumnNames") or ())
-    fields = mysql_fields(types, options)
-    return TableEvent(kind=kind, statement=statement, fields=fields, keys=keys)
+    return TableEvent(kind=kind, statement=statement, fields=mysql_fields(types, options))

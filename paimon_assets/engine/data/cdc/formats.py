@@ -8,7 +8,7 @@ import numpy as np
 
 from paimon_assets.engine.data.cdc.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.data.cdc.debezium import debezium_reader, keyed_rows_reader
+from paimon_assets.engine.data.cdc.debezium import debezium_reader, keyed_rows
 from paimon_assets.engine.data.cdc.json_columns import Longs
 from paimon_assets.engine.data.cdc.json_records import Records, Source, records_of
 from paimon_assets.engine.data.cdc.mysql_logs import canal_batches, maxwell_batches
@@ -56,7 +56,7 @@ CDC_FORMATS: Mapping[str, CdcFormat] = {
         CdcFormat(name="json", reader=lambda: _plain_batches),
     )
 }
-KEYED_ROWS = CdcFormat(name="json", reader=keyed_rows_reader, has_keys=True)
+KEYED_ROWS = CdcFormat(name="json", reader=lambda: keyed_rows, has_keys=True)
 """Rows of messages: a later one of a key replaces it, one without a value deletes it."""
 _NOT_BUILT = ("debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
 

@@ -94,8 +94,7 @@ class Source:
         """Hand on records that are none; see `reject`."""
         if self.options.on_rejected is None:
             raise self.error(lines[0], reasons[0], texts[0])
-        places = lines if self.offsets is None else [int(self.offsets[at - 1]) for at in lines]
-        columns: Any = [[self.file] * len(lines), places, reasons, texts]
+        columns: Any = [[self.file] * len(lines), [*map(self._place, lines)], reasons, texts]
         self.options.on_rejected(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
 
     def error(self, line: int, reason: str, record: str) -> FormatError:
@@ -103,15 +102,15 @@ class Source:
         more = "…" if len(record) > SHOWN_CHARACTERS else ""
         reason = f"{reason.removesuffix('.')}."
         begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
-        place = f"line {line}"
-        if self.offsets is not None:
-            line = int(self.offsets[line - 1])
-            place = f"offset {line}"
+        place, noun = self._place(line), "line" if self.offsets is None else "offset"
         return FormatError(
-            f"'{self.file}', {place}: {reason}{begin}",
+            f"'{self.file}', {noun} {place}: {reason}{begin}",
             kind="cdc-record",
-            details={"file": self.file, "line": line},
+            details={"file": self.file, "line": place},
         )
+
+    def _place(self, line: int) -> int:
+        return line if self.offsets is None else int(self.offsets[line - 1])
 
 
 def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Records]:

@@ -41,11 +41,8 @@ from paimon_assets.engine.data.cdc.mysql import mysql_encoding, mysql_fields
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 _EVENTS = {
-    "CREATE": EventKind.CREATE,
-    "ALTER": EventKind.ALTER,
-    "RENAME": EventKind.RENAME,
+    **EventKind.__members__,
     "ERASE": EventKind.DROP,
-    "TRUNCATE": EventKind.TRUNCATE,
     "table-create": EventKind.CREATE,
     "table-alter": EventKind.ALTER,
     "table-drop": EventKind.DROP,
@@ -152,9 +149,8 @@ def _definition(top: Members, row: int, kind: EventKind, source: Source) -> Tabl
         size = f"({length})" if length else ""
         sign = "" if column.get("signed", True) else " unsigned"
         types[str(column["name"])] = f"{column['type']}{size}{sign}"
-    keys = tuple(table.get("primary-key") or ())
     fields = mysql_fields(types, source.options)
-    return TableEvent(kind=kind, statement=statement, fields=fields, keys=keys)
+    return TableEvent(kind=kind, statement=statement, fields=fields)
 
 
 def _maxwell_origin(records: Records, source: Source, top: Members) -> pa.Table:
