@@ -165,11 +165,16 @@ def test_a_compacted_topic_is_a_table(broker: Broker, paimon: PaimonCatalogResou
     topic = broker.create(3, **{"cleanup.policy": "compact"})
     broker.send(topic, *numbered(*range(20)), *numbered(*range(10), state="paid"))
     broker.send(topic, ({"id": 3}, None), ({"id": 15}, None))
+    producer = broker.producer()
+    producer.produce(
+        topic, key=b"\xff", value=b'{"id": 20, "state": "new"}'
+    )  # a key that is no text
+    producer.flush()
     log = ChangeLog(metadata={"at": "offset", "part": "partition"})
     asset = table_of(broker, topic, log=log)
     told = ok(asset, paimon)
     assert (told["paimon/deletes"], told["paimon/lag_records"]) == (2, 0)
-    wanted = {n: "paid" if n < 10 else "new" for n in range(20) if n not in (3, 15)}
+    wanted = {n: "paid" if n < 10 else "new" for n in range(21) if n not in (3, 15)}
     assert states(paimon) == wanted
     broker.send(topic, *numbered(3, state="again"), ({"id": 0}, None))
     ok(asset, paimon)

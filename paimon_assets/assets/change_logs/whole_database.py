@@ -307,7 +307,8 @@ class _OtherTables:
             wanted = full not in known and full not in seen and self.database.takes(full)
             return SourceTable() if wanted else None
 
-        options = replace(self.database.log.records, table_of=table_of)
+        records = self.database.log.records
+        options = replace(records, table_of=table_of, metadata=frozenset({"topic"}))
         for batch in self._unread(context, config, known, options):
             types = {column.name: column.type for column in batch.fields}
             keys = {key: types[key] for key in batch.keys if key in types}

@@ -193,6 +193,8 @@ class CdcOptions:
     """Debezium's `unavailable.value.placeholder`."""
     binary: BinaryMode = BinaryMode.BASE64
     time: TimeMode = TimeMode.ADAPTIVE_TIME_MICROSECONDS
+    metadata: frozenset[str] = frozenset()
+    """What is told of messages of topics in `ChangeBatch.metadata`; see `messages.METADATA`."""
     on_rejected: Callable[[pa.Table], None] | None = None
     """Takes records that cannot be read (`REJECTED_SCHEMA`); without it the first is an error."""
     block_bytes: int = 4 << 20

@@ -92,6 +92,7 @@ class LogRows:
         return replace(
             self.records,
             table_of=lambda name: known if self.takes(name) else None,
+            metadata=frozenset(self.metadata.values()),
             on_rejected=on_rejected,
         )
 

@@ -15,6 +15,7 @@ from paimon_assets.engine.data.cdc.change_batch import (
     POSITION_COLUMNS,
     CdcOptions,
     ChangeBatch,
+    TableEvent,
 )
 from paimon_assets.engine.data.cdc.formats import KEYED_ROWS, cdc_format, changes_of
 from paimon_assets.engine.data.cdc.json_records import Source
@@ -52,30 +53,30 @@ class TopicChanges:
             fetched = replace(fetched, records=records)
         stream: Any = lines(fetched, has_keys=kind.has_keys)
         found = changes_of(stream, name, kind, options, offsets=offsets, schemas=schemas)
-        return [self._located(batch, fetched) for batch in found]
+        return [self._located(batch, fetched, options.metadata) for batch in found]
 
-    def _located(self, batch: ChangeBatch, fetched: Fetched) -> ChangeBatch:
+    def _located(self, batch: ChangeBatch, fetched: Fetched, wanted: frozenset[str]) -> ChangeBatch:
         """Return a batch whose records are told by offsets, not by lines."""
         origin = batch.origin
         records = fetched.records.drop_columns([VALUE]).take(pc.subtract(origin["line"], 1))
+        hidden = (LOG, *POSITION_COLUMNS) if self.by_offset else ()
         columns = {name: origin[name] for name in origin.column_names}
+        columns |= {name: pa.nulls(len(origin), columns[name].type) for name in hidden}
         columns["line"] = records[OFFSET]
         columns[_OP_TIME] = pc.coalesce(origin[_OP_TIME], records[TIMESTAMP])
-        hidden = (LOG, *POSITION_COLUMNS) if self.by_offset else ()
-        for name in hidden:
-            columns[name] = pa.nulls(len(origin), ORIGIN_SCHEMA.field(name).type)
-        texts = {name: _text(told(records, fetched.range, name)) for name in METADATA}
-        own = {name: batch.metadata[name] for name in batch.metadata.column_names}
+        metadata = {name: batch.metadata[name] for name in batch.metadata.column_names}
+        for name in wanted.intersection(METADATA):
+            metadata[name] = _text(told(records, fetched.range, name))
 
-        def located(event_origin: Mapping[str, Any]) -> Mapping[str, Any]:
-            line = fetched.records[OFFSET][int(event_origin["line"]) - 1].as_py()
-            return {**event_origin, "line": line, **dict.fromkeys(hidden)}
+        def located(event: TableEvent) -> TableEvent:
+            line = fetched.records[OFFSET][int(event.origin["line"]) - 1].as_py()
+            return replace(event, origin={**event.origin, "line": line, **dict.fromkeys(hidden)})
 
         return replace(
             batch,
             origin=pa.table(columns, schema=ORIGIN_SCHEMA),
-            metadata=pa.table({**own, **texts}),
-            events=tuple(replace(event, origin=located(event.origin)) for event in batch.events),
+            metadata=pa.table(metadata) if metadata else batch.metadata,
+            events=tuple(map(located, batch.events)),
         )
 
 
