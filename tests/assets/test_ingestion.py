@@ -215,7 +215,7 @@ def test_a_crash_between_ledger_and_commit_loses_and_repeats_nothing(
     run(events(landing), paimon)
     land(landing, "b.parquet", 2)
     table = table_of(paimon)
-    held = load_ledger(table, "log/events", table.latest_snapshot())
+    held = load_ledger(table, "log/events")
     dead = held.with_files([FolderFile(name="b.parquet", size=1, modified_ms=1)])
     write_ledger(table, dead)  # the run died here
     assert run(events(landing), paimon).success

@@ -28,9 +28,8 @@ from paimon_assets.assets.files.landing import (
     read_changes,
     source_name_of,
 )
-from paimon_assets.assets.files.ledger import Ledger, ledger_snapshot, load_ledger
+from paimon_assets.assets.files.ledger import load_ledger
 from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.files.topic_intake import TopicIntake
 from paimon_assets.assets.files.topic_source import KafkaSource, TopicLogConfig
 from paimon_assets.assets.metadata import grid
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
@@ -46,6 +45,7 @@ from paimon_assets.engine.data.cdc.change_batch import (
 from paimon_assets.engine.data.cdc.formats import cdc_format
 from paimon_assets.engine.data.change_logs.change_images import OP
 from paimon_assets.engine.data.change_logs.log_positions import LogHead
+from paimon_assets.engine.data.kafka.fetching import fetch
 from paimon_assets.engine.data.kafka.topics import OffsetRange
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -197,7 +197,7 @@ class _OtherTables:
     def follow(self, context: dg.AssetExecutionContext, config: Any) -> dg.MaterializeResult[Any]:
         """Follow all; one that fails does not stop the others, but the run fails in the end."""
         known = dict(self._known())
-        followed = {**known, **self._new(context, config, known)}
+        followed = {**known, **self._new(config, known)}
         targets = {
             name: self._target(name, each.schema)
             for name, each in sorted(followed.items())
@@ -207,15 +207,15 @@ class _OtherTables:
         lines: list[dict[str, Any]] = []
         failed = []
         for name, target in targets.items():
-            table = target.identifier.table
-            line = {"table": table, "source": name, "changes": 0, "note": ""}
+            table, changes, note = target.identifier.table, 0, ""
             try:
-                found = self._follow_one(context, config, name, target, followed[name].topic, read)
-                line["changes"] = int(found.get("paimon/changes_in", 0))
+                changes = self._follow_one(
+                    context, config, name, target, followed[name].topic, read
+                )
             except dg.Failure as failure:
                 failed.append(table)
-                line["note"] = str(failure.description)
-            lines.append(line)
+                note = str(failure.description)
+            lines.append({"table": table, "source": name, "changes": changes, "note": note})
         shown = {"paimon/tables": grid(lines)} if lines else {}
         if failed:
             text = f"{shorten(failed)} could not be followed; the other tables were."
@@ -239,8 +239,8 @@ class _OtherTables:
         tables = {}
         for name, target in targets.items():
             stored = table_or_none(self.paimon, target.identifier)
-            schema = first_table_schema(target.schema, time_millis=0)
-            schema = schema if stored is None else stored.schema
+            declared = first_table_schema(target.schema, time_millis=0)
+            schema = declared if stored is None else stored.schema
             tables[name] = self.database.log_of(name).known_of(schema)
         return SharedFiles(tables=tables, most_bytes=config.max_bytes)
 
@@ -252,7 +252,8 @@ class _OtherTables:
         target: TableTarget,
         topic: str,
         read: ReadFile,
-    ) -> dict[str, Any]:
+    ) -> int:
+        """Follow a table; return how many changes it had."""
         source, key = self.source, self._key(target.identifier)
         if isinstance(source, KafkaSource):
             source = replace(source, topic=topic, pattern=None)
@@ -261,9 +262,9 @@ class _OtherTables:
             context, self.paimon, config, target,
             source=source, key=key, make_run=make_run, read=read,
         )  # fmt: skip
-        metadata = dict(result.metadata or {})
+        metadata: dict[str, Any] = dict(result.metadata or {})
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=metadata))
-        return metadata
+        return int(metadata.get("paimon/changes_in", 0))
 
     def _key(self, identifier: Identifier) -> dg.AssetKey:
         return self.options.get("translator", DEFAULT_TRANSLATOR).get_asset_key(identifier)
@@ -278,10 +279,9 @@ class _OtherTables:
         for name in names:
             identifier = Identifier(self.database.database, name)
             table, key = catalog.get_table(identifier), self._key(identifier)
-            newest = ledger_snapshot(table, source_name_of(key))
-            if OP not in table.schema.by_name or newest is None:
+            if OP not in table.schema.by_name:
                 continue
-            ledger = load_ledger(table, source_name_of(key), newest)
+            ledger = load_ledger(table, source_name_of(key))
             source = LogHead.of(ledger.log).source
             if source and self.database.takes(source):
                 keys = {key: table.schema.by_name[key].type for key in table.schema.primary_keys}
@@ -289,16 +289,13 @@ class _OtherTables:
                 if isinstance(self.source, FileSource):
                     landing = compare_landing(self.paimon, table, key, self.source)
                     pending = [file.name for file in landing.pending.new]
-                yield source, _Followed(
-                    self._schema(keys), next(iter(ledger.offsets), ""), pending
-                )  # fmt: skip
+                topic = next(iter(ledger.offsets), "")
+                yield source, _Followed(self._schema(keys), topic, pending)
 
     def _schema(self, keys: Mapping[str, DataType]) -> Schema:
         return Schema.of(dict(keys), primary_keys=[*keys], options=self.database.options)
 
-    def _new(
-        self, context: dg.AssetExecutionContext, config: Any, known: Mapping[str, _Followed]
-    ) -> dict[str, _Followed]:
+    def _new(self, config: Any, known: Mapping[str, _Followed]) -> dict[str, _Followed]:
         """Return the tables that the log names where no table has read, with their keys."""
         seen: dict[str, _Followed] = {}
 
@@ -309,7 +306,7 @@ class _OtherTables:
 
         records = self.database.log.records
         options = replace(records, table_of=table_of, metadata=frozenset({"topic"}))
-        for batch in self._unread(context, config, known, options):
+        for batch in self._unread(config, known, options):
             types = {column.name: column.type for column in batch.fields}
             keys = {key: types[key] for key in batch.keys if key in types}
             if not keys and len(batch):
@@ -319,8 +316,9 @@ class _OtherTables:
                     "table (tables), or leave it out (excluding)."
                 )
             if keys and batch.name not in seen:
-                topics = batch.metadata["topic"] if self._has_topics else [""]
-                seen[batch.name] = _Followed(self._schema(keys), str(topics[0]))
+                is_topic = isinstance(self.source, KafkaSource)
+                topic = str(batch.metadata["topic"][0]) if is_topic else ""
+                seen[batch.name] = _Followed(self._schema(keys), topic)
         twins = [self.database.identifier(name) for name in (*known, *seen)]
         if len({*twins}) < len(twins):
             raise invalid_choice(
@@ -329,34 +327,24 @@ class _OtherTables:
             )
         return seen
 
-    @property
-    def _has_topics(self) -> bool:
-        return isinstance(self.source, KafkaSource)
-
     def _unread(
-        self,
-        context: dg.AssetExecutionContext,
-        config: Any,
-        known: Mapping[str, _Followed],
-        options: CdcOptions,
+        self, config: Any, known: Mapping[str, _Followed], options: CdcOptions
     ) -> Iterator[ChangeBatch]:
         """Yield the changes in files that no table has, or the first of topics that none follows.
 
         Of all files, if a table is asked for that is not there.
         """
         if isinstance(self.source, KafkaSource):
-            first = TopicIntake(
-                paimon=self.paimon, table=None, source=self.source, ledger=Ledger(source=""),
-                log=context.log, is_change_log=True,
-            )  # fmt: skip
-            topics = self.source.client().topics([], self.source.pattern)
-            first.ranges = [
+            client, changes = self.source.client(), self.source.changes()
+            followed = {each.topic for each in known.values()}
+            ranges = [
                 OffsetRange(topic=topic.name, partition=part, start=start,
                             end=min(end, start + _LOOKED_AT))
-                for topic in topics if topic.name not in {each.topic for each in known.values()}
+                for topic in client.topics([], self.source.pattern) if topic.name not in followed
                 for part, (start, end) in topic.bounds.items() if end > start
             ]  # fmt: skip
-            yield from first.changes(options)
+            for fetched in fetch(client, ranges) if ranges else ():
+                yield from changes.of(fetched, options)
             return
         key = dg.AssetKey([self.database.database, "other_tables"])
         whole = compare_landing(self.paimon, None, key, self.source, folder=config.source)

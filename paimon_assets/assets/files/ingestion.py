@@ -238,12 +238,11 @@ def _intake_of(
     read: ReadFile,
 ) -> Intake:
     if isinstance(source, KafkaSource):
-        name = source_name_of(key)
         return TopicIntake(
             paimon=paimon,
             table=table,
             source=source,
-            ledger=load_ledger(table, name, ledger_snapshot(table, name)),
+            ledger=load_ledger(table, source_name_of(key)),
             log=step.log,
             is_change_log=isinstance(config, TopicLogConfig),
         )

@@ -16,7 +16,6 @@ from paimon_assets.assets.files.ledger import (
     Pending,
     Quarantined,
     compare,
-    ledger_snapshot,
     load_ledger,
     names_text,
 )
@@ -91,9 +90,7 @@ def compare_landing(
     name, folder = source_name_of(key), source.folder_path(folder)
     file_io = file_io_for(folder, paimon.options)
     files = source.list_files(file_io, folder)
-    ledger = Ledger(source=name)
-    if table is not None:
-        ledger = load_ledger(table, name, ledger_snapshot(table, name))
+    ledger = load_ledger(table, name)
     pending = compare(files, ledger, table)
     return Landing(folder=folder, file_io=file_io, ledger=ledger, files=files, pending=pending)
 

@@ -353,9 +353,10 @@ def _refuse_lost_ledger(table: Table, source: str) -> None:
         )
 
 
-def load_ledger(table: Table, source: str, snapshot: Snapshot | None) -> Ledger:
-    """Return the ledger a snapshot names, an empty one for None."""
-    if snapshot is None:
+def load_ledger(table: Table | None, source: str) -> Ledger:
+    """Return the ledger of a source that counts; an empty one if there is none, or no table."""
+    snapshot = None if table is None else ledger_snapshot(table, source)
+    if table is None or snapshot is None:
         return Ledger(source=source)
     return _read(table, snapshot.properties[property_of(source)])
 

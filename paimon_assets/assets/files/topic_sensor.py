@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets.files.landing import source_name_of
-from paimon_assets.assets.files.ledger import Ledger, ledger_snapshot, load_ledger
+from paimon_assets.assets.files.ledger import load_ledger
 from paimon_assets.assets.files.topic_intake import TopicIntake
 from paimon_assets.assets.files.topic_source import KafkaSource, TopicConfig
 from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
@@ -57,8 +57,7 @@ def build_lag_sensor(
         InvalidInputError: The asset is not of exactly one table.
     """
     identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
-    op_name, ledger_name = asset.node_def.name, source_name_of(asset.key)
-    key = f"{identifier}:lag"
+    op_name, key = asset.node_def.name, f"{identifier}:lag"
     hasty = replace(source, timeout_seconds=min(source.timeout_seconds, _TICK_SECONDS))
 
     def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
@@ -70,9 +69,7 @@ def build_lag_sensor(
         if failed and (left := retry_wait(failed[0].end_time, _PAUSE_SECONDS, len(failed))) > 0:
             return dg.SkipReason(f"The last run failed; the next is due in {left:.0f} s.")
         table = table_or_none(paimon, identifier)
-        ledger = Ledger(source=ledger_name)
-        if table is not None:
-            ledger = load_ledger(table, ledger_name, ledger_snapshot(table, ledger_name))
+        ledger = load_ledger(table, source_name_of(asset.key))
         intake = TopicIntake(
             paimon=paimon, table=table, source=hasty, ledger=ledger, log=_LOG, is_change_log=True
         )
