@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Array: TypeAlias = "pa.Array[Any]"
 
@@ -61,3 +62,28 @@ def decimal_words(values: Array) -> npt.NDArray[np.int64]:
     if data is None or not len(values):
         return np.empty((0, 2), np.int64)
     return np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset).reshape(-1, 2)
+
+
+def parts_of_texts(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return the bounds of texts or bytes, from 0, and their bytes; those of nulls are empty.
+
+    >>> bounds, data = parts_of_texts(pa.array(["x", "ab", None, "c"]).slice(1))
+    >>> bounds.tolist(), data.tobytes()
+    ([0, 2, 2, 3], b'abc')
+    """
+    if not len(column):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    if column.null_count:
+        column = column.fill_null("" if pa.types.is_string(column.type) else b"")
+    _, places, content = column.buffers()
+    bounds = np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1]
+    data = np.frombuffer(content or b"", np.uint8)[bounds[0] : bounds[-1]]
+    return bounds.astype(np.int64) - bounds[0], data
+
+
+def binary_of(bounds: npt.NDArray[Any], data: npt.NDArray[Any], like: Any) -> Any:
+    """Return bytes by their bounds, with the nulls of another column."""
+    buffers: list[Any] = [bounds.astype(np.int32), np.ascontiguousarray(data)]
+    parts: list[Any] = [None, *map(pa.py_buffer, buffers)]
+    made: Any = pa.Array.from_buffers(pa.binary(), len(like), parts)
+    return pc.if_else(like.is_valid(), made, None) if like.null_count else made

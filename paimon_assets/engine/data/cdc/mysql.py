@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import binary_of, parts_of_texts, to_numpy
 from paimon_assets.engine.data.cdc.change_batch import CdcOptions, TypeMapping
 from paimon_assets.engine.data.cdc.json_columns import Spans, kernels
-from paimon_assets.engine.data.cdc.values import (
-    BYTES,
-    Array,
-    Encoding,
-    binary_of,
-    fields_of,
-    from_texts,
-    parts_of_texts,
-)
+from paimon_assets.engine.data.cdc.values import BYTES, Array, Encoding, fields_of, from_texts
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,

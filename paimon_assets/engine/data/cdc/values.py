@@ -19,7 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    binary_of,
+    from_numpy,
+    parts_of_texts,
+    to_numpy,
+)
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.cdc.change_batch import BinaryMode, CdcOptions, TimeMode
 from paimon_assets.engine.data.cdc.json_columns import Spans, kernels
@@ -288,24 +293,6 @@ def _from_hex(texts: Array) -> Array:
         raise pa.ArrowInvalid("it is no hexadecimal text of bytes")
     values = (digits[0::2] << 4) | digits[1::2]
     return binary_of(ends // 2, values, texts)
-
-
-def parts_of_texts(column: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return the ends of texts or bytes, from 0, and their bytes; those of nulls are empty."""
-    empty = "" if pa.types.is_string(column.type) else b""
-    filled = kernels.fill_null(column, empty)
-    _, bounds, content = filled.buffers()
-    ends = np.frombuffer(bounds, np.int32)[filled.offset : filled.offset + len(filled) + 1]
-    data = np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]]
-    return ends.astype(np.int64) - ends[0], data
-
-
-def binary_of(ends: npt.NDArray[Any], data: npt.NDArray[Any], like: Array) -> Array:
-    """Return bytes by their ends, with the nulls of another column."""
-    buffers: list[Any] = [ends.astype(np.int32), np.ascontiguousarray(data)]
-    parts: list[Any] = [None, *map(pa.py_buffer, buffers)]
-    made: Array = pa.Array.from_buffers(pa.binary(), len(like), parts)
-    return kernels.if_else(like.is_valid(), made, None) if like.null_count else made
 
 
 def reversed_bytes(column: Array) -> Array:

@@ -28,6 +28,7 @@ import pyarrow.json as pa_json
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.numpy_columns import binary_of, parts_of_texts
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.text_streams import (
     BLOCK_BYTES,
@@ -317,15 +318,11 @@ def _instants(times: Any, zone: str) -> Any:
 
 
 def _from_base64(texts: Any) -> Any:
-    filled = pc.fill_null(texts, "")
-    _, bounds, content = filled.buffers()
-    ends = np.frombuffer(bounds, np.int32)[filled.offset : filled.offset + len(filled) + 1]
-    data = np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]].copy()
-    lengths = np.diff(ends).astype(np.int64)
-    ends = np.cumsum(lengths)
+    bounds, data = parts_of_texts(texts)
+    data, lengths = data.copy(), np.diff(bounds)
     if (lengths % 4).any():
         raise pa.ArrowInvalid("a value of bytes is not valid base64")
-    last = ends[lengths > 0] - 1
+    last = bounds[1:][lengths > 0] - 1
     padded = last[data[last] == _PAD]
     pads = np.concatenate([padded, padded[data[padded - 1] == _PAD] - 1])
     data[pads] = _ZERO_BITS
@@ -336,11 +333,7 @@ def _from_base64(texts: Any) -> Any:
     is_data = np.ones(len(threes), dtype=np.bool_)
     is_data[pads // 4 * 3 + pads % 4 - 1] = False
     counts = np.concatenate([[0], np.cumsum(is_data)])
-    starts = counts[np.concatenate([[0], ends // 4 * 3])].astype(np.int32)
-    plain: Any = threes[is_data]
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(plain)]
-    decoded: Any = pa.Array.from_buffers(pa.binary(), len(filled), buffers)
-    return pc.if_else(pc.is_valid(texts), decoded, None)
+    return binary_of(counts[bounds // 4 * 3], threes[is_data], texts)
 
 
 def _pattern(target: pa.DataType, options: TextOptions) -> str:

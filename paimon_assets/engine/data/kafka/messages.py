@@ -7,11 +7,11 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json as pa_json
 
+from paimon_assets.engine.codec.arrow.numpy_columns import parts_of_texts
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.data.format.text import parse_columns, read_type
 from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, as_file
@@ -47,19 +47,13 @@ def _blocks(fetched: Fetched, *, has_keys: bool) -> Iterator[bytes]:
             keys = _one_line(batch[KEY])
             keys = kernels.if_else(kernels.starts_with(keys, "{"), keys, None).fill_null(b"null")
             parts = [f'{{"topic":"{topic}","key":'.encode(), keys, b',"value":', values, b"}\n"]
-        yield _bytes_of(kernels.binary_join_element_wise(*parts, b""))
+        _, data = parts_of_texts(kernels.binary_join_element_wise(*parts, b""))
+        yield data.tobytes()
 
 
 def _one_line(values: Any) -> Any:
     """Return JSON on one line each: in a text, a line break is escaped."""
     return kernels.replace_substring(values, "\n", " ")
-
-
-def _bytes_of(texts: Any) -> bytes:
-    """Return texts one after the other, as Arrow holds them."""
-    _, places, data = texts.buffers()
-    ends = np.frombuffer(places, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return data.slice(ends[0], ends[-1] - ends[0]).to_pybytes() if len(texts) else b""
 
 
 def rows(
