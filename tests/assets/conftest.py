@@ -1,10 +1,12 @@
 """Fixtures of the asset tests: a warehouse on disk, read and written in this process."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource
+from tests.testkit.kafka_broker import Broker, running_broker
 
 OURS = "tests/assets/"
 
@@ -17,6 +19,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(OURS):
             item.add_marker(ignored)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker of Kafka, of one test module."""
+    with running_broker() as broker:
+        yield broker
 
 
 @pytest.fixture

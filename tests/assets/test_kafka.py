@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
@@ -29,13 +28,11 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     build_lag_sensor,
 )
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.data.kafka.topics import library
 from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
-from tests.testkit.asset_tables import failure_text, metadata_of, run
+from tests.testkit.asset_tables import catalog_on, failure_text, metadata_of, run
 from tests.testkit.change_logs import GONE, debezium
 from tests.testkit.effort import is_hunt, often
 from tests.testkit.faults.topics import follow, follow_until_killed, follow_until_terminated
@@ -52,19 +49,18 @@ ORDERS = Schema.of(
 LOG = Schema.of({"id": "BIGINT", "state": "STRING"})
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as broker:
-        yield broker
-
-
 def source(broker: Broker, topic: str, **fields: Any) -> KafkaSource:
     return KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=20, **fields)
 
 
-def table_of(broker: Broker, topic: str, **fields: Any) -> dg.AssetsDefinition:
+def lake(path: Path) -> PaimonCatalogResource:
+    return PaimonCatalogResource(warehouse=str(path), executor="embedded")
+
+
+def table_of(
+    broker: Broker, topic: str, log: ChangeLog | None = None, **fields: Any
+) -> dg.AssetsDefinition:
     """A table that has the newest row of each key."""
-    log = fields.pop("log", None)
     return build_change_log_asset(
         "shop.orders", ORDERS, source=source(broker, topic, **fields), log=log
     )
@@ -116,19 +112,9 @@ def test_each_record_is_a_row_once_and_says_where_it_was(
         "id": "BIGINT", "state": "STRING", "part": "INT", "at": "BIGINT", "key": "STRING",
         "sent": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "headers": "STRING", "topic": "STRING",
     })  # fmt: skip
-    asset = rows_in(
-        broker,
-        topic,
-        schema,
-        metadata={
-            "part": "partition",
-            "at": "offset",
-            "key": "key",
-            "sent": "timestamp",
-            "headers": "headers",
-            "topic": "topic",
-        },
-    )
+    told_of = {name: name for name in ("key", "headers", "topic")}
+    told_of |= {"part": "partition", "at": "offset", "sent": "timestamp"}
+    asset = rows_in(broker, topic, schema, metadata=told_of)
     began = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
     broker.send(topic, *numbered(1, 2), ({"id": 9}, None), partition=0)
     sent = time.time()
@@ -220,8 +206,7 @@ def test_a_run_takes_so_many_records_or_bytes(broker: Broker, tmp_path: Path) ->
         broker.send(topic, *numbered(*numbers), partition=partition)
     everything = [*range(3), *range(10, 40), *range(50, 70)]
     for config in ({"max_records": 10}, {"max_bytes": 400}):
-        paimon = PaimonCatalogResource(warehouse=str(tmp_path / str(config)), executor="embedded")
-        asset = rows_in(broker, topic)
+        paimon, asset = lake(tmp_path / str(config)), rows_in(broker, topic)
         lags = [53]
         while lags[-1]:
             told = ok(asset, paimon, **config)
@@ -280,10 +265,7 @@ def test_a_table_begins_where_it_is_told(
 
 def test_transactions_that_are_open_or_aborted_are_not_read(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(1)
-    paimon, dirty = (
-        PaimonCatalogResource(warehouse=str(tmp_path / name), executor="embedded")
-        for name in ("committed", "dirty")
-    )
+    paimon, dirty = lake(tmp_path / "committed"), lake(tmp_path / "dirty")
     asset = rows_in(broker, topic)
     producer = broker.producer(**{"transactional.id": topic})
     producer.init_transactions()
@@ -356,10 +338,7 @@ def test_added_partitions_are_taken_where_order_does_not_hang_on_them(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = broker.create(1)
-    table, ordered = (
-        PaimonCatalogResource(warehouse=str(tmp_path / name), executor="embedded")
-        for name in ("table", "ordered")
-    )
+    table, ordered = lake(tmp_path / "table"), lake(tmp_path / "ordered")
     keyed = table_of(broker, topic, format="debezium-json")
     by_record = table_of(broker, topic, format="debezium-json", order="record")
 
@@ -416,9 +395,7 @@ def test_a_record_that_cannot_be_read_is_named_by_its_offset(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = broker.create(1)
-    paimon, lenient, rows = (
-        PaimonCatalogResource(warehouse=str(tmp_path / name), executor="embedded") for name in "abc"
-    )
+    paimon, lenient, rows = (lake(tmp_path / name) for name in "abc")
     broker.send(topic, *numbered(1), (None, "no object"), *numbered(2))
     text = refusal(table_of(broker, topic), paimon)
     assert f"'{topic}[0]', offset 1: " in text
@@ -557,13 +534,12 @@ def test_a_sensor_requests_a_run_when_the_table_lags(
 def test_a_run_goes_on_with_a_commit_every_few_seconds(broker: Broker, tmp_path: Path) -> None:
     """Each is a materialization at once; what happens once is done once; failures are told."""
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
-    asset, sound = table_of(broker, topic), PaimonCatalogResource(warehouse=warehouse)
+    asset, sound = table_of(broker, topic), lake(tmp_path / "lake")
     broker.send(topic, *numbered(1, 2))
     ok(asset, sound)
     broker.send(topic, *numbered(3))
-    unreliable = unsound(
-        warehouse, FaultyFileIO(LocalFileIO(), faults=dict.fromkeys((30, 60, 90), Fault.FAIL))
-    )
+    faults = dict.fromkeys((30, 60, 90), Fault.FAIL)
+    unreliable = catalog_on(FaultyFileIO(LocalFileIO(), faults=faults), warehouse)
     config = TopicLogConfig(follow_seconds=4, commit_seconds=0.2, reload=True)
     with dg.DagsterInstance.ephemeral() as instance:
         thread = Thread(
@@ -595,7 +571,7 @@ def test_a_run_that_goes_on_ends_when_it_is_terminated(broker: Broker, tmp_path:
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
     broker.send(topic, *numbered(1, 2))
     assert exit_code(follow_until_terminated, warehouse, broker.address, topic) == 1
-    paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    paimon = lake(tmp_path / "lake")
     assert len(states(paimon)) > 2
     ok(table_of(broker, topic), paimon)
     _, end = broker.bounds(topic, 0)
@@ -637,7 +613,7 @@ def test_a_run_may_be_killed_at_any_moment(broker: Broker, tmp_path: Path) -> No
         )
         assert code in DEATHS
         codes.add(code)
-        paimon = PaimonCatalogResource(warehouse=str(warehouse), executor="embedded")
+        paimon = lake(warehouse)
         found = states(paimon)
         assert found in (before, after)
         told = ok(table_of(broker, topic), paimon)
@@ -654,26 +630,18 @@ STEPS = (
 )
 
 
-def unsound(warehouse: str, storage: FaultyFileIO) -> PaimonCatalogResource:
-    class Unreliable(PaimonCatalogResource):
-        def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, storage))
-
-    return Unreliable(warehouse=warehouse, executor="embedded")
-
-
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", range(often(2)))
 def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_path: Path) -> None:
     """Two tables follow one topic: rows by key, and a row of each record."""
     world = World(broker, broker.create(3), random.Random(seed))  # noqa: S311
-    draw, lake = world.draw, str(tmp_path / "lake")
+    draw, warehouse = world.draw, str(tmp_path / "lake")
     keyed = table_of(broker, world.topic)
     every = build_file_ingestion_asset("shop.every", LOG, source=source(broker, world.topic))
-    sound = PaimonCatalogResource(warehouse=lake, executor="embedded")
+    sound = lake(tmp_path / "lake")
     world.send()
     for asset in (keyed, every):
-        assert run(asset, sound).success
+        ok(asset, sound)
     for _ in range(14):
         step = draw.choice(STEPS)
         asset = draw.choice([keyed, every])
@@ -681,22 +649,18 @@ def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_pa
             "max_records": draw.choice([5, 40, 0]),
             "max_bytes": draw.choice([0, 300]),
         }
-        op = asset.node_def.name
-        made = TopicLogConfig(**config) if asset is keyed else TopicConfig(**config)
-        run_config = dg.RunConfig(ops={op: made})
         if step == "send":
             world.send()
         elif step == "run":
-            result = run(asset, sound, run_config=run_config)
-            assert result.success, failure_text(result)
+            ok(asset, sound, **config)
         elif step == "fault":
             fault = draw.choice([Fault.FAIL, Fault.LOSE_ANSWER])
             storage = FaultyFileIO(LocalFileIO(), faults={draw.randrange(60): fault})
-            run(asset, unsound(lake, storage), run_config=run_config)
+            run(asset, catalog_on(storage, warehouse), run_config=config_of(asset, **config))
         elif step == "kill":
             deed, most = follow_until_killed, draw.choice([7, 1_000])
             steps, seconds = draw.randrange(150), draw.choice([0, 2])
-            exit_code(deed, lake, broker.address, world.topic, most, steps, seconds)
+            exit_code(deed, warehouse, broker.address, world.topic, most, steps, seconds)
         elif step in ("expire", "lose", "make_again"):
             drain(keyed, sound)
             drain(every, sound)
@@ -707,8 +671,7 @@ def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_pa
             drain(keyed, sound)
             world.partitions = 4
             broker.grow(world.topic, 4)
-            ok_config = dg.RunConfig(ops={"shop__orders": TopicLogConfig(new_partitions=True)})
-            assert run(keyed, sound, run_config=ok_config).success
+            ok(keyed, sound, new_partitions=True)
         elif step == "restart" and draw.random() < 0.2:
             broker.kill()
             broker.start()
@@ -729,9 +692,7 @@ def go_on(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
 
 
 def drain(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
-    result = run(asset, paimon)
-    assert result.success, failure_text(result)
-    assert metadata_of(result, asset.key)["paimon/lag_records"] == 0
+    assert ok(asset, paimon)["paimon/lag_records"] == 0
 
 
 @pytest.mark.parametrize(

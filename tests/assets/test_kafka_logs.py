@@ -3,10 +3,7 @@
 import base64
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from paimon_assets.assets import (
     ChangeLog,
@@ -19,15 +16,9 @@ from paimon_assets.assets import (
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, run
 from tests.testkit.change_logs import debezium, typed
-from tests.testkit.kafka_broker import Broker, running_broker
+from tests.testkit.kafka_broker import Broker
 from tests.testkit.recorded_debezium import recorded
 from tests.testkit.schema_registry import USER, RegistryServer
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as broker:
-        yield broker
 
 
 def test_a_real_debeziums_avro_with_a_registry_follows_the_database_step_by_step(

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of, run
 from tests.testkit.change_logs import GONE, debezium, typed
 from tests.testkit.effort import often
-from tests.testkit.kafka_broker import Broker, running_broker
+from tests.testkit.kafka_broker import Broker
 
 pytestmark = pytest.mark.spark
 PARTITIONS = 2
@@ -33,12 +32,6 @@ ORDERS = Schema.of(
     options={"bucket": "2"},
 )
 BY_TASKS, HERE = "of Spark read the records", "all by itself"
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with running_broker() as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -1,10 +1,6 @@
 """Runs of the asset of a change log in processes of their own, which may be killed."""
 
 import os
-import warnings
-from pathlib import Path
-
-import dagster as dg
 
 from paimon_assets.assets import (
     ChangeLog,
@@ -14,6 +10,7 @@ from paimon_assets.assets import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faults.killing_file_io import Countdown
+from tests.testkit.faults.materializing import succeeds
 from tests.testkit.faults.writers import SURVIVED
 
 TABLE = "d.orders"
@@ -34,18 +31,7 @@ def follow(home: str) -> bool:
         schema_policy="add",
     )
     paimon = PaimonCatalogResource(warehouse=f"{home}/lake", executor="embedded")
-    instance_home = Path(f"{home}-dagster-{os.getpid()}")
-    instance_home.mkdir(exist_ok=True)
-    with (
-        warnings.catch_warnings(),
-        dg.DagsterInstance.ephemeral(tempdir=str(instance_home)) as instance,
-    ):
-        warnings.simplefilter("ignore")
-        resources = {"paimon": paimon}
-        result = dg.materialize(
-            [asset], resources=resources, instance=instance, raise_on_error=False
-        )
-        return result.success
+    return succeeds(asset, home, paimon=paimon)
 
 
 def follow_until_killed(home: str, steps: int) -> None:

@@ -4,6 +4,7 @@ import os
 import warnings
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -34,15 +35,20 @@ def materialize(warehouse: str, mode: str, numbers: list[int], wait: Barrier | N
         return pa.table({"n": pa.array(numbers, pa.int64())})
 
     paimon = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
-    home = Path(f"{warehouse}-dagster-{os.getpid()}")
-    home.mkdir(exist_ok=True)
-    with warnings.catch_warnings(), dg.DagsterInstance.ephemeral(tempdir=str(home)) as instance:
+    return succeeds(table, warehouse, io_manager=assets.PaimonIOManager(paimon=paimon))
+
+
+def succeeds(
+    asset: dg.AssetsDefinition, home: str, config: dg.RunConfig | None = None, **resources: Any
+) -> bool:
+    """Run an asset, with what its instance writes beside a folder."""
+    folder = Path(f"{home}-dagster-{os.getpid()}")
+    folder.mkdir(exist_ok=True)
+    with warnings.catch_warnings(), dg.DagsterInstance.ephemeral(tempdir=str(folder)) as instance:
         warnings.simplefilter("ignore")
-        resources = {"io_manager": assets.PaimonIOManager(paimon=paimon)}
-        result = dg.materialize(
-            [table], resources=resources, instance=instance, raise_on_error=False
-        )
-        return result.success
+        return dg.materialize(
+            [asset], resources=resources, instance=instance, run_config=config, raise_on_error=False
+        ).success
 
 
 def materialize_until_killed(warehouse: str, mode: str, numbers: list[int], steps: int) -> None:

@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-import warnings
 from importlib import import_module
 from pathlib import Path
 from threading import Event, Thread
@@ -19,6 +18,7 @@ from paimon_assets.assets import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faults.killing_file_io import Countdown
+from tests.testkit.faults.materializing import succeeds
 from tests.testkit.faults.writers import SURVIVED
 from tests.testkit.kafka_broker import send_all
 
@@ -34,20 +34,10 @@ def orders_of(address: str, topic: str) -> dg.AssetsDefinition:
 
 def follow(warehouse: str, address: str, topic: str, most: int = 0, **config: Any) -> bool:
     """Apply what a topic has; True if the run succeeded."""
-    asset = orders_of(address, topic)
-    paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
-    home = Path(f"{warehouse}-dagster-{os.getpid()}")
-    home.mkdir(exist_ok=True)
     form = TopicLogConfig(max_records=most, **config)
-    with warnings.catch_warnings(), dg.DagsterInstance.ephemeral(tempdir=str(home)) as instance:
-        warnings.simplefilter("ignore")
-        return dg.materialize(
-            [asset],
-            resources={"paimon": paimon},
-            instance=instance,
-            run_config=dg.RunConfig(ops={"shop__orders": form}),
-            raise_on_error=False,
-        ).success
+    run_config = dg.RunConfig(ops={"shop__orders": form})
+    paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    return succeeds(orders_of(address, topic), warehouse, run_config, paimon=paimon)
 
 
 def follow_until_killed(
