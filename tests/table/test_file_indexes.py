@@ -6,7 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets import FormatError, InvalidInputError, NotFoundError, Table, open_table
+from paimon_assets import (
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    Table,
+    open_table,
+    update_column_type,
+)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.predicate.predicate import equal
 from tests.testkit.tables import arrow, new_table, read, write
@@ -123,6 +130,14 @@ def test_a_lost_index_file_is_named(catalog):
 def test_an_index_that_is_not_written_is_refused(catalog, kind):
     with pytest.raises(InvalidInputError, match="not written here"):
         table_of(catalog, **{f"file-index.{kind}.columns": "amount"})
+
+
+def test_a_column_is_not_given_a_type_that_its_index_does_not_take(catalog):
+    with pytest.raises(InvalidInputError, match=r"DECIMAL.* cannot have such an index"):
+        table_of(catalog, **{"file-index.bitmap.columns": "amount"})
+    table = table_of(catalog, **{"file-index.bloom-filter.columns": "kind"})
+    with pytest.raises(InvalidInputError, match="BOOLEAN columns cannot have such an index"):
+        table.alter([update_column_type("kind", "BOOLEAN")])
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ Numbers = npt.NDArray[Any]
 
 
 def is_indexed_by_bitmap(data_type: types.DataType) -> bool:
-    return data_type.root in types.CHARACTER_ROOTS or data_type.root in _WIDTHS
+    return data_type.root in types.BITMAP_ROOTS
 
 
 @dataclass(slots=True, kw_only=True)

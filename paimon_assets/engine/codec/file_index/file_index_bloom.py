@@ -34,12 +34,6 @@ from paimon_assets.engine.spec.types import data_types as types
 
 INDEX_TYPE = "bloom-filter"
 _TEXTS = types.CHARACTER_ROOTS | types.BINARY_ROOTS
-_ROOTS = (
-    _TEXTS
-    | types.INTEGER_ROOTS
-    | types.TIMESTAMP_ROOTS
-    | {types.TypeRoot.DATE, types.TypeRoot.TIME, types.TypeRoot.FLOAT, types.TypeRoot.DOUBLE}
-)
 _COUNT = struct.Struct(">i")
 _MOST_FUNCTIONS = 1024
 """A filter that takes one value of 10^300 for present has fewer."""
@@ -48,7 +42,7 @@ Longs = npt.NDArray[np.uint64]
 
 
 def is_indexed_by_bloom(data_type: types.DataType) -> bool:
-    return data_type.root in _ROOTS
+    return data_type.root in types.BLOOM_ROOTS
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.options.write_options import DYNAMIC_BUCKET_INITIAL
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
+from paimon_assets.engine.spec.types.data_types import BITMAP_ROOTS, BLOOM_ROOTS
 
 _FORMATS = (
     *sorted(PAIMON_FORMATS),
@@ -157,9 +158,11 @@ def _refuse(message: str, key: str, **details: str) -> NoReturn:
     )
 
 
-_WRITTEN_INDEXES = frozenset(
-    opt.FILE_INDEX_COLUMNS.of(index_type).key for index_type in ("bloom-filter", "bitmap")
-)
+_WRITTEN_INDEXES = {
+    opt.FILE_INDEX_COLUMNS.of("bloom-filter").key: BLOOM_ROOTS,
+    opt.FILE_INDEX_COLUMNS.of("bitmap").key: BITMAP_ROOTS,
+}
+"""Option of the columns of an index → types that it takes."""
 
 
 def _check_columns(key: str, schema: TableSchema) -> None:
@@ -179,6 +182,16 @@ def _check_columns(key: str, schema: TableSchema) -> None:
         if name not in schema.by_name:
             there = ", ".join(schema.field_names)
             _refuse(f"'{key}' names column '{name}'; the table has {there}", key, column=name)
+
+
+def check_index_types(schema: TableSchema) -> None:
+    """Refuse an index of a column whose type it does not take: no row could be written."""
+    for key, roots in _WRITTEN_INDEXES.items():
+        for name in opt.parse_names(schema.options.get(key, "")):
+            column = schema.by_name.get(name)
+            if column is not None and column.type.root not in roots:
+                reason = f"{column.type} columns cannot have such an index"
+                _refuse(f"'{key}' names column '{name}': {reason}", key, column=name)
 
 
 def _check_together(options: opt.Options, changed: set[str]) -> None:

@@ -19,6 +19,7 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.iceberg_rules import check_iceberg, with_ids_from_one
 from paimon_assets.engine.spec.evolution.option_rules import (
+    check_index_types,
     check_option_removed,
     check_option_set,
     check_options,
@@ -45,6 +46,7 @@ def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
     """Return the schema, with id 0, of a new table; what no table may have is refused."""
     first = with_ids_from_one(first_table_schema(declared, time_millis=time_millis))
     check_options(first, {})
+    check_index_types(first)
     validate_schema(first)
     check_iceberg(first)
     return first
@@ -79,6 +81,7 @@ def apply_changes(
     )
     check_options(new, old.options)
     _check_named_columns(old, new)
+    check_index_types(new)
     validate_schema(new)
     check_iceberg(new, old)
     for field in new.fields:

@@ -49,6 +49,15 @@ INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, Ty
 CHARACTER_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+BITMAP_ROOTS = (
+    CHARACTER_ROOTS
+    | INTEGER_ROOTS
+    | TIMESTAMP_ROOTS
+    | {TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DATE, TypeRoot.TIME}
+)
+"""Types that a bitmap index takes."""
+BLOOM_ROOTS = (BITMAP_ROOTS - {TypeRoot.BOOLEAN}) | BINARY_ROOTS
+"""Types that a bloom filter takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
