@@ -238,3 +238,14 @@ def test_patterns_and_days_of_now_pass_the_rows_they_mean(catalog):
     assert found("d >= CURRENT_DATE - INTERVAL 1 WEEK") == ["100%", "a_b"]
     assert found("t < CURRENT_TIMESTAMP - INTERVAL '25' HOURS") == ["a_b", "axb\nc"]
     assert found("d = CURRENT_DATE()") == ["100%"]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [("d = -0.0", [2]), ("d >= -0.0", [1, 2, 3]), ("d < 0.0", [2]), ("d IN (-0.0, 1)", [2, 3])],
+)
+def test_zero_has_a_sign(catalog, where, expected):
+    rows = pa.table({"id": [1, 2, 3], "d": [0.0, -0.0, 1.0]})
+    table = catalog.create_table("db.t", rows.schema)
+    table.append(rows)
+    assert table.to_arrow(where=where)["id"].to_pylist() == expected

@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import ClassVar, NoReturn, TypeVar, cast
 
 import sqlglot
@@ -53,7 +53,6 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
 }
 _UNITS = {name.upper(): f"{name}s" for name in ("week", "day", "hour", "minute", "second")}
 """Of intervals → of `timedelta`."""
-_EXACT = Context(prec=1000)
 _MOST_DEPTH = 30
 """Parentheses and NOTs inside each other; sqlglot takes up to 26 Python frames for one of them."""
 _MOST_STEPS = 100
@@ -393,7 +392,7 @@ def _literal(node: exp.Expr) -> Literal:
         case exp.Neg():
             value = _literal(node.this)
             if isinstance(value, Decimal):
-                return _EXACT.minus(value)  # `-value` has the 28 digits of the thread's context
+                return value.copy_negate()  # `-value` loses digits, and the sign of a zero
             if isinstance(value, int | float):
                 return -value
             _refuse(node)
