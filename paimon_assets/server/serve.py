@@ -28,6 +28,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
+from paimon_assets.engine.fileio.canonical import absolute_path
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.catalog_options import shown_options
@@ -250,7 +251,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
             kind="client-option",
         )
     service = Service(
-        catalog=FilesystemCatalog(settings.warehouse, storage, clock=clock),
+        catalog=FilesystemCatalog(absolute_path(settings.warehouse), storage, clock=clock),
         clock=clock,
         storage_options=settings.storage_options,
         client_options=settings.client_options,

@@ -374,3 +374,10 @@ def test_a_folder_outside_is_recorded_without_its_links(guarded, folder):
     (folder / "by-link").symlink_to(folder / "shared")
     assert _create(guarded.of("maker"), f"{folder}/by-link/own").status == 200
     assert guarded.of("admin").get("databases/a/tables/mine").json["path"] == f"{folder}/shared/own"
+
+
+def test_a_warehouse_of_the_working_folder_has_paths_for_clients_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    open_catalog("lake").create_database("db")
+    with serving(ServeSettings(warehouse="lake", insecure=True)) as client:
+        assert created(client, "t")["path"] == f"{tmp_path}/lake/db.db/t"

@@ -2,10 +2,20 @@
 
 import os
 import posixpath
+from pathlib import Path
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import local_path
 from paimon_assets.engine.fileio.opening import scheme_of
+
+
+def absolute_path(path: str) -> str:
+    """Return a path that says the same wherever its reader runs.
+
+    >>> absolute_path("s3://b/wh/db.db/t"), absolute_path("/wh/db.db/t")
+    ('s3://b/wh/db.db/t', '/wh/db.db/t')
+    """
+    return path if ":" in path.partition("/")[0] else str(Path(path).absolute())
 
 
 def canonical_path(path: str) -> str:

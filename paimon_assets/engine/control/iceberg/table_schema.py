@@ -7,13 +7,13 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.rows.binary_row import unscale
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.canonical import absolute_path
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
@@ -34,15 +34,6 @@ _AVRO: Mapping[str, Any] = {
 _WIDTHS = {"int": 4, "date": 4, "long": 8, "timestamp": 8, "timestamptz": 8}
 TEXT_LIKE = types.CHARACTER_ROOTS | types.BINARY_ROOTS
 JsonObject = dict[str, Any]
-
-
-def absolute_path(path: str) -> str:
-    """Return a path that says the same wherever its reader runs.
-
-    >>> absolute_path("s3://b/wh/db.db/t"), absolute_path("/wh/db.db/t")
-    ('s3://b/wh/db.db/t', '/wh/db.db/t')
-    """
-    return path if ":" in path.partition("/")[0] else str(Path(path).absolute())
 
 
 def metadata_directory(store: FileStore) -> str:
