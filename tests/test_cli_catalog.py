@@ -88,6 +88,16 @@ def test_a_schema_leaves_as_json_and_makes_a_table(run, tmp_path):
     assert "no JSON of a schema" in run("create", "db.x", "--schema", str(path), code=2)
 
 
+def test_names_with_blanks_stand_in_backquotes(run):
+    run("create", "db.b", "--column", "`a b` INT", "--column", "c`d STRING", "--primary-key", "a b")
+    run("alter", "db.b", "--add-column", "` ``x ` DECIMAL(3, 1)", "--type", "`a b` BIGINT", code=2)
+    run("alter", "db.b", "--add-column", "` ``x ` DECIMAL(3, 1)", "--move", "` ``x ` first")
+    made = json.loads(run("schema", "db.b", "--json"))
+    assert [field["name"] for field in made["fields"]] == [" `x ", "a b", "c`d"]
+    run("views", "create", "db.v b", "SELECT 1", "--column", "`a b` INT")
+    assert "a b INT" in run("views", "show", "db.v b")
+
+
 def test_a_schema_changes_unless_values_would_be_lost(run, tmp_path):
     said = run(
         "alter", "db.t", "--add-column", "note STRING", "--set", "num-sorted-run.stop-trigger=9"

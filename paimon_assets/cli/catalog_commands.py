@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.commands import Arguments, Settings, command, flag, pairs, texts
+from paimon_assets.cli.commands import (
+    Arguments,
+    Settings,
+    command,
+    flag,
+    name_and_rest,
+    pairs,
+    texts,
+)
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.codec.rest.documents import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
@@ -176,11 +184,9 @@ def views_show(args: Arguments) -> None:
 def views_create(args: Arguments) -> None:
     """Create the view NAME, a database.view, of QUERY."""
     name, columns = args.name, args.columns
-    typed = dict(column.strip().split(None, 1) for column in columns if " " in column.strip())
+    typed = dict(name_and_rest(column, "NAME TYPE") for column in columns)
     if len(typed) != len(columns):
-        raise click.BadParameter(
-            'each column is "NAME TYPE", and named once', param_hint="--column"
-        )
+        raise click.BadParameter("each column is named once", param_hint="--column")
     args.catalog.views.create(name, args.query, typed, dialects=args.dialects, comment=args.comment)
     say(f"view {name} created", {"view": name})
 

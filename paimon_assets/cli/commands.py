@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -361,7 +362,10 @@ def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 def name_and_rest(text: str, form: str) -> tuple[str, str]:
-    """Split a text at its first blank."""
+    """Split a text at its first blank; a name with blanks stands in backquotes, as in SQL."""
+    quoted = re.match(r"\s*`((?:[^`]|``)+)`\s+(?=\S)", text)
+    if quoted:
+        return quoted[1].replace("``", "`"), text[quoted.end() :].strip()
     name, _, rest = text.strip().partition(" ")
     if not rest.strip():
         raise InvalidInputError(f"'{text}' is not \"{form}\".", kind="column")

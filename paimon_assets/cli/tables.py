@@ -32,7 +32,7 @@ from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_l
 
 
 @command("TARGET")
-@texts("--column", "columns", help='"NAME TYPE"; may be repeated.')
+@texts("--column", "columns", help='"NAME TYPE"; `A NAME` with blanks in backquotes; repeated.')
 @click.option("--like", type=click.Path(exists=True), help="Take the columns of this file.")
 @click.option(
     "--schema",
