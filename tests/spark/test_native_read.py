@@ -31,6 +31,7 @@ from paimon_assets.engine.spec.types.data_types import (
     string,
     timestamp,
 )
+from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
@@ -40,6 +41,7 @@ from tests.testkit.rows import plain_rows
 from tests.testkit.spark_settings import session_with
 from tests.testkit.tables import new_table, write
 
+INSTANT = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
 native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
@@ -123,6 +125,15 @@ def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, f
         plan = table.new_read_builder().with_columns(columns).plan()
         schemas = native_read.PlainSchemas.of(plan.context)
         assert native_read.is_plain(plan.context, plan.splits[0], schemas) is plain
+
+
+@pytest.mark.parametrize("fine", [INSTANT, ArrayType(element=INSTANT)])
+def test_an_orc_file_with_an_instant_is_the_engines_whatever_is_read(new_catalog, fine):
+    options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
+    table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
+    plan = table.new_read_builder().with_columns(["id", "part"]).plan()
+    schemas = native_read.PlainSchemas.of(plan.context)
+    assert not native_read.is_plain(plan.context, plan.splits[0], schemas)
 
 
 @pytest.mark.spark

@@ -25,6 +25,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
 
 pytestmark = pytest.mark.spark
 door = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
+pyspark_types = pytest.importorskip("pyspark.sql.types")
 
 KEYED = (
     "CREATE TABLE db.t (id BIGINT, v INT, p STRING) PARTITIONED BY (p)"
@@ -92,6 +93,16 @@ def test_tables_are_selected_from(sql):
     assert sql("SELECT count(*), sum(v) FROM db.t AS x GROUP BY x.p") == [(1, 30), (2, 30)]
     assert sql("SELECT 1 UNION ALL SELECT count(*) FROM db.t") == [(1,), (3,)]
     assert sql("VALUES (1, 'x')") == [(1, "x")]
+
+
+def test_times_of_a_day_are_selected_or_left_out(sql, new_catalog):
+    if not hasattr(pyspark_types, "TimeType"):
+        pytest.skip("Spark before 4.1 has no TIME")
+    rows = pa.table({"id": [1, 2], "at": pa.array([dt.time(3), None], pa.time32("ms"))})
+    new_catalog.create_table("db.times", rows.schema).append(rows)
+    assert sql("SELECT id FROM db.times WHERE id > 1") == [(2,)]
+    assert sql("SELECT count(*) FROM db.times") == [(2,)]
+    assert sql("SELECT at FROM db.times WHERE id = 1") == [(dt.time(3),)]
 
 
 def test_system_tables_and_functions_are_selected_from(sql, new_catalog):

@@ -5,7 +5,8 @@ is already what the read returns:
 
     Parquet or ORC, no deletion vector, nothing to merge, no retractions
     every column in its type of now; under another name, or not at all, if the file is older
-    types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones
+    types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones, and no
+        file that may hold an instant: Spark's reader does not parse the name of its type
     external Parquet files as far as their footers say so (`with_plain_times`)
     storage that Spark reaches as this engine does: local paths, HDFS; S3 if asked (`s3a_storage`)
 
@@ -240,7 +241,15 @@ class PlainSchemas:
     def of(cls, context: ReadContext) -> Self:
         """Look at every schema of a read."""
         ids = frozenset(number for number in context.schemas_by_id if _holds(context, number))
-        fits_orc = all(field.type.root in _ORC_ROOTS for field in _stored_fields(context))
+        leaves = [
+            leaf
+            for schema in context.schemas_by_id.values()
+            for field in schema.fields
+            for leaf in _leaves(field.type)
+        ]
+        fits_orc = all(
+            field.type.root in _ORC_ROOTS for field in _stored_fields(context)
+        ) and not any(leaf.root is TypeRoot.TIMESTAMP_LTZ for leaf in leaves)
         return cls(ids=ids, formats=frozenset({"parquet", "orc"} if fits_orc else {"parquet"}))
 
 
