@@ -31,6 +31,7 @@ from paimon_assets.engine.errors import (
 )
 from tests.testkit import recorded_debezium as real
 from tests.testkit.effort import often
+from tests.testkit.http_servers import Handler, LocalServer
 from tests.testkit.schema_registry import USER, RegistryServer
 
 Message = tuple[bytes | None, bytes | None]
@@ -305,6 +306,24 @@ def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -
         gone(1)
     both = {"schema.registry.url": f"{closed.uri}, {registry.uri}"}
     SchemaRegistry(both, seconds=5)(1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SSH-2.0-no_http\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+)
+def test_what_is_no_answer_of_a_registry_is_its_failure(text: bytes) -> None:
+    class Server(LocalServer):
+        def answer(self, handler: Handler, body: bytes) -> None:
+            handler.wfile.write(text)
+            handler.close_connection = True
+
+    with Server().running() as server, pytest.raises(StorageError, match="does not answer"):
+        SchemaRegistry({"schema.registry.url": server.uri}, seconds=5)(1)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -129,15 +130,15 @@ class SchemaRegistry:
             try:
                 with self._opener.open(request, timeout=self._seconds) as response:
                     answer = json.loads(response.read(_LARGEST))
-                if isinstance(answer, dict):
+                if isinstance(answer, dict) and isinstance(answer.get("schema"), str):
                     return answer
-                failure = ValueError("its answer is no object")
+                failure = ValueError("its answer has no schema")
             except urllib.error.HTTPError as error:
                 error.close()
                 if error.code in (*_DENIED, _NOT_FOUND):
                     raise self._refusal(error.code, url, what) from error
                 failure = error
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 failure = error
         raise StorageError(
             f"The schema registry at {', '.join(self._urls)} does not answer for {what}: "
