@@ -1,12 +1,17 @@
 """Change logs in topics on Spark: its tasks read and fold a range each; tables are as embedded."""
 
+import io
 import json
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dagster as dg
+import fastavro
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 from paimon_assets.assets import (
@@ -22,6 +27,7 @@ from tests.testkit.asset_tables import failure_text, metadata_of, run
 from tests.testkit.change_logs import GONE, debezium, typed
 from tests.testkit.effort import often
 from tests.testkit.kafka_broker import Broker
+from tests.testkit.schema_registry import USER, RegistryServer
 
 pytestmark = pytest.mark.spark
 PARTITIONS = 2
@@ -274,6 +280,121 @@ def test_this_process_reads_what_concerns_a_whole_table_or_keys_in_several_parti
     assert (row["state"], row["note"]) == ("d", "b")
     ordered = orders(broker, topic, order="record", log=ChangeLog(on_truncate="empty"))
     compare(ordered, lakes, HERE, reload=True)
+
+
+def avro(registry: RegistryServer, record: dict[str, Any], *columns: str) -> bytes:
+    """A record of Debezium in Confluent's Avro, by a schema that the registry has from now on."""
+    texts = ("connector", "name", "db", "schema", "table", "snapshot")
+    kinds = dict.fromkeys(texts, "string") | dict.fromkeys(("lsn", "txId", "ts_ms"), "long")
+    source = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    fields: list[Any] = [{"name": "id", "type": "long"}]
+    fields += [{"name": name, "type": ["null", "string"], "default": None} for name in columns]
+    image = {"type": "record", "name": "Value", "fields": fields}
+    schema = {"type": "record", "name": "Envelope", "fields": [
+        {"name": "before", "type": ["null", image], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": {"type": "record", "name": "Source", "fields": source}},
+        {"name": "op", "type": "string"},
+    ]}  # fmt: skip
+    number = len(columns)
+    registry.schemas[number] = {"schema": json.dumps(schema)}
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
+
+
+def test_schemas_of_avro_change_inside_a_range(
+    broker: Broker, lakes: dict[str, PaimonCatalogResource]
+) -> None:
+    """A registry that refuses, or does not know the schema of one range, leaves all as it was."""
+    topic, producer = broker.create(PARTITIONS), broker.producer()
+    with RegistryServer({}, has_user=True).running() as registry:
+        user = "schema.registry.basic.auth.user.info"
+        options = {"schema.registry.url": registry.uri, user: USER}
+        fields: dict[str, Any] = {"log": ChangeLog(dead_letters="shop.bad")}
+        fields |= {"format": "debezium-avro", "schema_policy": "add"}
+        asset = orders(broker, topic, options=options, **fields)
+        denied = orders(broker, topic, options={**options, user: "reader:hush"}, **fields)
+        source = KafkaSource(
+            bootstrap=broker.address, topic=topic, format="debezium-avro", options=options
+        )
+        assert USER not in repr(source.changes())
+
+        def send(op: str, key: int, lsn: int, **values: Any) -> None:
+            record = json.loads(debezium(op, lsn, id=key, **values))
+            value = avro(registry, record, *values)
+            producer.produce(topic, value=value, partition=key % PARTITIONS)
+
+        for key in range(4):
+            send("c", key, key, state="new", note="long")
+        producer.produce(topic, value=b"no avro", partition=1)
+        producer.flush()
+        assert len(compare(asset, lakes)) == 4
+        assert registry.asked == ["/schemas/ids/2"] * (1 + PARTITIONS), "once, or once a task"
+        send("u", 0, 10, state="paid", note=GONE)
+        send("u", 1, 11, state="paid", note=GONE)
+        send("u", 1, 12, state="sent", note=GONE, carrier="y")
+        producer.flush()
+        held = registry.schemas.pop(3)
+        for other, text in ((asset, "has no schema 3"), (denied, "does not show schema")):
+            told = failure_text(run(other, lakes["spark"]))
+            assert text in told.splitlines()[0]
+            assert "hush" not in told
+        registry.schemas[3] = held
+        registry.asked.clear()
+        rows = compare(asset, lakes)
+        assert registry.asked.count("/schemas/ids/3") == 1 + 2, "once; of Spark's tasks one, twice"
+        assert {row["note"] for row in rows} == {"long"}
+        assert [row["id"] for row in rows if row["carrier"] == "y"] == [1]
+        for lake in lakes.values():
+            assert len(lake.catalog().get_table("shop.orders").snapshots()) == 2
+            assert len(lake.catalog().get_table("shop.bad").to_arrow()) == 1
+
+
+class LosingResource(PaimonCatalogResource):
+    """Spark loses the rows that it keeps; something happens before it reads them again."""
+
+    meanwhile: ClassVar[list[Callable[[], object]]] = []
+
+    @contextmanager
+    def topic_ranges(self, ranges: Any, read: Any, fields: Any) -> Iterator[Any]:
+        before = CloudPickleSerializer().dumps(read)
+        with super().topic_ranges(ranges, read, fields) as found:
+            while self.meanwhile:
+                found.kept.unpersist(blocking=True)
+                self.meanwhile.pop()()
+            yield found
+        assert CloudPickleSerializer().dumps(read) == before, "Connect would read again"
+
+
+def test_rows_that_spark_lost_are_those_that_were_reported(
+    broker: Broker, lakes: dict[str, PaimonCatalogResource]
+) -> None:
+    """Of a topic compacted meanwhile others would be, where the run takes so many bytes."""
+    topic = broker.create(1, **{"segment.ms": "50", "min.cleanable.dirty.ratio": "0.001"})
+    lake = lakes["spark"]
+    losing = LosingResource(warehouse=lake.warehouse, executor="spark", spark=lake.spark)
+    schema = Schema.of({"id": "BIGINT", "state": "STRING"})
+    asset = orders(broker, topic, log=ChangeLog(history=True), format="json", schema=schema)
+
+    def send(*states: tuple[int, str]) -> None:
+        records = [({"id": key}, {"id": key, "state": state}) for key, state in states]
+        broker.send(topic, *records)
+
+    send((3, "0"), (1, "a"))
+    losing.meanwhile.append(list)
+    assert applied(asset, losing)[1] == BY_TASKS
+    send((3, "a"), (4, "b"), (3, "c"), (5, "d"), (6, "e"))
+    other = ({"id": 9}, {"id": 9, "state": "z"})
+    losing.meanwhile.append(lambda: broker.compact(topic, other))
+    with dg.DagsterInstance.ephemeral() as instance:
+        config = dg.RunConfig(ops={"shop__orders": TopicLogConfig(max_bytes=90)})
+        result = run(asset, losing, instance=instance, run_config=config)
+        assert result.success, failure_text(result)
+        assert any("others now" in str(each) for each in instance.all_logs(result.run_id))
+    applied(asset, lake)
+    rows = [(row["id"], row["state"]) for row in rows_of(lake) if row["id"] != 9]
+    assert sorted(rows) == [(1, "a"), (3, "0"), (3, "c"), (4, "b"), (5, "d"), (6, "e")]
 
 
 def test_refusals_are_those_of_this_process(

@@ -219,6 +219,28 @@ class Broker:
         for answer in self.admin.delete_records([part]).values():
             answer.result()
 
+    def compact(self, topic: str, *records: "Sent") -> None:
+        """Compact a topic of short segments until its first record is gone; others are sent."""
+        kafka, admin = _library("confluent_kafka"), _library("confluent_kafka.admin")
+        entry = admin.ConfigEntry(
+            "cleanup.policy", "compact", incremental_operation=admin.AlterConfigOpType.SET
+        )
+        place = admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for answer in self.admin.incremental_alter_configs([place]).values():
+            answer.result()
+        first, deadline = 0, time.monotonic() + _SECONDS
+        while first == 0:
+            assert time.monotonic() < deadline
+            self.send(topic, *records)
+            reader = kafka.Consumer({"bootstrap.servers": self.address, "group.id": "first"})
+            try:
+                reader.assign([kafka.TopicPartition(topic, 0, 0)])
+                message = reader.poll(_SECONDS)
+                assert message.error() is None
+                first = message.offset()
+            finally:
+                reader.close()
+
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the first offset, and the one after the last."""
         kafka = _library("confluent_kafka")

@@ -122,7 +122,8 @@ class ChangeLogRun(IngestionRun):
             shown = table if self.paimon.show_values else table.copy(_HIDDEN)
             reading = RangeReading(
                 client=intake.source.client(), topics=intake.source.changes(),
-                log=self.rows_of_log, table=table.name, schema=shown.schema, epoch=epoch,
+                log=self.rows_of_log, table=table.name, epoch=epoch,
+                schema=replace(shown.schema),  # Connect knows what it has read by all bytes of it
                 generation=ledger.generation + 1, gone=gone, max_bytes=most, keeps_rejected=keeps,
                 empties=self.config.reload,
             )  # fmt: skip

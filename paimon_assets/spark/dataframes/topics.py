@@ -3,13 +3,15 @@
     rows of records    range ─▶ rows (lazily)                              the write reads them
     change logs        range ─▶ rows, kept by Spark, and a report          reports, then the write
 
-Records pass no JVM; rows that are kept pass it as bytes.
+Records pass no JVM; rows that are kept pass it as bytes. Where Spark loses some, a task reads their
+range again: it must report what was reported, though the topic may be compacted meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.data.kafka.fetching import fetch
 from paimon_assets.engine.data.kafka.messages import rows
 from paimon_assets.engine.data.kafka.topics import Client, OffsetRange
+from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, numbered, spark_schema_of
@@ -31,7 +34,7 @@ from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, remembering
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import holds_exactly, spark_arrow_schema
-from paimon_assets.spark.worker import PACKED_SCHEMA, ROWS_PER_TASK_BITS, one_row
+from paimon_assets.spark.worker import ROWS_PER_TASK_BITS, one_row
 
 _TASK_SCHEMA = columns(
     slot=pa.int32(),
@@ -105,6 +108,8 @@ def _read_ranges(
 Read = Callable[[OffsetRange, int], tuple[Sequence[pa.RecordBatch], Any]]
 """Takes a range and where its rows begin; returns rows, and a report (a value of `wire`)."""
 _KEPT_SCHEMA = columns(position=pa.int64(), rows=pa.binary(), report=pa.binary())
+_HASHED_SCHEMA = columns(position=pa.int64(), rows=pa.binary(), report=pa.string())
+"""With SHA-256 of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +117,7 @@ class ReadRanges:
     """Ranges that tasks have read: Spark keeps the rows."""
 
     kept: DataFrame
+    topics: str
     schema: pa.Schema
     reports: Sequence[bytes]
     """Wire forms."""
@@ -119,15 +125,18 @@ class ReadRanges:
     def frame(self, more: Sequence[pa.RecordBatch] = ()) -> DataFrame:
         """Return the rows, and more of this process with other keys, for a write by Spark."""
         spark_schema = spark_schema_of(self.schema)
-        packed = self.kept.where("rows IS NOT NULL").select("position", "rows")
+        packed = self.kept.selectExpr("position", "rows", "sha2(report, 256) AS report")
         if more:
             found = [pack(each) for batch in more for each in pieces(batch)]
             first = len(self.reports) << ROWS_PER_FILE_BITS
             positions = [first + (n << ROWS_PER_TASK_BITS) for n in range(len(found))]
-            held = pa.table({"position": positions, "rows": found}, PACKED_SCHEMA)
+            none = pa.nulls(len(found), pa.string())
+            held = pa.table([positions, found, none], schema=_HASHED_SCHEMA)
             packed = packed.union(self.kept.sparkSession.createDataFrame(held))
         arrow = spark_arrow_schema(spark_schema)
-        made = PythonRows(tasks=packed, read=partial(_unpack_rows, self.schema, arrow))
+        told = frozenset(sha256(each).hexdigest() for each in self.reports)
+        read = partial(_unpack_rows, self.schema, arrow, self.topics, told)
+        made = PythonRows(tasks=packed, read=read)
         return remembering(made.frame(spark_schema), made)
 
 
@@ -157,7 +166,8 @@ def read_ranges(
         with typed_errors(), named_jobs(session, f"read {topics}"):
             found = kept.where("report IS NOT NULL").select("report").collect()
         reports = [bytes(each.report) for each in found]
-        yield ReadRanges(kept=kept, schema=to_arrow_schema(fields), reports=reports)
+        schema = to_arrow_schema(fields)
+        yield ReadRanges(kept=kept, topics=topics, schema=schema, reports=reports)
     finally:
         kept.unpersist()
 
@@ -175,11 +185,22 @@ def _read_reported(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def _unpack_rows(
-    schema: pa.Schema, spark_schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    schema: pa.Schema,
+    spark_schema: pa.Schema,
+    topics: str,
+    told: frozenset[str],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows with their positions."""
+    """Yield rows with their positions, if the report behind them is one that was told."""
     with encoded_errors():
         for batch in batches:
-            for position, data in zip(batch["position"], batch["rows"], strict=True):
-                found = unpack(data.as_py(), schema)
-                yield from numbered([found], position.as_py(), spark_schema)
+            for position, data, report in zip(*batch.columns, strict=True):
+                if data.is_valid:
+                    found = unpack(data.as_py(), schema)
+                    yield from numbered([found], position.as_py(), spark_schema)
+                elif report.as_py() not in told:
+                    raise StorageError(
+                        f"Spark lost rows of {topics} and read a range again, but its records are "
+                        "others now: the topic was compacted. Nothing was committed; try again.",
+                        kind="kafka",
+                    )

@@ -1,7 +1,7 @@
 """Records of topics → changes, whose place is the offset."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ class TopicChanges:
     format: str
     by_offset: bool
     """Whether the offset is the order, not the position that a record has in its log."""
-    registry_settings: Mapping[str, str]
+    registry_settings: Mapping[str, str] = field(repr=False)
     """Of the registry of Avro's schemas."""
     seconds: float
     """So long it may be silent."""
