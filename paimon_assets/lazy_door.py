@@ -10,6 +10,10 @@ FRAME_MODULES: dict[str, str] = {}
 """Kind of frame that is made above the engine → the module whose `to_<kind>` makes it of a read."""
 
 
+_EXTRAS = {"dagster": "dagster", "pyspark": "spark"}
+"""Package that others of ours import at once → the extra that installs it."""
+
+
 def lazy_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__all__`, the `__getattr__` and the `__dir__` of a package.
 
@@ -26,7 +30,16 @@ def lazy_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(importlib.import_module(home), name)
+        try:
+            return getattr(importlib.import_module(home), name)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            extra = _EXTRAS.get(missing)
+            if extra is None:
+                raise
+            way_out = f"pip install 'paimon-assets[{extra}]'"
+            message = f"'{name}' needs the package '{missing}': {way_out}"
+            raise ModuleNotFoundError(message, name=missing) from error
 
     return names, load, lambda: names
 

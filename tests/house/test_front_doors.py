@@ -54,6 +54,27 @@ def test_a_front_door_is_light(module: str) -> None:
     assert loaded.isdisjoint(LIGHT_DOORS[module])
 
 
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("paimon_assets.SparkExecutor", "pyspark", "spark"),
+        ("paimon_assets.assets.paimon_asset", "dagster", "dagster"),
+    ],
+)
+def test_a_name_whose_package_is_not_installed_says_which_extra_has_it(
+    name: str, package: str, extra: str
+) -> None:
+    door, _, wanted = name.rpartition(".")
+    program = f"import sys; sys.modules['{package}'] = None; from {door} import {wanted}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(f"'{wanted}' needs the package '{package}': "
+                         f"pip install 'paimon-assets[{extra}]'")  # fmt: skip
+
+
 @pytest.mark.parametrize("door", ["paimon_assets", "paimon_assets.assets", "paimon_assets.spark"])
 def test_every_name_of_a_door_is_there(door: str) -> None:
     package = import_module(door)
