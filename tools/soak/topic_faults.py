@@ -158,6 +158,7 @@ class Game:
 
     def expire(self) -> None:
         self.settle()
+        self.allow("cannot go on with partition")  # a position may be before aborted records
         self.world.expire()
 
     def lose(self) -> None:
