@@ -151,6 +151,7 @@ class Game:
         self.random.choice(self.followers).kill()
 
     def restart(self) -> None:
+        _NOBODY.wait(1)  # a broker that is killed sooner forgets which records it deleted
         self.world.broker.kill()
         _NOBODY.wait(self.random.uniform(0, 15))
         self.world.broker.start()

@@ -18,6 +18,7 @@ _ISOLATION = "isolation.level"
 _DEFAULTS = {
     "log_level": "2",  # failures are errors of ours; it would print each try to connect
     "group.id": "paimon-assets",  # the client wants one; nothing is committed to it
+    "fetch.queue.backoff.ms": "50",  # by default it fetches nothing for 1 s after 100,000 records
     _ISOLATION: "read_committed",
 }
 _DENIED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
