@@ -1,7 +1,9 @@
 """Change logs of databases, from files that land, as tables."""
 
+import ast
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, run
 from tests.testkit.change_logs import GONE, HOUR, debezium, land, typed
+from tools.soak.week import FOLLOWED
 
 KEY = dg.AssetKey(["shop", "orders"])
 ORDERS = Schema.of(
@@ -226,6 +229,26 @@ def test_a_truncate_is_refused_or_empties_the_table(
     assert "comes late" in refused(asset, paimon)
 
 
+def test_late_records_below_an_applied_truncate_change_nothing(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(on_truncate="empty"))
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), debezium("t", 30))
+    land(landing, "2", debezium("c", 40, id=2, state="b", note="m"))
+    applied(asset, paimon)
+    land(
+        landing, "3",
+        debezium("c", 10, id=1, state="a", note="n"),
+        debezium("c", 20, id=4, state="late", note="n"),
+        debezium("u", 25, id=2, state="older", note=GONE),
+        debezium("d", 26, id=5),
+    )  # fmt: skip
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(2, "b", "m")]
+    applied(asset, paimon, run_config=config(reload=True))
+    assert rows_of(paimon) == [(2, "b", "m")]
+
+
 def test_deleted_rows_stay_where_deletes_are_soft(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
@@ -359,6 +382,22 @@ def test_stored_values_are_kept_in_tables_of_other_kinds(
     applied(asset, paimon)
     rows = table_of(paimon).new_read_builder().with_options(read).to_arrow().to_pylist()
     assert [(row["day"].isoformat(), row["note"]) for row in rows] == [("2026-01-01", "1")]
+
+
+def test_rows_are_seen_at_once_with_the_options_for_frequent_commits(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/change-data-capture.md").read_text()
+    [followed] = re.findall(r"FOLLOWED = (\{.*\})", page)
+    options = ast.literal_eval(followed)
+    assert options == FOLLOWED
+    schema = Schema.of({"id": "BIGINT", "note": "STRING"}, primary_keys=["id"], options=options)
+    for lsn, note in enumerate(("a", "b"), start=10):
+        land(landing, note, debezium("u", lsn, id=1, note=note))
+        applied(orders(landing, schema), paimon)
+        assert rows_of(paimon, "id", "note") == [(1, note)]
+    table_of(paimon).compact(full=True)
+    assert rows_of(paimon, "id", "note") == [(1, "b")]
 
 
 @pytest.mark.parametrize("files", [1, 4])

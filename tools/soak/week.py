@@ -32,7 +32,11 @@ from paimon_assets.engine.control.clock import SystemClock
 _START_MS = int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp() * 1000)
 _MINUTES, _COMMITS_A_COMPACTION, _COMMITS_A_DAY = 5, 12, 288
 _ROWS, _CHANGES = 20_000, 200
-FOLLOWED = {"bucket": "1", "deletion-vectors.enabled": "true"}
+FOLLOWED = {
+    "bucket": "1",
+    "deletion-vectors.enabled": "true",
+    "deletion-vectors.merge-on-read": "true",
+}
 """The options of docs/how-to/change-data-capture.md."""
 
 

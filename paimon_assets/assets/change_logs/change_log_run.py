@@ -190,8 +190,8 @@ class ChangeLogRun(IngestionRun):
             return self._append(history_rows(changes, positions.texts).sort_by(POSITION), head)
         keys = self.table.schema.primary_keys
         images = images_of(changes, positions.texts, keys, soft_deletes=self.log.soft_deletes)
-        if truncate:
-            images = images.after(POSITION, truncate)
+        if emptied := max(truncate, head.truncated):  # what is older is dead, however late it comes
+            images = images.after(POSITION, emptied)
         return self._apply_anew(images, head, truncate=truncate)
 
     def check_table(self) -> None:
