@@ -22,6 +22,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
     all_of,
     conjuncts,
 )
+from tests.testkit import foreign
 
 pytestmark = pytest.mark.spark
 door = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
@@ -216,6 +217,18 @@ def test_rows_are_deleted(sql, any_table, new_catalog):
     assert done(sql, "DELETE FROM db.t WHERE upper(p) = 'X'")[0] is None
     sql("DELETE FROM db.t")
     assert held(new_catalog, "id") == []
+
+
+def test_no_row_is_deleted_beside_segments_of_another_format(sql, new_catalog, tmp_path):
+    sql("CREATE TABLE db.o (a INT, b STRING)")
+    foreign.write(tmp_path / "l" / "1.orc", foreign.rows((1, "x")))
+    foreign.add_segment(new_catalog.get_table("db.o"), tmp_path / "l", "orc")
+    for where in ("", " WHERE true", " WHERE a = 1", " WHERE length(b) = 1"):
+        with pytest.raises(errors.UnsupportedFeatureError, match="mixed format segments"):
+            sql(f"DELETE FROM db.o{where}")
+    assert held(new_catalog, name="db.o") == [(1, "x")]
+    sql("TRUNCATE TABLE db.o")
+    assert held(new_catalog, name="db.o") == []
 
 
 def test_rows_are_updated(sql, any_table, new_catalog):

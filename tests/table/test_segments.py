@@ -519,7 +519,10 @@ def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vector
     changes = table.new_row_change_builder()
     verbs = (
         lambda: changes.delete("a = 1"),
+        lambda: changes.delete(None),
+        lambda: catalog.execute("DELETE FROM db.changed"),
         lambda: changes.update({"b": "x"}, "a = 1"),
+        lambda: changes.update({"b": "x"}, None),
         lambda: changes.merge(rows((1, "m")), on=["a"]),
     )
     snapshot = table.latest_snapshot()
@@ -532,6 +535,29 @@ def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vector
     changes.update({"b": "x"}, "a = 1")
     changes.delete("a = 2")
     assert read(table) == [(1, "x"), (1, "x")]
+    assert states(landing) == before
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_tables_are_emptied_alike_whatever_the_format_of_their_segments(
+    catalog, landing, file_format, is_partitioned
+):
+    columns = {"a": "INT", "b": "STRING"} | ({"p": "INT"} if is_partitioned else {})
+    keys, spec = (["p"], {"partition": "p:int"}) if is_partitioned else ([], {})
+    table = catalog.create_table("db.e", Schema.of(columns, partition_keys=keys))
+    folder = landing / "l" / ("p=1" if is_partitioned else "")
+    write(folder / f"1.{file_format}", rows((1, "x"), (2, "y")))
+    before = states(landing)
+    for empty in (table.truncate, lambda: table.overwrite(table.to_arrow()[:0], partition={})):
+        add(table, landing / "l", file_format, **spec)
+        assert table.count() == 2
+        if file_format != "parquet":
+            with pytest.raises(UnsupportedFeatureError, match="mixed format segments"):
+                catalog.execute("DELETE FROM db.e")
+        assert table.count() == 2
+        empty()
+        assert table.count() == 0
     assert states(landing) == before
 
 

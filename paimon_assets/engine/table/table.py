@@ -231,7 +231,7 @@ class Table:
         return self.new_write_builder().with_overwrite(partition).write(rows, executor)
 
     def delete(
-        self, where: Predicate | str, executor: TaskRunner | None = None
+        self, where: Predicate | str | None, executor: TaskRunner | None = None
     ) -> RowChangeOutcome:
         """Delete rows, as one snapshot; arguments and errors as `RowChangeBuilder.delete`."""
         return self.new_row_change_builder().delete(where, executor)

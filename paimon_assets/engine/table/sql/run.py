@@ -96,8 +96,6 @@ class Runner:
         if isinstance(statement, st.Update):
             done = builder.update(values, where, self.executor)
             return st.outcome("UPDATE", table.name, done.snapshot, matched=done.rows_matched)
-        if where is None:
-            return st.outcome("DELETE", table.name, table.truncate())
         done = builder.delete(where, self.executor)
         return st.outcome("DELETE", table.name, done.snapshot, matched=done.rows_matched)
 

@@ -295,7 +295,7 @@ class RowChangeBuilder(CommitBuilder):
         return replace(self, condition=condition)
 
     def delete(
-        self, where: pred.Predicate | str, executor: TaskRunner | None = None
+        self, where: pred.Predicate | str | None, executor: TaskRunner | None = None
     ) -> RowChangeOutcome:
         """Delete the rows for which a predicate is true.
 
@@ -303,12 +303,15 @@ class RowChangeBuilder(CommitBuilder):
         `update` are seen after the next compaction.
 
         Args:
-            where: A `Predicate`, or a text such as `price > 3 AND day IN ('2024-01-01')`.
+            where: A `Predicate`, or a text such as `price > 3 AND day IN ('2024-01-01')`; None
+                deletes every row.
             executor: Reads and writes; this process by default.
 
         Raises:
             InvalidInputError: The predicate does not fit the table.
-            UnsupportedFeatureError: The table does not take deletes; names the option.
+            UnsupportedFeatureError: The table does not take deletes; names the option. Or, of kind
+                `segment-mixed-formats`, it has segments of another format; `Table.truncate` and
+                overwrites take these, too.
             CommitConflictError: Others changed the same rows too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; run again as the same user with the
                 same identifier, which finds the commit if it happened.
@@ -317,13 +320,16 @@ class RowChangeBuilder(CommitBuilder):
         newest = self._on_newest()
         if newest is not self:
             return newest.delete(where, executor)
-        predicate = self._bound(where)
+        predicate = None if where is None else self._bound(where)
         done = self._committed()
         if done is not None:
             return done
         check_writable(self.store.label, self.store.schema)
-        on_keys = pred.decided_by(predicate, self.store.schema.partition_keys)
-        if on_keys and pred.fields_of(predicate) and not self.dry_run:
+        drops = predicate is None or (
+            pred.decided_by(predicate, self.store.schema.partition_keys)
+            and bool(pred.fields_of(predicate))
+        )
+        if drops and not self.dry_run:
             return self._drop(predicate)
         check_deletable(self.store)
         return self._run(predicate, None, executor)
@@ -481,8 +487,8 @@ class RowChangeBuilder(CommitBuilder):
                 )
         raise AssertionError("the last plan returns or raises")
 
-    def _drop(self, predicate: pred.Predicate) -> RowChangeOutcome:
-        """Drop the partitions a predicate over partition columns is true for."""
+    def _drop(self, predicate: pred.Predicate | None) -> RowChangeOutcome:
+        """Drop the partitions a predicate over partition columns is true for; None drops all."""
         store = self.store
         latest = store.newest()
         if latest is not None:
