@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine.codec.row_files import as_file
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.data.format import text as text_format
 from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.data.format.text_streams import (
-    as_file,
     with_plain_members,
     without_array,
     without_comments,

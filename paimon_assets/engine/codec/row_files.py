@@ -8,6 +8,7 @@ Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in
 these are read as texts and converted.
 """
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,13 +19,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyarrow import csv, json, orc, parquet
 
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
 from paimon_assets.engine.errors import FormatError, storage_failure
 
 _BATCH_ROWS = 65_536
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
-_ONE_ARRAY = "Column() changed from object to array"
-"""What pyarrow says of a JSON file that begins with a bracket."""
 
 
 class RowFormat(StrEnum):
@@ -83,15 +83,30 @@ def open_rows(
             assert_never(row_format)
 
 
-def reason_of(error: Exception) -> str:
-    """Return pyarrow's error in one line; of one JSON array, the way out."""
-    reason = " ".join(str(error).split())
-    if _ONE_ARRAY not in reason:
-        return reason
-    return (
-        "the file is one array; write one object a line, or read it with the option multiLine=true,"
-        " which landing folders and segments take"
-    )
+class _Blocks(io.RawIOBase):
+    """A file whose blocks are produced on demand."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._rest = blocks, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = memoryview(block)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+def as_file(blocks: Iterator[bytes]) -> Any:
+    """Return blocks of bytes as a file for pyarrow."""
+    return pa.PythonFile(io.BufferedReader(_Blocks(blocks)), mode="r")
 
 
 @contextmanager
@@ -100,7 +115,7 @@ def naming(path: str, row_format: RowFormat) -> Iterator[None]:
     try:
         yield
     except (*_ARROW_ERRORS, UnicodeDecodeError, OSError) as error:
-        message = f"'{path}' cannot be read as {row_format}: {reason_of(error)}"
+        message = f"'{path}' cannot be read as {row_format}: {' '.join(str(error).split())}"
         # pyarrow reports damaged pages as OSError too, but without an error number.
         if isinstance(error, OSError) and error.errno is not None:
             raise storage_failure(message, path, error) from error
@@ -133,7 +148,9 @@ def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
     )
     # The dataset reader would drop members that only later rows have; this one refuses them.
     parsing = json.ParseOptions(explicit_schema=readable if readable.names else None)
-    objects = json.open_json(source, parse_options=parsing)
+    lines = checked_records(iter(lambda: bytes(source.read(BLOCK_BYTES)), b""), is_lines=True)
+    reading = json.ReadOptions(block_size=BLOCK_BYTES)
+    objects = json.open_json(as_file(lines), reading, parsing)
     types = {field.name: field.type for field in wanted}
     schema = pa.schema(
         [field.with_type(types.get(field.name, field.type)) for field in objects.schema]

@@ -13,7 +13,6 @@ from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.row_files import reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.object_store import UploadStream
@@ -321,6 +320,6 @@ def storage_errors(path: str) -> Iterator[None]:
 
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
     return FormatError(
-        f"Data file '{path}' is not readable as {format_name}: {reason_of(error)}",
+        f"Data file '{path}' is not readable as {format_name}: {' '.join(str(error).split())}",
         details={"path": path},
     )

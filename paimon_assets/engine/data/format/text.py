@@ -29,10 +29,10 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import binary_of, parts_of_texts
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
+from paimon_assets.engine.codec.row_files import as_file
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.text_streams import (
-    BLOCK_BYTES,
-    as_file,
     check_width,
     open_text_stream,
     with_plain_members,
@@ -212,10 +212,12 @@ class JsonReader(CountedRows):
         """Open the file; members that are texts or maps are rewritten for the parser."""
         stream = self._text_stream()
         if self._text.multi_line:
-            return as_file(without_array(stream))
+            return as_file(checked_records(without_array(stream)))
+        blocks = iter(lambda: bytes(stream.read(BLOCK_BYTES)), b"")
+        lines = as_file(checked_records(blocks, is_lines=True))
         texts = [field.name for field in fields if pat.is_string(field.type)]
         maps = [field.name for field in fields if pat.is_map(field.type)]
-        return as_file(with_plain_members(stream, texts, maps)) if texts or maps else stream
+        return as_file(with_plain_members(lines, texts, maps)) if texts or maps else lines
 
     def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
         behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others

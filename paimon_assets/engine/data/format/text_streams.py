@@ -5,7 +5,6 @@ block at a time. Nor do they parse objects as maps, or numbers and objects as te
 are rewritten.
 """
 
-import io
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -13,20 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, Bytes, Longs, escaped_places
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
-BLOCK_BYTES = 4 * 1024 * 1024
 _MAX_COLUMNS = 20_480
 """Of a CSV, as for Spark's reader; pyarrow would create a converter for each of a million."""
 _HEADER_BYTES = 64 * 1024
 COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Suffix of a file's name → codec."""
 _OPEN, _CLOSE = b"[{", b"]}"
-
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
 
 def open_text_stream(
@@ -52,32 +48,6 @@ def check_width(stream: Any, delimiter: str) -> None:
             break
     if columns > _MAX_COLUMNS:
         raise pa.ArrowInvalid(f"its first line names more than {_MAX_COLUMNS:,} columns")
-
-
-class _Blocks(io.RawIOBase):
-    """A file whose blocks are produced on demand."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._rest = blocks, memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = memoryview(block)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
-
-
-def as_file(blocks: Iterator[bytes]) -> Any:
-    """Return blocks of bytes as a file for pyarrow."""
-    return pa.PythonFile(io.BufferedReader(_Blocks(blocks)), mode="r")
 
 
 def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
@@ -113,15 +83,17 @@ def _whole_lines(stream: Any) -> Iterator[bytes]:
 
 def without_array(stream: Any) -> Iterator[bytes]:
     """Yield JSON in one array as objects one after another; other JSON stays unchanged."""
-    in_text, escapes, depth, is_array = 0, 0, 0, None
+    in_text, is_escaped, depth, is_array = 0, False, 0, None
     while block := stream.read(BLOCK_BYTES):
         data = np.frombuffer(block, dtype=np.uint8).copy()
         if is_array is None:
             head = bytes(block).lstrip(b"\xef\xbb\xbf \t\r\n")
             is_array = head.startswith(b"[") if head else None
         if is_array:
-            escaped, escapes = _escape(data, escapes)
-            quotes = np.cumsum((data == ord('"')) & ~escaped) + in_text
+            quote = data == ord('"')
+            escaped, is_escaped = escaped_places(data, is_escaped=is_escaped)
+            quote[escaped] = False
+            quotes = np.cumsum(quote) + in_text
             in_text = int(quotes[-1]) % 2
             outside = (quotes % 2 == 0) & (data != ord('"'))
             opens, closes = (outside & _is_one_of(data, marks) for marks in (_OPEN, _CLOSE))
@@ -130,15 +102,6 @@ def without_array(stream: Any) -> Iterator[bytes]:
             data[(opens & (depths == 1)) | (closes & (depths == 0))] = ord(" ")
             data[outside & (depths == 1) & (data == ord(","))] = ord("\n")
         yield data.tobytes()
-
-
-def _escape(data: Bytes, before: int) -> tuple[npt.NDArray[np.bool_], int]:
-    """Return which bytes follow an odd number of backslashes, and how many end the block."""
-    positions = np.arange(len(data))
-    # Position → the last byte up to it that is not a backslash.
-    last = np.maximum.accumulate(np.where(data == ord("\\"), -1 - before, positions))
-    runs = positions - np.concatenate([[-1 - before], last[:-1]]) - 1
-    return runs % 2 == 1, int(len(data) - 1 - last[-1])
 
 
 def with_plain_members(
@@ -151,7 +114,8 @@ def with_plain_members(
 def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) -> bytes:
     """Insert quotes and brackets; invalid JSON stays unchanged, so that the parser refuses it."""
     data = np.frombuffer(lines, dtype=np.uint8).copy()
-    quote = (data == ord('"')) & ~_escape(data, 0)[0]
+    quote = data == ord('"')
+    quote[escaped_places(data)[0]] = False
     outside = (np.cumsum(quote) % 2 == 0) & ~quote
     opens, closes = (outside & _is_one_of(data, marks) for marks in (_OPEN, _CLOSE))
     depth = np.cumsum(opens.astype(np.int64) - closes)

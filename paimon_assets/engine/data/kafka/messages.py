@@ -12,9 +12,10 @@ import pyarrow.compute
 import pyarrow.json as pa_json
 
 from paimon_assets.engine.codec.arrow.numpy_columns import parts_of_texts
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, check_records
+from paimon_assets.engine.codec.row_files import as_file
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.data.format.text import parse_columns, read_type
-from paimon_assets.engine.data.format.text_streams import BLOCK_BYTES, as_file
 from paimon_assets.engine.data.kafka.fetching import KEY, OFFSET, TIMESTAMP, VALUE, Fetched
 from paimon_assets.engine.data.kafka.topics import OffsetRange
 from paimon_assets.engine.errors import FormatError
@@ -102,6 +103,7 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
         [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
     )
     try:
+        check_records(data)
         table = pa_json.read_json(
             io.BytesIO(data),
             read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
