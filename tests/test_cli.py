@@ -14,6 +14,7 @@ from paimon_assets.cli.commands import options_of_file
 from paimon_assets.cli.main import main
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.environment import environment_options
+from tests.testkit.metadata_tables import ORPHAN
 
 
 @pytest.fixture
@@ -356,7 +357,7 @@ def test_the_doctor_looks_at_the_storage_and_leaves_nothing(run, tmp_path):
 def test_orphans_are_cleaned_and_statistics_computed(run, rows_file, tmp_path):
     create(run)
     run("write", "db.t", rows_file)
-    orphan = tmp_path / "w" / "db.db" / "t" / "bucket-0" / "data-orphan-0.parquet"
+    orphan = tmp_path / "w" / "db.db" / "t" / "bucket-0" / ORPHAN
     orphan.write_bytes(b"")
     os.utime(orphan, (10**9, 10**9))
     assert "clean_orphans" in run("clean", "db.t", "--dry-run")

@@ -127,11 +127,13 @@ def rename(args: Arguments) -> None:
 
 
 @command("TARGET", yes=True)
+@flag("--cascade", help="With foreign files in its folder.")
 @flag("--if-exists", help="Do nothing if there is no such table.")
 def drop(args: Arguments) -> None:
     """Drop TARGET with all its files.
 
-    External files that it reads as segments stay.
+    External files that it reads as segments stay. Is a file in its folder not its own, nothing is
+    dropped without --cascade.
     """
     target, catalog = args.target, args.catalog
     if args.if_exists and not catalog.table_exists(target):
@@ -145,10 +147,10 @@ def drop(args: Arguments) -> None:
     files = table.state.live_files()
     size = size_text(sum(entry.file.file_size for entry in files))
     args.confirm(
-        f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size},"
-        " will be deleted for good."
+        f"Table {table.name} at {table.path}, with {counted(len(files), 'file')} of {size}"
+        f"{', and foreign ones in its folder' * args.cascade}, will be deleted for good."
     )
-    catalog.drop_table(target)
+    catalog.drop_table(target, cascade=args.cascade)
     say(f"table {target} is dropped", {"dropped": target})
 
 

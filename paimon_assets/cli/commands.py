@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from paimon_assets.cli.main import JSON_ASKED, NOT_CONFIRMED, key_values
+from paimon_assets.cli.output import STANDARD_INPUT
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
@@ -278,10 +279,20 @@ class Arguments(SimpleNamespace):
         """Return the executor that --executor names."""
         return new_executor(self.executor, spark_session)
 
-    def confirm(self, what: str, show: Callable[[], None] | None = None) -> None:
-        """Print the plan, and ask for confirmation, unless --yes was given."""
+    def confirm(
+        self, what: str, show: Callable[[], None] | None = None, *, inputs: Iterable[str] = ()
+    ) -> None:
+        """Print the plan, and ask for confirmation, unless --yes was given.
+
+        No answer is read from the standard input if it is one of the inputs.
+        """
         if self.yes:
             return
+        if any(map(_is_standard_input, inputs)):
+            raise _NotConfirmed(
+                "the standard input is what is to be done, and no answer. Give --yes to go on"
+                " without a question"
+            )
         if show is not None:
             show()
         try:
@@ -290,6 +301,10 @@ class Arguments(SimpleNamespace):
             raise _NotConfirmed("nobody answered. Give --yes to go on without a question") from None
         if not is_agreed:
             raise _NotConfirmed("the answer was no")
+
+
+def _is_standard_input(path: str) -> bool:
+    return path == STANDARD_INPUT or os.path.samestat(Path(path).stat(), os.fstat(0))
 
 
 class _NotConfirmed(click.ClickException):

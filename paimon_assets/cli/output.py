@@ -246,7 +246,7 @@ def size_text(size: int) -> str:
 
 
 OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
-_STANDARD_OUTPUT = _STANDARD_INPUT = "-"
+_STANDARD_OUTPUT = STANDARD_INPUT = "-"
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
@@ -258,14 +258,14 @@ _CSV_OPTIONS = {
 @contextmanager
 def with_standard_input(files: Sequence[str], file_format: str | None) -> Iterator[tuple[str, ...]]:
     """Return paths of files; - is a copy of the standard input, which footers need, on disk."""
-    if _STANDARD_INPUT not in files:
+    if STANDARD_INPUT not in files:
         yield tuple(files)
         return
     suffix = f".{file_format or RowFormat.JSON}"
     with tempfile.NamedTemporaryFile(suffix=suffix) as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
-        yield tuple(copy.name if file == _STANDARD_INPUT else file for file in files)
+        yield tuple(copy.name if file == STANDARD_INPUT else file for file in files)
 
 
 def read_files(

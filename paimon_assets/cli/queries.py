@@ -278,7 +278,8 @@ def _run_statement(args: commands.Arguments, catalog: TableCatalog, statement: s
     if not is_query(statement) and (
         loss := loss_of(parse_sql(statement, Names(database=database)))
     ):
-        args.confirm(loss)
+        is_typed = args.statement is not None or args.file is not None or sys.stdin.isatty()
+        args.confirm(loss, inputs=[] if is_typed else [output.STANDARD_INPUT])
     executor = args.new_executor()
     if args.executor == "spark" and not is_segment_statement(statement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")

@@ -42,7 +42,7 @@ def write(args: commands.Arguments) -> None:
         builder = builder.with_commit_user(args.commit_user)
     if args.overwrite:
         what = "The partitions of the rows" if table.schema.partition_keys else "All rows"
-        args.confirm(f"{what} of {table.name} are replaced.")
+        args.confirm(f"{what} of {table.name} are replaced.", inputs=args.files)
         builder = builder.with_overwrite()
     columns = to_arrow_schema(table.schema.fields)
     with output.with_standard_input(args.files, args.file_format) as files:

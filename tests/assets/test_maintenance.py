@@ -11,6 +11,7 @@ from paimon_assets.assets import MaintenanceConfig, PaimonCatalogResource, build
 from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.testkit.asset_tables import PLANES, job_run, planes, rows_of
+from tests.testkit.metadata_tables import ORPHAN
 
 EXPIRING = {
     "snapshot.num-retained.min": "2",
@@ -129,7 +130,7 @@ def test_one_bad_table_stops_no_other(paimon):
 
 def test_orphans_are_only_counted_unless_the_form_says_more(paimon):
     table = make(paimon, "a", commits=1)
-    orphan = data_files(table)[0].with_name("data-left-0.parquet")
+    orphan = data_files(table)[0].with_name(ORPHAN)
     orphan.write_bytes(b"12")
     only = MaintenanceConfig(tasks=[MaintenanceChoice.clean_orphans], orphans_older_than_hours=0)
     found = run(paimon, only, "ods.a")

@@ -11,6 +11,7 @@ from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from tests.testkit.compacting import create, rows_of, some_rows, write
+from tests.testkit.metadata_tables import ORPHAN
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +48,7 @@ def test_both_do_the_same(new_catalog, spark, tmp_path):
     for _ in range(3):
         write(table, some_rows(rng, 200, 80, deletes=0.2))
     home = Path(table.path.removeprefix("file:"))
-    (home / "bucket-0" / "data-nobody-0.parquet").write_bytes(b"orphan")
+    (home / "bucket-0" / ORPHAN).write_bytes(b"orphan")
     outcomes = []
     for name, chosen in (("embedded", EmbeddedExecutor(2)), ("spark", executor)):
         copy = tmp_path / name

@@ -198,7 +198,8 @@ def test_a_directory_without_a_schema_is_no_table(catalog):
     file_io.write_bytes(f"{location}/schema/other-0", b"{}")
     file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
     assert catalog.list_tables("db") == []
-    assert catalog.create_table(T, SCHEMA).id == 0
+    with pytest.raises(InvalidInputError, match="holds 'schema/other-0'"):
+        catalog.create_table(T, SCHEMA)
 
 
 @pytest.mark.parametrize(

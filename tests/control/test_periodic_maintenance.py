@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 import json
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -37,6 +38,7 @@ from paimon_assets.engine.spec.options.all_options import Options
 from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import (
+    ORPHAN,
     FixedClock,
     commit,
     keyed_file,
@@ -517,9 +519,9 @@ def test_orphans_are_old_files_that_nothing_names(store):
     add(store, "a")
     io = LocalFileIO()
     for name in (
-        "bucket-0/left",
-        "manifest/manifest-left-0",
-        "statistics/stat-left",
+        f"bucket-0/{ORPHAN}",
+        f"manifest/{ORPHAN.replace('data', 'manifest').removesuffix('.parquet')}",
+        f"statistics/{ORPHAN.replace('data', 'stat').removesuffix('.parquet')}",
         "snapshot/.snapshot-9.0123456789abcdef0123456789abcdef.tmp",
         ".staging-0123/_temporary/0/part-00000.parquet",
     ):
@@ -541,21 +543,22 @@ def test_orphans_are_old_files_that_nothing_names(store):
 
 
 def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(store):
-    for number, source in enumerate(("landing", "landing", "expired")):
+    names = [f"ledger-{uuid4()}.json" for _ in range(3)]
+    for name, source in zip(names, ("landing", "landing", "expired"), strict=True):
         data = json.dumps({"source": source}).encode()
-        store.file_io.write_bytes(store.paths.ledger(f"ledger-{number}.json"), data)
-    add(store, "a", properties={f"{LEDGER_PROPERTY_PREFIX}landing": "ledger-1.json"})
+        store.file_io.write_bytes(store.paths.ledger(name), data)
+    add(store, "a", properties={f"{LEDGER_PROPERTY_PREFIX}landing": names[1]})
     found = clean_orphan_files(store, clock=LATER)
-    assert [status.name for status in found.files] == ["ledger-0.json"]
+    assert [status.name for status in found.files] == [names[0]]
 
 
 def test_a_snapshot_without_its_manifests_stops_the_cleaning(store):
     damaged = add(store, "a")
-    LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/left", b"1234")
+    LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{ORPHAN}", b"1234")
     store.manifests.delete(damaged.delta_manifest_list)
     with pytest.raises(NotFoundError, match=damaged.delta_manifest_list):
         clean_orphan_files(store, dry_run=False, clock=LATER)
-    assert stored(store) == {"a", "left"}
+    assert stored(store) == {"a", ORPHAN}
 
 
 def test_a_changelog_expires_later_and_takes_what_only_it_has(tmp_path):

@@ -494,7 +494,7 @@ def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(t
 def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
     def drop_table(store):
         catalog = FilesystemCatalog(store.table_path.removesuffix("/d.db/table"), store.file_io)
-        catalog.drop_table(Identifier("d", "table"))
+        catalog.drop_table(Identifier("d", "table"), cascade=True)  # its data files are made up
 
     store = new_store(tmp_path / "scene" / "d.db")
     four(store)
@@ -541,5 +541,5 @@ def test_a_table_renamed_while_it_is_dropped_is_not_reported_as_dropped(tmp_path
 
     catalog = FilesystemCatalog(str(tmp_path), FaultyFileIO(LocalFileIO(), before=before))
     with pytest.raises(errors.NotFoundError):
-        catalog.drop_table(Identifier("d", "table"))
+        catalog.drop_table(Identifier("d", "table"), cascade=True)  # its data files are made up
     assert catalog.list_tables("d") == ["renamed"]

@@ -20,6 +20,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.faults.pairs import NEWEST, check_whole, opened, rows_in, rows_of
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import ORPHAN
 
 OLD = time.time() - 2 * DAY_MS / 1000
 
@@ -79,7 +80,7 @@ def prepare(directory):
     overwrite(table, 3)
     write(table, 4)
     expire(table)
-    (Path(table.path) / "bucket-0" / "data-orphan-0.parquet").write_bytes(b"x")
+    (Path(table.path) / "bucket-0" / ORPHAN).write_bytes(b"x")
 
 
 def write_and_expire(table):
@@ -129,7 +130,7 @@ def test_what_is_named_anew_while_orphans_are_looked_for_keeps_its_files(other, 
     calls = 0
     for calls, table in interleaved(tmp_path, prepare, clean, other):  # noqa: B007
         assert rows_in(table) == rows
-        assert not (Path(table.path) / "bucket-0" / "data-orphan-0.parquet").exists()
+        assert not (Path(table.path) / "bucket-0" / ORPHAN).exists()
     assert calls > 10
 
 

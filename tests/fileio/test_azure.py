@@ -15,6 +15,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.testkit.azure_server import AZURITE, CONTAINER, azure_server
+from tests.testkit.metadata_tables import ORPHAN
 
 pytestmark = pytest.mark.skipif(AZURITE is None, reason="no azurite-blob on the path")
 
@@ -92,7 +93,7 @@ def test_a_table_lives_from_its_first_commit_to_its_drop(options, root):
     expected = [{"id": number, "v": "old" if number < 6 else "new"} for number in range(7)]
     assert table.to_arrow().sort_by("id").to_pylist() == expected
     table.tags.create("kept")
-    file_io_for(root, options).write_bytes(f"{table.path}/bucket-0/data-orphan", b"")
+    file_io_for(root, options).write_bytes(f"{table.path}/bucket-0/{ORPHAN}", b"")
     upkeep = replace(table.maintenance(), orphans_older_than_ms=0, expire_before=5)
     assert upkeep.run(MaintenanceTask.EXPIRE_SNAPSHOTS).count == 4
     assert upkeep.run(MaintenanceTask.CLEAN_ORPHANS).count == 1

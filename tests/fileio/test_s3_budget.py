@@ -16,6 +16,7 @@ from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.http_servers import counting_proxy
+from tests.testkit.metadata_tables import ORPHAN
 from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
 
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": "DOUBLE"}
@@ -41,7 +42,7 @@ BUDGETS = {
     "Avro, three files": (4, 4, 2.4),
     "three files with deletion vectors": (6, 5, 0.4),
     "seven snapshots expire": (32, 32, 0.1),
-    "1,200 orphans": (15, 14, 0.5),
+    "1,200 orphans": (15, 14, 0.6),
     "one orphan, first look": (30, 22, 0.5),
 }
 
@@ -140,7 +141,9 @@ def measured() -> dict[str, tuple[int, int, float, list[str]]]:
         assert 50_000 < left < 60_000
         objects = boto3_client(server)
         for number in range(1_200):
-            objects.put_object(Bucket=BUCKET, Key=f"budget/d.db/a/bucket-0/data-{number}", Body=b"")
+            objects.put_object(
+                Bucket=BUCKET, Key=f"budget/d.db/a/bucket-0/{ORPHAN}.{number}", Body=b""
+            )
         upkeep = replace(catalog.get_table("d.a").maintenance(), orphans_older_than_ms=0)
         run = replace(upkeep, expire_before=8).run
         report = measure("seven snapshots expire", lambda: run(MaintenanceTask.EXPIRE_SNAPSHOTS))
@@ -152,7 +155,7 @@ def measured() -> dict[str, tuple[int, int, float, list[str]]]:
         another = open_catalog(f"s3://{BUCKET}/budget", {**options, "s3.connect-timeout": "8 s"})
         first = measure("compacted, first read", lambda: count(another.get_table("d.k")))
         assert first == 150_000
-        objects.put_object(Bucket=BUCKET, Key="budget/d.db/k/bucket-0/data-1", Body=b"")
+        objects.put_object(Bucket=BUCKET, Key=f"budget/d.db/k/bucket-0/{ORPHAN}", Body=b"")
         forget_manifests()
         another = open_catalog(f"s3://{BUCKET}/budget", {**options, "s3.connect-timeout": "7 s"})
         upkeep = replace(another.get_table("d.k").maintenance(), orphans_older_than_ms=0)

@@ -46,7 +46,7 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.table import Table
 from tests.testkit.effort import is_hunt
 from tests.testkit.foreign import states, write
-from tests.testkit.metadata_tables import FixedClock
+from tests.testkit.metadata_tables import FixedClock, foreign_files
 
 _EXECUTOR = EmbeddedExecutor(threads=1)
 _LATER = FixedClock(now=4_000_000_000_000)
@@ -81,6 +81,7 @@ class Keeper:
     def check(self, table: Table) -> None:
         """Read all there is, of all branches, and compare."""
         self.note(table, again=True)
+        assert foreign_files(table._store) == []
         for store in (table._store, *other_branches(table._store)):
             for snapshot in existing_snapshots(store):
                 _check_files(store, snapshot)

@@ -9,6 +9,7 @@ import pytest
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.table.system.table_health import FileDebt, HealthLimits, table_health
 from tests.testkit.compacting import compact, create, delete_rows, some_rows, write
+from tests.testkit.metadata_tables import ORPHAN
 
 DAY_MS = 86_400_000
 
@@ -92,7 +93,7 @@ def test_a_consumer_that_lags_is_said(catalog):
 
 def test_orphans_are_looked_for_if_they_are_limited(catalog):
     table = filled(catalog, 1)
-    orphan = Path(table.path) / "bucket-0" / "data-1.parquet"
+    orphan = Path(table.path) / "bucket-0" / ORPHAN
     orphan.write_bytes(b"x" * 2000)
     assert table.state.health().orphan_bytes is None
     later = LaterClock(table, 3)

@@ -17,6 +17,7 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.owned_deletion import files_below
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
@@ -25,12 +26,17 @@ from paimon_assets.engine.spec.metadata.manifest import (
     IndexFileMeta,
     IndexManifestEntry,
 )
+from paimon_assets.engine.spec.own_names import OwnNames
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.types.data_types import bigint
 from tests.testkit.builders import data_file
 
 APPEND = Schema.of({"a": "BIGINT", "b": "STRING"})
 KEYED = Schema.of({"a": "BIGINT", "b": "STRING"}, primary_keys=["a"], options={"bucket": "2"})
+
+
+ORPHAN = "data-00000000-0000-4000-8000-000000000000-0.parquet"
+"""A name that a writer may have given to a file."""
 
 
 @dataclass(slots=True)
@@ -147,3 +153,10 @@ def referenced_manifests(store: FileStore) -> set[str]:
         names |= {snapshot.base_manifest_list, snapshot.delta_manifest_list}
         names |= {meta.file_name for meta in store.manifests.manifests_of(snapshot)}
     return names
+
+
+def foreign_files(store: FileStore) -> list[str]:
+    """Return the files in a table's folder whose names are none of its own."""
+    schemas = store.schemas
+    own = OwnNames.of(schemas.schema(n).typed_options for n in schemas.list_ids())
+    return [name for name in files_below(store.file_io, store.table_path) if not own.has(name)]

@@ -185,7 +185,9 @@ class ServedCatalog:
         self._answer()
         return made
 
-    def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
+    def drop_table(
+        self, identifier: Identifier, *, ignore_if_missing: bool = False, cascade: bool = False
+    ) -> None:
         with self._lock:
             if ignore_if_missing and identifier.table not in self._tables(identifier.database):
                 return

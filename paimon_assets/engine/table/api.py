@@ -457,19 +457,27 @@ class TableCatalog:
             text=query, open_table=read_of, database=database, external_access=external_access
         )
 
-    def drop_table(self, identifier: str | Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a table with all its files.
+    def drop_table(
+        self,
+        identifier: str | Identifier,
+        *,
+        ignore_if_missing: bool = False,
+        cascade: bool = False,
+    ) -> None:
+        """Drop a table with all its files; with `cascade` also with foreign ones in its folder.
 
         Raises:
             NotFoundError: There is no such table, and `ignore_if_missing` is not set.
-            InvalidInputError: The name is not `database.table`, or its database is `sys`.
+            InvalidInputError: The name is not `database.table`, or its database is `sys`; or the
+                table's folder is a link, or holds foreign files (kind `foreign-files`) and
+                `cascade` is not set. Nothing was deleted.
             StorageError: The storage failed; some files may be gone.
         """
         from paimon_assets.engine.control.iceberg import cleanup
 
         table = _user_identifier(identifier)
         with cleanup.forgotten(self._catalog, table):
-            self._catalog.drop_table(table, ignore_if_missing=ignore_if_missing)
+            self._catalog.drop_table(table, ignore_if_missing=ignore_if_missing, cascade=cascade)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
         """Give a table another name, perhaps in another database.

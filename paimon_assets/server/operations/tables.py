@@ -152,13 +152,14 @@ def alter_table(service: Service, request: Request) -> None:
 
 
 def drop_table(service: Service, request: Request) -> None:
-    """Drop a table with its files; of an external one only the name."""
+    """Drop a table with its files, and by `cascade=true` foreign ones; an external one's name."""
     table = service.table(request, Action.DROP)
     if table.identifier.branch != MAIN_BRANCH:
         raise bad_request("A branch is dropped as one, not as a table.")
     if not table.is_external:
         with cleanup.forgotten(service.catalog, table.identifier):
-            service.catalog.drop_table(table.identifier)
+            cascade = request.query.get("cascade") == "true"
+            service.catalog.drop_table(table.identifier, cascade=cascade)
         if table.identity is not None:
             service.forget(table.identity.id)
         return

@@ -20,7 +20,12 @@ KINDS = {
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "12"},
 }
 CHORES = (Chore.ANALYZE, Chore.COMPACT_MANIFESTS, Chore.EXPIRE, Chore.CLEAN_ORPHANS)
-ORPHANS = ("bucket-0/data-0-0.parquet", "manifest/manifest-0-0", "index/index-0-0")
+_UUID = "00000000-0000-4000-8000-000000000000"
+ORPHANS = (
+    f"bucket-0/data-{_UUID}-0.parquet",
+    f"manifest/manifest-{_UUID}-0",
+    f"index/index-{_UUID}-0",
+)
 
 
 def _same(java: Oracle, table: Table, **options: str) -> list[Any]:

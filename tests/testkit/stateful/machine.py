@@ -20,6 +20,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import foreign_files
 from tests.testkit.predicate_truth import truth
 from tests.testkit.stateful.history import History, NamedRow, Row
 from tests.testkit.stateful.world import ID, KIND, KINDS, PART, PARTS, SEQ, TEXT, draw_world
@@ -226,6 +227,7 @@ class Machine:
     def check_everything(self) -> None:
         """Compare every snapshot and tag with its version."""
         self._others_turn = None
+        assert foreign_files(self.table._store) == []
         ids = [snapshot.id for snapshot in self.table.snapshots()]
         assert ids == sorted(self.history.versions), "other snapshots than commits"
         assert {tag.name for tag in self.table.tags.list()} == set(self.history.tags)

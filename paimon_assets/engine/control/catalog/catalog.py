@@ -267,8 +267,15 @@ class Catalog(Protocol):
         """
         ...
 
-    def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a table with all its files."""
+    def drop_table(
+        self, identifier: Identifier, *, ignore_if_missing: bool = False, cascade: bool = False
+    ) -> None:
+        """Drop a table with all its files; with `cascade` also with foreign ones in its folder.
+
+        Raises:
+            InvalidInputError: Its folder holds foreign files (kind `foreign-files`), and `cascade`
+                is not set; or is a link. Nothing was deleted.
+        """
         ...
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:

@@ -27,9 +27,12 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.owned_deletion import files_below, is_link
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.spec.own_names import OwnNames
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.words import counted, shorten
 
 _LOCATION = "location"
 _OPTIONS = "options"
@@ -275,9 +278,15 @@ class FilesystemCatalog:
     ) -> TableSchema:
         paths = TablePaths(table=self.get_table_location(identifier))
         database, schemas = paths.table.rpartition("/")[0], SchemaManager(self.file_io, paths)
-        with self.file_io.ahead(folders=[database], lists=[paths.schema_directory]):
+        with self.file_io.ahead(folders=[database], lists=[paths.table]):
             self.database_path(identifier.database)
-            existing = schemas.latest()
+            is_there = bool(self.file_io.list_directory(paths.table))
+        is_there = is_there or is_link(self.file_io, paths.table)
+        existing = schemas.latest() if is_there else None
+        if is_there and existing is None and (content := _content(self.file_io, paths.table)):
+            existing = schemas.latest()  # its creator may have been faster
+            if existing is None:
+                raise content
         if existing is None:
             try:
                 return schemas.create(schema, time_millis=self._clock.now_millis())
@@ -292,14 +301,35 @@ class FilesystemCatalog:
         schemas = self._schemas(self.get_table_location(identifier))
         return schemas.commit_changes(changes, time_millis=self._clock.now_millis())
 
-    def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
+    def drop_table(
+        self, identifier: Identifier, *, ignore_if_missing: bool = False, cascade: bool = False
+    ) -> None:
         path = self.get_table_location(identifier)
-        if not self._schemas(path).list_ids():
+        schemas = self._schemas(path)
+        ids = schemas.list_ids()
+        if not ids:
             if ignore_if_missing:
                 return
             raise missing_table(identifier)
+        if not cascade and (names := self._foreign_files(schemas, ids, path)):
+            raise errors.InvalidInputError(
+                f"The folder '{path}' of table '{identifier}' holds "
+                f"{counted(len(names), 'foreign file')}: {shorten(names)}. Move them first, or drop"
+                " the table with cascade, which deletes all that its folder holds.",
+                kind="foreign-files",
+                details={"table": str(identifier), "files": len(names)},
+            )
         if not self._delete(path):
             raise missing_table(identifier)
+
+    def _foreign_files(self, schemas: SchemaManager, ids: Sequence[int], path: str) -> list[str]:
+        """Return the files in a table's folder that are not its own, sorted."""
+        options = []
+        for number in ids:
+            with suppress(errors.FormatError, errors.NotFoundError):  # a damaged table is dropped
+                options.append(schemas.schema(number).typed_options)
+        own = OwnNames.of(options)
+        return sorted(name for name in files_below(self.file_io, path) if not own.has(name))
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         path = self.get_table_location(source)
@@ -356,6 +386,13 @@ class FilesystemCatalog:
         A writer that is at work there finds no table then, and no half of one either. Killed in
         between, a drop leaves a hidden directory behind.
         """
+        if is_link(self.file_io, path):
+            raise errors.InvalidInputError(
+                f"'{path}' is a link, and what it leads to is left to its owner; remove the link by"
+                " hand.",
+                kind="folder-link",
+                details={"path": path},
+            )
         if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
             parent, _, name = path.rpartition("/")
             dropped = f"{parent}/.{name[:40]}.{uuid4().hex}{_DROPPED}"
@@ -382,6 +419,27 @@ class FilesystemCatalog:
 
     def _schemas(self, table_path: str) -> SchemaManager:
         return SchemaManager(self.file_io, TablePaths(table=table_path))
+
+
+def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
+    """Return the refusal of a folder for a new table; None if the table takes it.
+
+    Files of killed or late writers are taken: a table reads none that it does not name.
+    """
+    if is_link(file_io, path):
+        problem = "is a link"
+    else:
+        own = OwnNames.of(())
+        name = next((name for name in files_below(file_io, path) if not own.is_unread(name)), None)
+        problem = "" if name is None else f"holds '{name}'"
+    if not problem:
+        return None
+    return errors.InvalidInputError(
+        f"'{path}' {problem}; a new table takes a folder that is empty, or not there. Choose"
+        " another name, or remove what is there.",
+        kind="folder-not-empty",
+        details={"path": path},
+    )
 
 
 def _not_empty(name: str, content: str) -> errors.InvalidInputError:

@@ -386,11 +386,16 @@ class RestCatalog:
         with after("changed", str(identifier)):
             return self.load_schema(identifier)
 
-    def drop_table(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:
-        """Drop a table; of one that is not external the server deletes the files."""
+    def drop_table(
+        self, identifier: Identifier, *, ignore_if_missing: bool = False, cascade: bool = False
+    ) -> None:
+        """Drop a table; of one that is not external the server deletes the files.
+
+        Our server takes `cascade`; others delete foreign files, too, or not.
+        """
         try:
             with naming(identifier):
-                self._api.delete(path_to(identifier))
+                self._api.delete(path_to(identifier), {"cascade": "true"} if cascade else None)
         except errors.NotFoundError as error:
             if not ignore_if_missing or error.kind not in ("table-not-found", "database-not-found"):
                 raise

@@ -6,7 +6,8 @@
 The listing comes first, so files committed meanwhile are found among the needed ones. Files
 are known by name alone, which is unique, whatever directory a path is written with. Directories
 that Paimon does not make are never entered, nor buckets that are links: external files and segment
-registries are safe. What is old in a folder `.staging-…`, of a write that was killed, is an orphan.
+registries are safe. A file whose name is none of Paimon's (`spec.own_names`) is foreign: it is
+listed and stays. What is old in a folder `.staging-…`, of a write that was killed, is an orphan.
 A writer that holds a file back longer than `older_than` loses it.
 
 Rejected batches are branches `audit_…`. A branch goes before its files, and a file stays that
@@ -15,7 +16,6 @@ Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 """
 
 import json
-import re
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -36,13 +36,12 @@ from paimon_assets.engine.fileio.owned_deletion import is_reached
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH
+from paimon_assets.engine.spec.own_names import OwnNames, is_temporary
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, STAGING_PREFIX
 
 DAY_MS = 24 * 3_600_000
 """How old a file must be by default."""
 _MOST_LOOKS = 20
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f-]{32,36}\.tmp")
-"""What `fileio.atomic.temporary_name` and Java make, and leave if they are killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,8 @@ class OrphanFiles:
     """Files that nothing names, deleted or not."""
 
     files: tuple[FileStatus, ...]
+    foreign: tuple[str, ...]
+    """Paths inside the table's folder of files that are not the table's own, which stay."""
     deleted: bool
 
     @property
@@ -88,14 +89,24 @@ def clean_orphan_files(
     for name in [name for name in candidates if _may_count(store, name, ledgers)]:
         for file in ledger_files(store, name):
             candidates.pop(file, None)
-    rest = (status for statuses in candidates.values() for status in statuses)
-    orphans = sorted(rest, key=lambda status: status.path)
+    rest = {status.path: status for statuses in candidates.values() for status in statuses}
+    foreign = _foreign(store, sorted(rest))
+    orphans = [status for path, status in sorted(rest.items()) if path not in foreign]
     if not dry_run:
         delete_files(store, (status.path for status in orphans))
         delete_empty_partitions(store, empty)
         for folder in reversed(staged):
             store.file_io.delete_empty_directory(folder)
-    return OrphanFiles(files=tuple(orphans), deleted=not dry_run)
+    return OrphanFiles(files=tuple(orphans), foreign=tuple(foreign.values()), deleted=not dry_run)
+
+
+def _foreign(store: FileStore, paths: Iterable[str]) -> dict[str, str]:
+    """Return those of the paths that are no names of the table's → the path inside its folder."""
+    inside = {path: path.removeprefix(f"{store.paths.table}/") for path in paths}
+    own = OwnNames.of([store.schema.typed_options])
+    if not all(map(own.has, inside.values())):  # a schema before may have had another prefix
+        own = OwnNames.of(store.schemas.schema(n).typed_options for n in store.schemas.list_ids())
+    return {path: name for path, name in inside.items() if not own.has(name)}
 
 
 def _candidates(store: FileStore) -> Iterator[FileStatus]:
@@ -123,7 +134,7 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
     for home in (store.paths.table, *branch_homes):
         for name in ("schema", "snapshot", "changelog", "tag", "consumer"):
             listed = list_directory(f"{home}/{name}")
-            yield from (status for status in listed if _TEMPORARY.fullmatch(status.name))
+            yield from (status for status in listed if is_temporary(status.name))
 
 
 def _data_files(

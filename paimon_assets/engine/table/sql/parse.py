@@ -479,7 +479,8 @@ def _drop(words: Words, names: Names) -> st.Statement:
     if_exists = words.takes("IF", "EXISTS")
     dropped = _table_name(words, names, "a name")
     words.takes("PURGE")
-    return st.Drop(name=dropped, if_exists=if_exists, is_view=is_view)
+    cascade = not is_view and words.takes("CASCADE")
+    return st.Drop(name=dropped, if_exists=if_exists, is_view=is_view, cascade=cascade)
 
 
 def _alter(words: Words, names: Names) -> st.Statement:

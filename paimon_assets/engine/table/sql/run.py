@@ -130,7 +130,9 @@ class Runner:
                 catalog.views.drop(str(statement.name), ignore_if_missing=statement.if_exists)
                 return st.outcome("DROP VIEW", statement.name)
             case st.Drop():
-                catalog.drop_table(statement.name, ignore_if_missing=statement.if_exists)
+                catalog.drop_table(
+                    statement.name, ignore_if_missing=statement.if_exists, cascade=statement.cascade
+                )
                 return st.outcome("DROP TABLE", statement.name)
             case _:
                 raise needs_spark(statement)

@@ -173,6 +173,7 @@ class Drop:
     name: Identifier
     if_exists: bool
     is_view: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +304,11 @@ class SqlCatalog(Protocol):
     ) -> Table: ...
 
     def drop_table(
-        self, identifier: str | Identifier, *, ignore_if_missing: bool = False
+        self,
+        identifier: str | Identifier,
+        *,
+        ignore_if_missing: bool = False,
+        cascade: bool = False,
     ) -> None: ...
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None: ...
@@ -369,7 +374,8 @@ def loss_of(statement: Statement) -> str | None:
         case Drop(is_view=True):
             return f"View {statement.name} is dropped."
         case Drop():
-            return f"Table {statement.name} is dropped, with its files and its history."
+            foreign = ", foreign ones in its folder" if statement.cascade else ""
+            return f"Table {statement.name} is dropped, with its files{foreign} and its history."
         case DropDatabase():
             return f"Database {statement.name} is dropped{' with' * statement.cascade}" + (
                 " all its tables." if statement.cascade else "."

@@ -49,7 +49,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options import all_options as opts
 from paimon_assets.engine.spec.options.option import Option
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import counted, shorten
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 
@@ -362,8 +362,11 @@ class Maintenance:
             dry_run=self.dry_run,
             clock=self.clock,
         )
-        count = len(orphans.files)
-        return report(count, count, orphans.total_bytes)
+        count, note = len(orphans.files), ""
+        if names := orphans.foreign:
+            note = f"{counted(len(names), 'foreign file')} left: {shorten(names)}"
+            logger.info("table %s: foreign files, left: %s", self.store.label, ", ".join(names))
+        return report(count, count, orphans.total_bytes, note)
 
     def _iceberg(self, report: _Report) -> MaintenanceReport:
         before = iceberg_state(self.store)
