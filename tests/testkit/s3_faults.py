@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.testkit.http_servers import Handler, Headers, LocalServer
 
@@ -28,6 +28,37 @@ RESET = -2
 """No status in a plan: the connection is reset before the answer."""
 SLOW = -3
 """No status in a plan: the answer comes after those to the next requests."""
+HTML = -4
+"""A lie in a plan: 200, with a page that is no S3's."""
+HTML_ETAG = -5
+"""A lie in a plan: the same, with an ETag."""
+ERROR = -6
+"""A lie in a plan: 200, with S3's own `<Error>`."""
+OTHER_ROOT = -7
+"""A lie in a plan: 200, with a listing in another root."""
+SHORT = -8
+"""A lie in a plan: the first half of the true answer, as if it were whole."""
+EMPTY = -9
+"""A lie in a plan: a listing of nothing, as S3 makes it."""
+NOT_FOUND = -404
+"""A lie in a plan: 404, with a page that is no S3's."""
+SILENT = -10
+"""A lie in a plan: no answer, for as long as the server lives."""
+LIES = (HTML, HTML_ETAG, NOT_FOUND, ERROR, OTHER_ROOT, SHORT)
+"""Answers to a listing that are none."""
+_HTML = b"<html><head><title>Sign in</title></head><body>Who are you?</body></html>"
+_LISTING = (
+    b'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">%s</ListBucketResult>'
+)
+_BODIES = {
+    HTML: _HTML,
+    HTML_ETAG: _HTML,
+    NOT_FOUND: _HTML,
+    ERROR: b"<Error><Code>InternalError</Code><Message>injected</Message></Error>",
+    EMPTY: _LISTING % b"<KeyCount>0</KeyCount><IsTruncated>false</IsTruncated>",
+}
+_ANSWERED = frozenset({CUT, SLOW, OTHER_ROOT, SHORT})
+"""Plans whose answer is made of the true one."""
 _SLOW_SECONDS = 0.3
 _CODES = {
     KEPT: "AccessDenied",
@@ -48,9 +79,11 @@ class _Plan:
     after: bool
     skip: int
     left: int
+    prefix: str = "*"
 
-    def matches(self, method: str, path: str) -> bool:
+    def matches(self, method: str, path: str, prefix: str) -> bool:
         found = self.left > 0 and fnmatch(method, self.method) and fnmatch(path, self.path)
+        found = found and fnmatch(prefix, self.prefix)
         self.skip -= found
         return found and self.skip < 0
 
@@ -78,6 +111,13 @@ class S3Faults:
             _Plan(method=method, path=path, status=status, after=after, skip=skip, left=1)
         )
 
+    def lie(self, status: int, prefix: str, *, skip: int = 0, times: int = 1_000_000) -> None:
+        """Answer listings of a prefix of a pattern with a lie."""
+        plan = _Plan(
+            method="GET", path="*", status=status, after=False, skip=skip, left=times, prefix=prefix
+        )
+        self.plans.append(plan)
+
     def has_ended(self, key: str) -> bool:
         """Take one request from the life of an access key; whether there was none left."""
         with self._lock:
@@ -95,9 +135,9 @@ class S3Faults:
         self.lives.clear()
         self.fired.clear()
 
-    def take(self, method: str, path: str) -> _Plan | None:
+    def take(self, method: str, path: str, prefix: str = "") -> _Plan | None:
         """Return the fault of a request, and count it."""
-        found = next((plan for plan in self.plans if plan.matches(method, path)), None)
+        found = next((plan for plan in self.plans if plan.matches(method, path, prefix)), None)
         if found is not None:
             found.left -= 1
             self.fired.append((method, path))
@@ -118,8 +158,9 @@ class _Proxy(LocalServer):
         self._upstream = urlsplit(upstream).netloc
 
     def answer(self, handler: Handler, body: bytes) -> None:
-        path = unquote(urlsplit(handler.path).path)
-        plan = self.faults.take(handler.command, path)
+        target = urlsplit(handler.path)
+        path, query = unquote(target.path), parse_qs(target.query)
+        plan = self.faults.take(handler.command, path, query.get("prefix", [""])[0])
         credential = handler.headers.get("Authorization", "").partition("Credential=")[2]
         if plan is None and self.faults.has_ended(credential.partition("/")[0]):
             plan = _Plan(method="", path="", status=ENDED, after=False, skip=0, left=0)
@@ -133,9 +174,24 @@ class _Proxy(LocalServer):
             never = struct.pack("ii", 1, 0)  # linger: what was not sent yet is dropped
             handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, never)
             return
-        if plan is not None and plan.status in (CUT, SLOW):
+        if plan is not None and plan.status == SILENT:
+            self.closing.wait()
+            handler.close_connection = True
+            return
+        if plan is not None and plan.status in _ANSWERED:
             status, headers, data = handler.forward(self._upstream, body)
             self.closing.wait(_SLOW_SECONDS if plan.status == SLOW else 0)
+            if plan.status in (OTHER_ROOT, SHORT):
+                data = data.replace(b"ListBucketResult", b"ListOfAnother")
+                data = data[: len(data) // 2] if plan.status == SHORT else data
+                headers = [(k, v) for k, v in headers if k.lower() != "content-length"]
+                headers.append(("Content-Length", str(len(data))))
+        elif plan is not None and plan.status in _BODIES:
+            data = _BODIES[plan.status]
+            headers = [("Content-Length", str(len(data)))]
+            headers += [("ETag", '"0123456789abcdef"')] if plan.status == HTML_ETAG else []
+            status = 404 if plan.status == NOT_FOUND else 200
+            data = b"" if handler.command == "HEAD" else data
         elif plan is not None:
             code = _CODES[plan.status]
             text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()

@@ -12,9 +12,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
+from paimon_assets.engine.errors import ACCESS_DENIED, InvalidInputError, StorageError
+from paimon_assets.engine.fileio.s3_listing import S3Listing
+from paimon_assets.engine.spec.options.option import parse_duration_ms
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 _GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
@@ -22,6 +25,8 @@ AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
 OBJECT_SCHEMES = S3_SCHEMES | _GOOGLE_SCHEMES | AZURE_SCHEMES
 _ATTEMPTS = 6
 """Of a request, if AWS_MAX_ATTEMPTS does not say."""
+_LIMITS = {"connect_timeout": "10 s", "read_timeout": "60 s", "timeout": "300 s"}
+"""Options of every storage: of a connection, of a server's silence, and of a whole request."""
 _RENEWAL = dt.timedelta(minutes=5)
 """So often keys of profiles, roles and machines are asked for again."""
 _NAMES = {
@@ -53,14 +58,32 @@ _STATUS_NUMBERS = {
     "404": errno.ENOENT,
     "412": errno.EEXIST,
 }
+NOT_OF_S3 = "without S3's own code; look at the storage's endpoint, and at proxies in front of it"
 _CREDENTIALS_ENDED = frozenset({"", "ExpiredToken", "InvalidToken"})
 """Codes of answers 400 about credentials; one to a HEAD has none."""
 _users_process: list[int] = []
 """The process that uses clients; their threads do not survive a fork."""
 
 
+class _Clients(NamedTuple):
+    store: Any
+    """Of obstore."""
+    listing: S3Listing | None
+    """None for other storages than S3."""
+
+
 def client_of(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
-    """Return the client of a bucket or container; options have the names of `fileio.opening`.
+    """Return obstore's client of a bucket or container; see `_clients_of`."""
+    return _clients_of(scheme, authority, options).store
+
+
+def listing_of(scheme: str, authority: str, options: Mapping[str, str]) -> S3Listing | None:
+    """Return the client that lists a bucket of S3; None for other storages."""
+    return _clients_of(scheme, authority, options).listing
+
+
+def _clients_of(scheme: str, authority: str, options: Mapping[str, str]) -> _Clients:
+    """Return the clients of a bucket or container; options have the names of `fileio.opening`.
 
     Raises:
         StorageError: No credentials are found, or this process was forked from one with clients.
@@ -76,9 +99,9 @@ def client_of(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
         )
     try:
         return _client(scheme, authority, tuple(sorted(options.items())))
-    except StorageError:
+    except (StorageError, InvalidInputError):
         raise
-    except Exception as error:  # noqa: BLE001 - it is told
+    except Exception as error:  # noqa: BLE001 - it is raised again
         # Its text may quote an option value.
         raise StorageError(
             f"Storage '{scheme}://{authority}' could not be opened ({type(error).__name__}); look "
@@ -88,7 +111,7 @@ def client_of(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> Any:
+def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> _Clients:
     stores = import_module("obstore.store")
     settings: dict[str, Any] = {}
     configured = _configured(scheme)
@@ -97,14 +120,17 @@ def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
         if not isinstance(value, Mapping):
             name = option.replace("-", "_")
             settings[_NAMES.get(name, name)] = value
+    limits = {name: _limit(scheme, name, settings.pop(name, None)) for name in _LIMITS}
     attempts = int(os.environ.get("AWS_MAX_ATTEMPTS") or _ATTEMPTS)
     backoff = {
         "init_backoff": dt.timedelta(milliseconds=100),
         "max_backoff": dt.timedelta(seconds=5),
         "base": 2,
     }
+    retries = {"max_retries": max(0, attempts - 1), "backoff": backoff}
+    # Who is silent for so long is not asked again.
     arguments: dict[str, Any] = {
-        "retry_config": {"max_retries": max(0, attempts - 1), "backoff": backoff}
+        "retry_config": {**retries, "retry_timeout": limits["read_timeout"]}
     }
     if scheme in S3_SCHEMES:
         opened, provider = stores.S3Store, _s3(settings, authority)
@@ -116,8 +142,68 @@ def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
     if provider is not None:
         arguments["credential_provider"] = provider
     endpoint = str(settings.get("endpoint") or settings.get("base_url") or "")
-    arguments["client_options"] = {"timeout": "300s", "allow_http": endpoint.startswith("http:")}
-    return opened(authority, config=settings, **arguments)
+    _check_endpoint(scheme, endpoint)
+    arguments["client_options"] = {**limits, "allow_http": endpoint.startswith("http:")}
+    listing = None
+    if scheme in S3_SCHEMES:
+        listing = _listing(settings, authority, provider, attempts, limits)
+    return _Clients(opened(authority, config=settings, **arguments), listing)
+
+
+def _limit(scheme: str, name: str, text: object) -> dt.timedelta:
+    try:
+        return dt.timedelta(milliseconds=parse_duration_ms(str(text or _LIMITS[name])))
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Option '{scheme}.{name.replace('_', '-')}' has the value '{text}': {error}.",
+            kind="option-value",
+        ) from error
+
+
+def _check_endpoint(scheme: str, endpoint: str) -> None:
+    """Refuse an endpoint that is no URL; obstore would panic."""
+    try:
+        parts = urlsplit(endpoint)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port
+        is_url = False
+    if endpoint and (not is_url or re.search(r"[\s<>\"{}|^`\\]", endpoint)):
+        raise InvalidInputError(
+            f"The endpoint of storage '{scheme}' is no URL: write it like http://host:9000 or "
+            f"https://host (option '{scheme}.endpoint').",
+            kind="storage-endpoint",
+            details={"scheme": scheme},
+        )
+
+
+def _listing(
+    settings: Mapping[str, Any],
+    bucket: str,
+    keys: Callable[[], dict[str, Any]] | None,
+    attempts: int,
+    limits: Mapping[str, dt.timedelta],
+) -> S3Listing:
+    """Return what lists a bucket where obstore, which reads the environment, too, finds it."""
+
+    def setting(name: str) -> str:
+        return str(settings.get(name) or os.environ.get(f"AWS_{name.upper()}") or "")
+
+    endpoint, region = str(settings.get("endpoint") or ""), settings["region"]
+    if _is_true(setting("virtual_hosted_style_request")):
+        url = endpoint or f"https://{bucket}.s3.{region}.amazonaws.com"
+    else:
+        url = f"{(endpoint or f'https://s3.{region}.amazonaws.com').rstrip('/')}/{bucket}"
+    seconds = (limits[name].total_seconds() for name in ("connect_timeout", "read_timeout"))
+    return S3Listing(
+        url=url,
+        region=region,
+        keys=keys,
+        attempts=max(1, attempts),
+        limits=tuple(seconds),
+        verifies=not _is_true(setting("allow_invalid_certificates")),
+        proxy=setting("proxy_url"),
+        pays=_is_true(setting("request_payer")),
+    )
 
 
 def _configured(scheme: str) -> dict[str, Any]:

@@ -24,11 +24,20 @@ from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, mis
 from paimon_assets.engine.fileio.object_clients import (
     AZURE_SCHEMES,
     BUCKET_MISSING,
+    NOT_OF_S3,
     S3_SCHEMES,
     client_of,
+    listing_of,
     os_error,
 )
-from paimon_assets.engine.fileio.parallel_requests import Question, Together, send
+from paimon_assets.engine.fileio.parallel_requests import (
+    Question,
+    Together,
+    is_witnessed,
+    send,
+    send_each,
+)
+from paimon_assets.engine.fileio.s3_listing import Page, S3Listing
 
 _MARKER = ".directory"
 _MARK = "paimonpublish"
@@ -152,7 +161,8 @@ class ObjectFileIO(FileIO):
         written: dict[Question, Future[Any]] = {
             (self._write, path): send(self._write, path, data) for path, data in hints
         }
-        with self._together.ahead(questions, self._ask, written):
+        ask = send_each if is_witnessed() else self._ask
+        with self._together.ahead(questions, ask, written):
             try:
                 yield
             finally:
@@ -195,9 +205,8 @@ class ObjectFileIO(FileIO):
         """Return path → object below a path, from a directory on; None if many, or no answer."""
         page: list[dict[str, Any]] | None = None
         with suppress(Exception):  # what is asked one by one instead tells what is wrong
-            store, key = self._at(above)
-            offset = None if first == above else f"{self._at(first)[1]}/"
-            page = next(iter(store.list(key, offset=offset, chunk_size=_PAGE)), [])
+            offset = "" if first == above else f"{self._at(first)[1]}/"
+            page = next(iter(self._pages(above, offset=offset)), [])
         if page is None or len(page) > _SHORT:
             self._long.add(above)
             return None
@@ -236,7 +245,12 @@ class ObjectFileIO(FileIO):
     def _read(self, path: str) -> bytes:
         with self._errors(path):
             store, key = self._at(path)
-            result = store.get(key)
+            try:
+                result = store.get(key)
+            except FileNotFoundError as error:
+                if self._spec.scheme in S3_SCHEMES and "<Code>" not in str(error):
+                    raise OSError(errno.EIO, f"404 {NOT_OF_S3}") from None
+                raise
             data = bytes(result.bytes())
             self._keep(path, result.meta["e_tag"], data)
             return data
@@ -401,8 +415,7 @@ class ObjectFileIO(FileIO):
     def _holds(self, path: str) -> bool:
         """Whether anything lies below a path."""
         with self._errors(path):
-            store, key = self._at(path)
-            return bool(next(iter(store.list(key, chunk_size=1)), []))
+            return bool(next(iter(self._pages(path, most=1)), []))
 
     def _is_file(self, path: str) -> bool:
         """Whether there is an object of this name."""
@@ -420,21 +433,55 @@ class ObjectFileIO(FileIO):
             return int(store.head(key)["size"])
 
     def list_directory(self, path: str) -> list[FileStatus]:
-        return self._together.answer(self._list, path.rstrip("/"), self._list)
+        path = path.rstrip("/")
+        again = send(self._list_again, path) if is_witnessed() else None
+        listed = self._together.answer(self._list, path, self._list)
+        if again is None:
+            return listed
+        both = {status.path: status for status in (*again.result(), *listed)}
+        return [both[each] for each in sorted(both)]
+
+    def _list_again(self, path: str) -> list[FileStatus]:
+        """List a directory by another request: all that begins with its name."""
+        with self._errors(path):
+            key, listing = self._at(path)[1], self._listing(path)
+            pages = self._pages(path)
+            if listing is not None:
+                pages = (page.objects for page in listing.pages(key))
+            return _shown(path, chain.from_iterable(pages))(path)
 
     def _list(self, path: str) -> list[FileStatus]:
         with self._errors(path):
-            store, key = self._at(path)
-            listed = store.list_with_delimiter(key or None)
-        statuses = [_status(path, each, key) for each in listed["objects"]]
-        statuses += [_directory(f"{path}/{_name(each)}") for each in listed["common_prefixes"]]
+            (store, key), listing = self._at(path), self._listing(path)
+            prefix = f"{key}/" if key else ""
+            if listing is None:
+                listed = store.list_with_delimiter(key or None)
+                pages = [Page(listed["objects"], listed["common_prefixes"])]
+            else:
+                pages = list(listing.pages(prefix, delimiter="/"))
+        statuses = [_status(path, each, key) for page in pages for each in page.objects]
+        below = (each for page in pages for each in page.common_prefixes)
+        statuses += [_directory(f"{path}/{_name(each)}") for each in below]
         shown = [each for each in statuses if each.path != path and each.name != _MARKER]
         return sorted(shown, key=lambda status: status.path)
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
         with self._errors(path):
-            store, key = self._at(path)
-            return _shown(path.rstrip("/"), chain.from_iterable(store.list(key, chunk_size=_PAGE)))
+            return _shown(path.rstrip("/"), chain.from_iterable(self._pages(path)))
+
+    def _pages(
+        self, path: str, *, offset: str = "", most: int = _PAGE
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Yield the objects below a path, from behind a name on, as obstore describes them."""
+        (store, key), listing = self._at(path), self._listing(path)
+        if listing is None:
+            yield from store.list(key, offset=offset or None, chunk_size=most)
+        else:
+            prefix = f"{key}/" if key else ""
+            yield from (page.objects for page in listing.pages(prefix, after=offset, most=most))
+
+    def _listing(self, path: str) -> S3Listing | None:
+        return listing_of(self._spec.scheme, _root(path).rpartition("/")[2], self._options)
 
     def make_directory(self, path: str) -> None:
         """Make an empty object `.directory` where nothing is: it stands for a directory."""
@@ -445,15 +492,22 @@ class ObjectFileIO(FileIO):
         with suppress(errors.NotFoundError), self._errors(path):  # a missing bucket is an error
             store, key = self._at(path, alone=True)
             store.delete(key)
+            if is_witnessed() and self._is_file(path):
+                raise OSError(errno.EIO, "it says that the file was deleted, and has it")
 
     def delete_directory(self, path: str) -> None:
         with self._errors(path):
-            store, key = self._at(path)
-            listed = store.list(key).collect()
-            self.delete_files([f"{_root(path)}/{each['path']}" for each in listed])
+            self.delete_files([f"{_root(path)}/{key}" for key in self._keys(path)])
             # What is left are names that end with a slash, of other engines' directories.
-            for each in store.list(key).collect() if self._spec.scheme in S3_SCHEMES else ():
-                self._delete_slash(path, each["path"])
+            left = self._keys(path) if self._spec.scheme in S3_SCHEMES else []
+            for key in left:
+                self._delete_slash(path, key)
+            if left and self._holds(path):
+                raise OSError(errno.EIO, "it says that files were deleted, and lists them")
+
+    def _keys(self, path: str) -> list[str]:
+        """Return the names of all objects below a path."""
+        return [each["path"] for page in self._pages(path) for each in page]
 
     def delete_files(self, paths: Sequence[str]) -> None:
         """Delete files; S3 takes 1,000 a request, Azure 256."""
@@ -509,7 +563,7 @@ class ObjectFileIO(FileIO):
             raise errors.AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
         with self._errors(source):
             (store, old), (_, new) = self._at(source), self._at(target)
-            keys = [each["path"] for each in store.list(old).collect()]
+            keys = self._keys(source)
             if not keys:
                 raise errors.NotFoundError(
                     f"Directory '{source}' does not exist.", details={"path": source}
@@ -519,6 +573,9 @@ class ObjectFileIO(FileIO):
                 copies = [send(store.copy, key, new + key[len(old) :]) for key in some]
                 for copy in copies:
                     copy.result()
+            # S3 may answer 200 to a copy that failed.
+            if missing := {new + key[len(old) :] for key in keys}.difference(self._keys(target)):
+                raise OSError(errno.EIO, f"it says that '{min(missing)}' was copied, and lacks it")
         self.delete_directory(source)
 
     def _at(self, path: str, *, alone: bool = False) -> tuple[Any, str]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from threading import local
 from typing import Any, TypeVar
@@ -30,13 +31,34 @@ def send(ask: Callable[..., T], *arguments: Any) -> Future[T]:
     return _pool(os.getpid()).submit(ask, *arguments)
 
 
+_IS_WITNESSED: ContextVar[bool] = ContextVar("is_witnessed", default=False)
+
+
+@contextmanager
+def witnessed() -> Iterator[None]:
+    """Let an object store answer each question of the block by a request of its own.
+
+    For what decides a deletion. A directory is asked for by two different requests, and has the
+    files of both; of a single file that was deleted it is asked whether it is gone.
+    """
+    before = _IS_WITNESSED.set(True)
+    try:
+        yield
+    finally:
+        _IS_WITNESSED.reset(before)
+
+
+def is_witnessed() -> bool:
+    return _IS_WITNESSED.get()
+
+
 Question = tuple[Callable[..., Any], str]
 """(the request, the path it is about)."""
 Ask = Callable[[list[Question]], dict[Question, Future[Any]]]
 """Sends requests."""
 
 
-def _each(questions: list[Question]) -> dict[Question, Future[Any]]:
+def send_each(questions: list[Question]) -> dict[Question, Future[Any]]:
     return {question: send(*question) for question in questions}
 
 
@@ -51,7 +73,7 @@ class Together(local):
     def ahead(
         self,
         questions: Iterable[Question],
-        ask: Ask = _each,
+        ask: Ask = send_each,
         sent: Mapping[Question, Future[Any]] | None = None,
     ) -> Iterator[None]:
         """Send requests now; within the block, the first `answer` to each is their result.

@@ -34,6 +34,7 @@ from paimon_assets.engine.control.rollback import rolled_back_to
 from paimon_assets.engine.control.scan.segment_scan import keep_ids
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
+from paimon_assets.engine.fileio.parallel_requests import witnessed
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
@@ -324,6 +325,7 @@ class ExpiredSnapshots:
         )
 
 
+@witnessed()
 def expire_snapshots(
     store: FileStore,
     *,
@@ -339,14 +341,11 @@ def expire_snapshots(
     if idle_ms is not None and not dry_run:
         store.consumers.expire(idle_ms)
     watch = ref.Watch.of(store)
-    reads, files = store.snapshots.paths_of_latest(with_break=True)
-    with store.file_io.ahead(reads=reads, files=files, lists=[store.paths.snapshot_directory]):
-        newest = store.snapshots.latest()
-        ids = store.snapshots.list_ids()
-        if newest is None or newest.id not in ids:
-            return ExpiredSnapshots(held_by=OVERTAKEN if ids else "")
-        if (gap := store.snapshots.break_at(newest)) is not None:
-            return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
+    newest, ids = next(ref.listed_snapshots(store))
+    if newest is None or newest.id not in ids:
+        return ExpiredSnapshots(held_by=OVERTAKEN if ids else "")
+    if (gap := store.snapshots.break_at(newest)) is not None:
+        return ExpiredSnapshots(held_by=_STRAY.format(above=gap[1], below=gap[0]))
     first_retained = keep.first_retained(
         ids[0], newest.id, now_ms=now_ms, time_of=lambda number: _time(read(number))
     )
@@ -500,6 +499,7 @@ def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:
             directory = directory.rpartition("/")[0]
 
 
+@witnessed()
 def expire_changelogs(
     store: FileStore,
     *,

@@ -143,8 +143,7 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
     in pages may have none: then nothing would seem to be needed. Later commits need no other old
     files. Cost: finds the newest, lists, and reads each.
     """
-    for _ in range(_MOST_LISTINGS):
-        newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
+    for newest, ids in listed_snapshots(store):
         if newest is None and not ids:
             return []
         with store.file_io.ahead(reads=map(store.paths.snapshot, reversed(ids))):
@@ -152,9 +151,20 @@ def existing_snapshots(store: FileStore) -> list[Snapshot]:
             snapshots = [snapshot for snapshot in read if snapshot is not None]
         if snapshots and newest is not None and newest.id <= snapshots[0].id == ids[-1]:
             return snapshots[::-1]
+    raise AssertionError  # the listings end with an error
+
+
+def listed_snapshots(store: FileStore) -> Iterator[tuple[Snapshot | None, list[int]]]:
+    """Yield the newest snapshot and the ids of all, as a listing and requests by name agree."""
+    for _ in range(_MOST_LISTINGS):
+        newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
+        if (newest is None) == (not ids) and not store.snapshots.lacks(ids):
+            yield newest, ids
     raise CommitConflictError(
-        f"Table '{store.label}': its newest snapshot expired {_MOST_LISTINGS} times before it was "
-        "read; try again when less is going on.",
+        f"Table '{store.label}': {_MOST_LISTINGS} times its newest snapshot expired before it was "
+        "read, or the listing of its snapshots lacked one that is there. Nothing was deleted. Try "
+        "again when less is going on; if that does not help, look at caches and proxies in front "
+        "of the storage.",
         kind="snapshot-listing",
         details={"table": store.label},
     )

@@ -26,6 +26,7 @@ from paimon_assets.engine.control.segments import (
     is_live_in,
 )
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.fileio.parallel_requests import witnessed
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import Segment, SegmentStatus
@@ -51,6 +52,7 @@ class RemovedSegments:
         return f"{len(self.segments)} forgotten, {len(self.tags)} hold tags deleted"
 
 
+@witnessed()
 def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegments:
     """Delete the entries of segments that no snapshot of a branch reads, and their tags.
 

@@ -9,9 +9,10 @@ Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`, `ChangelogMa
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
@@ -191,6 +192,19 @@ class SnapshotManager:
             if newest is not None and missing in ids:
                 return [number for number in ids if number <= newest.id]
         raise self._ghost(missing, "The catalog names")
+
+    def lacks(self, ids: Sequence[int]) -> bool:
+        """Whether a listing lacks a snapshot that a request by name finds.
+
+        Those are asked for that hints name, and the next ones to each end and hole of the listing.
+        """
+        first, last = (ids[0], ids[-1]) if ids else (2, 0)
+        near = [first - 1, *((last + 1,) if self._newest_of is None else ())]
+        near += (beside for a, b in pairwise(ids) if b - a > 1 for beside in (a + 1, b - 1))
+        near += map(self._read_hint, (EARLIEST, LATEST)) if self._newest_of is None else ()
+        asked = sorted(number for number in set(near).difference(ids) if number)
+        with self._file_io.ahead(reads=map(self._paths.snapshot, asked)):
+            return any(self.snapshot_or_none(number) is not None for number in asked)
 
     def all(self) -> Iterator[Snapshot]:
         """Yield all snapshots, oldest first, but those that expire meanwhile. Cost: reads each."""

@@ -1,0 +1,251 @@
+"""Something in front of S3 that answers 200 with pages of its own: no file in use is deleted."""
+
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from tests.faults.fuzz import forget_manifests
+from tests.testkit.effort import often
+from tests.testkit.s3_faults import CUT, EMPTY, ERROR, HTML, LIES, NOT_FOUND, RESET, s3_faults
+from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
+
+SCHEMA = Schema.of({"id": "BIGINT"}, options={"commit.max-retries": "2"})
+_CLIENTS = count(11)
+SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Return the options of a running server."""
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture(scope="module")
+def proxied(server):
+    with pytest.MonkeyPatch.context() as patch, s3_faults(server) as found:
+        patch.setenv("AWS_MAX_ATTEMPTS", "1")
+        yield found
+
+
+@pytest.fixture
+def faults(proxied):
+    yield proxied[0]
+    proxied[0].reset()
+
+
+@pytest.fixture
+def table(proxied, faults, request):
+    """Return a table of five snapshots through the proxy; tag 'old' alone keeps the first."""
+    catalog = open_catalog(f"s3://{BUCKET}/lies-{abs(hash(request.node.name))}", proxied[1])
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", SCHEMA)
+    for number in range(5):
+        _append(table, number)
+        if not number:
+            table.tags.create("old")
+            table.overwrite(pa.table({"id": [100]}))
+    return table
+
+
+def _append(table, number):
+    table.append(pa.table({"id": pa.array([number], pa.int64())}))
+
+
+def _upkeep(table, task, before=None):
+    upkeep = replace(table.maintenance(), orphans_older_than_ms=0, expire_before=before)
+    return upkeep.run(task)
+
+
+def _ids(opened):
+    return opened.new_read_builder().to_arrow()["id"].to_pylist()
+
+
+def _all_rows(path, server):
+    """Return the rows of each snapshot and tag, straight from the server."""
+    forget_manifests()
+    # Another client each time, which has read no file.
+    opened = open_table(path, {**server, "s3.connect-timeout": f"{next(_CLIENTS)} s"})
+    state = {
+        snapshot.id: sorted(_ids(opened.copy({"scan.snapshot-id": str(snapshot.id)})))
+        for snapshot in opened.snapshots()
+    }
+    tags = {
+        tag.name: sorted(_ids(opened.copy({"scan.tag-name": tag.name})))
+        for tag in opened.tags.list()
+    }
+    return state | tags
+
+
+DELETIONS = {
+    "clean": lambda table: _upkeep(table, MaintenanceTask.CLEAN_ORPHANS),
+    "expire": lambda table: _upkeep(table, MaintenanceTask.EXPIRE_SNAPSHOTS, 5),
+    "delete tag": lambda table: table.tags.delete("new"),
+}
+
+
+@pytest.mark.parametrize("lie", [HTML, ERROR, EMPTY])
+@pytest.mark.parametrize("folder", ["snapshot", "tag", "*"])
+@pytest.mark.parametrize("operation", DELETIONS)
+def test_what_is_no_listing_deletes_no_file_in_use(table, faults, server, operation, folder, lie):
+    table.tags.create("new", 3)
+    before = _all_rows(table.path, server)
+    faults.lie(lie, f"*/{folder}/" if lie == EMPTY else f"*/{folder}*")
+    text = ""
+    try:
+        DELETIONS[operation](table)
+    except PaimonError as error:
+        text = str(error)
+    assert ("storage" in text) if faults.fired and lie != EMPTY else True
+    faults.reset()
+    after = _all_rows(table.path, server)
+    assert after.items() <= before.items()
+    assert {"old", 6} <= after.keys()
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_page_that_is_no_listing_ends_no_listing(proxied, faults, server, lie):
+    folder = f"s3://{BUCKET}/pages{lie}"
+    objects = boto3_client(server)
+    for number in range(1_001):
+        objects.put_object(Bucket=BUCKET, Key=f"pages{lie}/{number}", Body=b"")
+    file_io = file_io_for(folder, proxied[1])
+    faults.lie(lie, "*", skip=1)
+    for listing in (file_io.list_directory, file_io.list_tree, file_io.delete_directory):
+        with pytest.raises(StorageError, match="no listing"):
+            listing(folder)
+        faults.plans.clear()
+        faults.lie(lie, "*", skip=1)
+    faults.reset()
+    assert len(file_io.list_directory(folder)) == 1_001
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, lie):
+    warehouse = table.path.rpartition("/db.db")[0]
+    looks = {
+        "databases": lambda catalog: catalog.list_databases(),
+        "tables": lambda catalog: catalog.list_tables("db"),
+        "open": lambda catalog: catalog.get_table("db.t"),
+        "drop": lambda catalog: catalog.drop_table("db.t"),
+        "drop if there": lambda catalog: catalog.drop_table("db.t", ignore_if_missing=True),
+        "drop database": lambda catalog: catalog.drop_database("db"),
+        "rename": lambda catalog: catalog.rename_table("db.t", "db.u"),
+    }
+    for look in looks.values():
+        faults.reset()
+        faults.lie(lie, "*")
+        with pytest.raises(StorageError, match="no listing"):
+            look(open_catalog(warehouse, proxied[1]))
+    faults.reset()
+    assert open_catalog(warehouse, proxied[1]).list_tables("db") == ["t"]
+    assert len(_ids(table)) == 5
+
+
+@pytest.mark.parametrize("lie", [HTML, ERROR])
+def test_a_copy_that_is_only_said_to_be_made_keeps_the_table(table, proxied, faults, lie):
+    catalog = open_catalog(table.path.rpartition("/db.db")[0], proxied[1])
+    faults.plan("PUT", "*/u/manifest/*", lie)
+    with pytest.raises(StorageError, match=r"was copied|storage failed"):
+        catalog.rename_table("db.t", "db.u")
+    assert faults.fired
+    assert len(_ids(table)) == 5
+
+
+@pytest.mark.parametrize("lie", [HTML, ERROR])
+def test_a_snapshot_that_is_only_said_to_be_deleted_keeps_its_files(table, faults, server, lie):
+    before = _all_rows(table.path, server)
+    faults.plan("DELETE", "*/snapshot/snapshot-3", lie)
+    with pytest.raises(StorageError, match="was deleted, and has it"):
+        _upkeep(table, MaintenanceTask.EXPIRE_SNAPSHOTS, 5)
+    after = _all_rows(table.path, server)
+    assert after.items() <= before.items()
+    assert 3 in after
+
+
+def test_a_404_that_is_not_s3s_own_says_nothing(table, faults, server, proxied):
+    path = f"{table.path}/snapshot/snapshot-1"
+    faults.plan("GET", "*/snapshot/snapshot-1", NOT_FOUND)
+    with pytest.raises(StorageError, match="without S3's own code"):
+        file_io_for(path, proxied[1]).read_bytes(path)
+
+
+def _delete_tag(table, draw):
+    table.tags.delete(draw.choice([tag.name for tag in table.tags.list()]))
+
+
+OPERATIONS = {
+    "append": lambda table, draw: _append(table, draw.randrange(10**9)),
+    "overwrite": lambda table, draw: table.overwrite(pa.table({"id": [draw.randrange(10**9)]})),
+    "delete": lambda table, draw: table.delete(f"id > {draw.randrange(10**9)}"),
+    "compact": lambda table, _: table.compact(full=True),
+    "tag": lambda table, draw: table.tags.create(f"t{draw.randrange(10**6)}"),
+    "delete tag": _delete_tag,
+    "expire": lambda table, _: _upkeep(
+        table, MaintenanceTask.EXPIRE_SNAPSHOTS, max(1, table.latest_snapshot().id - 2)
+    ),
+    "clean": lambda table, _: _upkeep(table, MaintenanceTask.CLEAN_ORPHANS),
+}
+CHANGES = frozenset({"append", "overwrite", "delete", "compact"})
+LYING = (*LIES, EMPTY, NOT_FOUND, CUT, RESET, 403, 500, 503)
+
+
+def _plan_lies(faults, draw):
+    """Let some requests be answered with lies: listings of a folder, or the n-th of a kind."""
+    lie = draw.choice(LYING)
+    if draw.random() < 0.5:
+        folder = draw.choice(("snapshot", "tag", "branch", "changelog", "schema", ""))
+        faults.lie(lie, f"*{folder}*", skip=draw.randrange(3), times=draw.choice((1, 2, 10**6)))
+    else:
+        method = draw.choice(("GET", "GET", "PUT", "POST", "DELETE", "HEAD", "*"))
+        if lie == EMPTY or (lie == NOT_FOUND and method == "HEAD"):
+            lie = HTML  # S3's own words about one file: nothing could doubt them
+        faults.plan(method, "*", lie, skip=draw.randrange(12))
+
+
+@pytest.mark.parametrize("seed", range(often(2)))
+def test_no_lie_loses_a_row_or_a_file_that_is_needed(table, faults, server, seed):
+    """A model knows the rows of each snapshot and tag; whatever answers lie, they stay."""
+    draw, happened = random.Random(f"{SEED}/{seed}"), Counter()  # noqa: S311
+    known = _all_rows(table.path, server)
+    for step in range(30):
+        name = draw.choice(list(OPERATIONS))
+        before = max(each for each in known if isinstance(each, int))
+        _plan_lies(faults, draw)
+        is_done = False
+        try:
+            OPERATIONS[name](table, draw)
+            is_done = True
+        except (PaimonError, IndexError, AttributeError) as error:
+            if not isinstance(error, PaimonError) and name not in ("delete tag", "expire"):
+                raise
+            happened[type(error).__name__] += bool(faults.fired)
+        happened["lies"] += len(faults.fired)
+        happened["operations"] += 1
+        faults.reset()
+        now = _all_rows(table.path, server)
+        where = f"seed {SEED}/{seed}, step {step}: {name}"
+        newest = max(each for each in now if isinstance(each, int))
+        assert newest >= before, where
+        if is_done and name in ("append", "overwrite"):
+            assert newest > before, where
+        for each in known.keys() & now.keys():
+            assert now[each] == known[each], (where, each)
+        if name not in ("expire", "delete tag"):
+            assert known.keys() <= now.keys(), where
+        known = now
+        if not any(isinstance(each, str) for each in known):
+            table.tags.create("again")
+            known = _all_rows(table.path, server)
+    print(dict(happened))  # noqa: T201 - the counts of a hunt
+    assert happened["lies"] > 5
