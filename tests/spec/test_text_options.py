@@ -27,7 +27,6 @@ def test_names_are_sparks_in_any_letter_case():
         ("csv", {"locale": "tlh"}, "known languages"),
         ("csv", {"timestampFormat": "yyyy-MM-dd HH:mm:ss XXX"}, "'XXX'"),
         ("csv", {"dateFormat": "yyyy 'year"}, "quote that does not end"),
-        ("csv", {"comment": "#", "escape": "\\"}, "does not go with an escape"),
     ],
 )
 def test_what_is_not_understood_is_refused_by_name(file_format, options, message):

@@ -18,6 +18,7 @@ from paimon_assets.engine.data.format.text_streams import (
     with_plain_members,
     without_array,
     without_comments,
+    without_escapes,
 )
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -108,7 +109,7 @@ def test_years_of_two_digits_are_those_after_2000_as_for_spark(catalog, tmp_path
 
 def test_columns_of_a_csv_are_named_by_the_command(catalog, tmp_path):
     columns = {"a": "INT", "s": "STRING"}
-    text = 'x\ty\nq\\"uote\t7\n'
+    text = 'x\ty\n"q\\"uote"\t7\n'
     options = {"Delimiter": "\\t", "fileHeader": "s,a", "escape": "\\"}
     assert read_back(catalog, tmp_path / "c", text, "csv", columns, **options) == [(7, 'q"uote')]
 
@@ -476,3 +477,58 @@ def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, s
         changed = {"a": text} if "a" in each else {}
         changed |= {"m": entries} if "m" in each else {}
         assert json.loads(line) == {**each, **changed}
+
+
+AS_SPARK = [
+    ('"say \\"hi\\""', 'say "hi"'), (r'"a\\b"', "a\\b"), (r'"a\\"', "a\\"), (r'"a\nb"', r"a\nb"),
+    (r'"\\\"x"', r'\"x'), (r"C:\new", r"C:\new"), (r'q\"uote', r'q\"uote'), ('a"b', 'a"b'),
+    ('5"', '5"'),
+    (r"a\\b", r"a\\b"), (r'"a\,b"', r"a\,b"), (r'"x\\\\"', r"x\\"), (r'"\\n"', r"\n"), ("\\", "\\"),
+    (r'"\\\\\"q"', r'\\"q'), (r'"a\\c\"d"', r'a\c"d'), (r'"a\""', 'a"'), ('"#x"', "#x"),
+]  # fmt: skip
+"""Value of a CSV → what Spark 4 reads with its defaults; multiLine gives the same."""
+
+
+@pytest.mark.parametrize("escape", [None, "\\", "^"])
+def test_escapes_in_a_csv_are_read_as_spark_reads_them(catalog, tmp_path, escape):
+    options = {} if escape is None else {"escape": escape}
+    mark = escape or "\\"
+    pairs = [(a.replace("\\", mark), b.replace("\\", mark)) for a, b in AS_SPARK]
+    lines = [f"{number},{value},z\n" for number, (value, _) in enumerate(pairs)]
+    found = read_back(
+        catalog, tmp_path / "c", "a,s,e\n" + "".join(lines), "csv",
+        {"a": "INT", "s": "STRING", "e": "STRING"}, comment="#", **options,
+    )  # fmt: skip
+    assert found == [(number, text, "z") for number, (_, text) in enumerate(pairs)]
+
+
+@pytest.mark.parametrize("escape", ['"', ""])
+def test_quotes_are_only_doubled_without_an_escape(catalog, tmp_path, escape):
+    text = 'a,s\n1,"a""b"\n2,"C:\\"\n3,"a\\\\b"\n'
+    found = read_back(
+        catalog, tmp_path / "c", text, "csv", {"a": "INT", "s": "STRING"}, escape=escape
+    )
+    assert found == [(1, 'a"b'), (2, "C:\\"), (3, "a\\\\b")]
+
+
+_CELLS = st.text(st.sampled_from('a\\",\n'), max_size=6)
+
+
+@given(st.lists(st.lists(_CELLS, min_size=2, max_size=2), min_size=1, max_size=6), st.data())
+def test_what_spark_writes_is_read_wherever_blocks_end(rows_, data):
+    def written(cell):
+        return '"' + cell.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    def bare(cell):
+        return all(mark not in cell for mark in ',\n"')
+
+    lines, expected = [], []
+    for row in rows_:
+        quoted = [not bare(cell) or data.draw(st.booleans()) for cell in row]
+        lines.append(",".join(written(c) if q else c for c, q in zip(row, quoted, strict=True)))
+        expected.append(['"' + c.replace('"', '""') + '"' if q else c
+                         for c, q in zip(row, quoted, strict=True)])  # fmt: skip
+    text = "".join(f"{line}\n" for line in lines).encode()
+    size = data.draw(st.integers(1, 9))
+    plain = as_file(without_escapes(_Pieces(text, size), TextOptions())).read(10**6).decode()
+    assert plain == "".join(f"{','.join(row)}\n" for row in expected)

@@ -102,14 +102,17 @@ def checked_records(blocks: Iterable[bytes], *, is_lines: bool = False) -> Itera
         raise pa.ArrowInvalid("a text is not valid UTF-8: it ends in a character") from error
 
 
-def escaped_places(data: Bytes, *, is_escaped: bool = False) -> tuple[Longs, bool]:
-    """Return the places after an odd number of backslashes.
+def escaped_places(
+    data: Bytes, *, is_escaped: bool = False, escape: int = _BACKSLASH
+) -> tuple[Longs, bool]:
+    """Return the places after an odd number of backslashes, or of other escapes.
 
     Args:
         data: A block; the second result says whether the next one begins with such a place.
         is_escaped: Whether this one does.
+        escape: The byte that escapes the next one.
     """
-    escapes = np.flatnonzero(data == _BACKSLASH)
+    escapes = np.flatnonzero(data == escape)
     if is_escaped:
         escapes = escapes[escapes > 0]
     numbers = np.arange(len(escapes))

@@ -38,6 +38,7 @@ from paimon_assets.engine.data.format.text_streams import (
     with_plain_members,
     without_array,
     without_comments,
+    without_escapes,
 )
 from paimon_assets.engine.data.nested import with_parts
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -123,8 +124,10 @@ class CsvReader(CountedRows):
                 yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
 
     def _stream(self) -> Any:
-        stream = self._text_stream()
-        return as_file(without_comments(stream, self._text)) if self._text.comment else stream
+        stream, text = self._text_stream(), self._text
+        if text.quote and text.escape not in ("", text.quote):
+            stream = as_file(without_escapes(stream, text))
+        return as_file(without_comments(stream, text)) if text.comment else stream
 
     def _open(
         self, stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
@@ -140,7 +143,6 @@ class CsvReader(CountedRows):
             parse_options=pa_csv.ParseOptions(
                 delimiter=text.delimiter,
                 quote_char=text.quote or False,
-                escape_char=text.escape or False,
                 newlines_in_values=text.multi_line is not False,
             ),
             convert_options=pa_csv.ConvertOptions(

@@ -1,8 +1,8 @@
 """Streams of text files for pyarrow's parsers: decompressed, in UTF-8, in a form they can parse.
 
-The parsers know neither comments in CSV nor JSON in one array; both are removed from the stream, a
-block at a time. Nor do they parse objects as maps, or numbers and objects as texts: such members
-are rewritten.
+The parsers know neither comments and Spark's escapes in CSV nor JSON in one array; these go from
+the stream, a block at a time. Nor do they parse objects as maps, or numbers and objects as
+texts: such members are rewritten.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -48,6 +48,37 @@ def check_width(stream: Any, delimiter: str) -> None:
             break
     if columns > _MAX_COLUMNS:
         raise pa.ArrowInvalid(f"its first line names more than {_MAX_COLUMNS:,} columns")
+
+
+def without_escapes(stream: Any, options: TextOptions) -> Iterator[bytes]:
+    """Yield a CSV whose quotes are doubled, not escaped: in quoted values, as Spark reads them."""
+    quote, escape = options.quote.encode()[0], options.escape.encode()[0]
+    edges = f"{options.delimiter}\r\n".encode()
+    in_quotes = False
+    for lines in _whole_lines(stream):
+        data = np.frombuffer(lines, dtype=np.uint8).copy()
+        escaped, _ = escaped_places(data, escape=escape)
+        is_quote = data == quote
+        is_quote[escaped] = False
+        # A value begins and ends with an odd number of quotes beside its edge; others are text.
+        quotes = np.flatnonzero(is_quote)
+        is_first = np.diff(quotes, prepend=-2) != 1
+        starts, ends = quotes[is_first], quotes[np.append(is_first[1:], True)[: len(quotes)]]
+        at_edge = np.concatenate([[True], _is_one_of(data, edges), [True]])
+        is_odd = (ends - starts) % 2 == 0
+        may_begin, may_end = is_odd & at_edge[starts], is_odd & at_edge[ends + 2]
+        numbers = np.arange(len(starts))
+        last = np.maximum.accumulate(np.where(may_begin ^ may_end, numbers, -1))
+        turns = np.cumsum(np.append(0, may_begin & may_end))
+        turned = turns[1:] - turns[last + 1]
+        states = np.where(last < 0, in_quotes, may_begin[last]) ^ (turned % 2 == 1)
+        states = np.append(in_quotes, states)
+        in_quotes = bool(states[-1])
+        inside = escaped[states[np.searchsorted(ends, escaped)]]
+        data[inside[data[inside] == quote] - 1] = quote
+        stays = np.ones(len(data), dtype=np.bool_)
+        stays[inside[data[inside] == escape] - 1] = False
+        yield data[stays].tobytes()
 
 
 def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:

@@ -6,8 +6,8 @@
     csv and json   dateFormat, timestampFormat, timeZone; csv   nullValue
     all    encoding (charset)
 
-Three defaults are not Spark's: a CSV has a line of names, its values may hold line ends, and there
-is no escape character.
+Two defaults are not Spark's: a CSV has a line of names, and its values may hold line ends. And a
+quote inside of a quoted value may also be doubled, which Spark reads with `escape` = `"` alone.
 """
 
 import codecs
@@ -89,7 +89,8 @@ class TextOptions:
     delimiter: str = ","
     quote: str = '"'
     """Empty: nothing is quoted."""
-    escape: str = ""
+    escape: str = "\\"
+    """Before a quote, or itself, in a quoted value. Empty or the quote: quotes are doubled only."""
     comment: str = ""
     """Lines of a CSV that begin with it are no rows."""
     null_text: str = ""
@@ -133,12 +134,12 @@ class TextOptions:
             raise _refused("timeZone", given["timezone"], "there is no such zone") from None
         multi_line = _flag(given, "multiline", default=False) if "multiline" in given else None
         line_end = given.get("linesep", "")
-        found = TextOptions(
+        return TextOptions(
             names=names,
             has_header=has_header,
             delimiter=one("sep", ",") or ",",
             quote=one("quote", '"'),
-            escape=one("escape", ""),
+            escape=one("escape", "\\"),
             comment=one("comment", ""),
             null_text=given.get("nullvalue", ""),
             encoding=encoding,
@@ -149,9 +150,6 @@ class TextOptions:
             timestamp_format=_checked_pattern(given, "timestampformat"),
             time_zone=zone,
         )
-        if found.comment and found.escape:
-            raise _refused("comment", found.comment, "it does not go with an escape character")
-        return found
 
 
 def text_options_of(
