@@ -352,3 +352,23 @@ def test_values_are_shown_up_to_a_length_or_not_at_all():
         shown = f"{raised.value}{raised.value.__cause__}"
         assert "secret" not in shown
         assert "4711" not in shown
+
+
+@given(st.lists(st.sampled_from([b"", b"ab", "ü€".encode()]), max_size=5), st.data())
+def test_texts_that_are_not_utf8_are_refused_by_row(texts, data):
+    bad = data.draw(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"]))
+    place = data.draw(st.integers(0, len(texts)))
+    column_type = data.draw(
+        st.sampled_from(["STRING", "CHAR(9)", "ARRAY<STRING>", "ROW<x STRING>"])
+    )
+    values = [*texts[:place], b"a" + bad, *texts[place:]]
+    plain = pa.array(values, pa.binary())
+    text = pa.Array.from_buffers(pa.string(), len(plain), plain.buffers())
+    nested = {
+        "ARRAY<STRING>": pa.ListArray.from_arrays(list(range(len(text) + 1)), text),
+        "ROW<x STRING>": pa.StructArray.from_arrays([text], ["x"]),
+    }
+    with pytest.raises(InvalidInputError, match=rf"not valid UTF-8, row {place}\.") as refusal:
+        one(column_type, nested.get(column_type, text))
+    assert refusal.value.kind == "input-value"
+    one("BYTES", plain)

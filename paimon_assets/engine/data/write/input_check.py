@@ -122,6 +122,7 @@ class InputCheck:
                 columns.append(nulls if default is None else pa.repeat(default, batch.num_rows))
                 continue
             values = self._convert(with_offsets(batch.column(column.name)), arrow.type, column)
+            self._check_texts(values, column)
             self._check_values(values, column)
             if column.name in self._chars:
                 values = without_blanks(values, column.type)
@@ -230,6 +231,21 @@ class InputCheck:
             actual=str(values.type),
         )
 
+    def _check_texts(self, values: Any, column: types.DataField) -> None:
+        """Refuse texts that are not UTF-8: other libraries hand over any bytes."""
+        try:
+            _check_utf8(values)
+        except pa.ArrowInvalid as error:
+            row = self._rows_seen + first_failing(values, _check_utf8)
+            self._refuse(
+                f"column '{column.name}' is {column.type}, but the rows hold a text that is not "
+                f"valid UTF-8, row {row}. Decode it first, or declare the column as BYTES.",
+                "input-value",
+                column.name,
+                error,
+                row=row,
+            )
+
     def _check_values(self, values: Any, column: types.DataField) -> None:
         if values.null_count and column.name in self._required:
             rows = np.flatnonzero(to_numpy(values.is_null()))
@@ -330,6 +346,13 @@ def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
     if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":
         return 1 - _INFINITE, _INFINITE - 1, "infinite"
     return None
+
+
+def _check_utf8(values: Any) -> None:
+    if pat.is_string(values.type):
+        values.validate(full=True)
+    for part in parts_of(values):
+        _check_utf8(part)
 
 
 def _cast(values: Any, target: Any) -> Any:
