@@ -1,5 +1,8 @@
 """Any bytes in a foreign file give rows or a typed error, and never end the process."""
 
+import io
+
+import fastavro
 import pytest
 
 from tests.testkit.foreign_bytes import Case, outcomes
@@ -25,3 +28,12 @@ def test_roots_and_depths_of_json_do_not_end_the_process(options):
 def test_objects_that_begin_with_null_in_a_block_do_not_end_the_process():
     said = outcomes([Case(file_format="json", data=b'{"id":\nnull}\n' * 400_000)])
     assert "segment: FormatError format" in said
+
+
+@pytest.mark.parametrize("schema", ["int", ["null", "string"], {"type": "array", "items": "int"}])
+def test_avro_values_that_are_no_records_are_refused(schema):
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, [])
+    assert outcomes([Case(file_format="avro", data=sink.getvalue())])[1:] == [
+        f"{way}: FormatError avro" for way in ("segment", "landing", "inferred")
+    ]

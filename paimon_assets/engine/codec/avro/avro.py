@@ -182,6 +182,8 @@ class Container:
             # Java declares records that it takes for nullable as a union with null.
             self._branches: list[Any] = written if isinstance(written, list) else []
             self.schema: Any = next(filter(_is_record, self._branches), written)
+            if not _is_record(self.schema):
+                raise FormatError("its values are no records.")
 
     def row_count(self) -> int:
         """Return the number of records. Cost: a small read for each block."""
