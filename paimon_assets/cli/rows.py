@@ -11,14 +11,15 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options.all_options import MANIFEST_FORMAT
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_expression
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 
-_OWN_PLACE = ("path", "branch")
-"""Options that say where a table lies; a copy lies elsewhere."""
+_OWN_PLACE = ("path", "branch", MANIFEST_FORMAT.key)
+"""Options of the place and the metadata of a table; a copy has its own."""
 
 
 @commands.command("TARGET", yes=True, executor=True)

@@ -216,6 +216,8 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
     newest = table.latest_snapshot()
     chosen = table.snapshots() if is_all else [newest] if newest else []
     sizes: dict[str, int] = {}
+    if newest and (fault := table.state.manifest_fault(newest)):
+        yield fault
     for snapshot in chosen:
         try:
             entries = table.state.live_files(snapshot)

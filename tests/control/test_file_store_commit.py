@@ -122,8 +122,7 @@ def test_a_dropped_table_is_not_brought_back(store, tmp_path):
 
 
 def test_a_table_this_engine_does_not_write_is_refused_before_anything(tmp_path):
-    schema = Schema.of({"a": "INT"}, options={"manifest.format": "orc"})
-    store = new_store(tmp_path, schema)
+    store = new_store(tmp_path).with_options({"manifest.format": "orc"})
     with pytest.raises(errors.UnsupportedFeatureError):
         commit(store, message(plain_file()))
     assert manifest_files(store) == set()

@@ -116,6 +116,11 @@ def write(**options):
     return lambda at: at.table(options=options).new_write_builder().write(ROWS, EXECUTOR)
 
 
+def write_with(**options):
+    """Write to a table with options that it does not store."""
+    return lambda at: at.table().copy(options).new_write_builder().write(ROWS, EXECUTOR)
+
+
 _ICEBERG = {"metadata.iceberg.storage": "table-location"}
 
 
@@ -459,8 +464,9 @@ REFUSALS: dict[str, Provocation] = {
     "Iceberg metadata with": _iceberg(PLAIN, **EVOLVING),
     "Iceberg metadata of a table": _repaired_with_orc,
     "write to a table with `pk-vector": write(**{"pk-vector.index.columns": "v"}),
-    "write to a table with `manifest.format`": write(**{"manifest.format": "orc"}),
-    "write of `file.format`": write(**{"file.format": "csv"}),
+    "write to a table with `manifest.format`": write_with(**{"manifest.format": "orc"}),
+    "write of `file.format`": write_with(**{"file.format": "csv"}),
+    "new table, or change of one, with": write(**{"file.format": "csv"}),
     "write of VARIANT": lambda at: at.table(
         {"k": "INT", "v": "VARIANT"}, options={"file.format": "orc"}
     ).append(ROWS.select(["k"])),

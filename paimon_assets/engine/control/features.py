@@ -3,7 +3,7 @@
 Ignoring one of these features would not fail but return wrong rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -13,6 +13,7 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import TypeRoot, nested_fields
 
@@ -130,6 +131,31 @@ def check_writable(table: str, schema: TableSchema) -> None:
             table, "write", "manifest-format", f"Java would take the new manifests for {manifests}"
             f" ('{opt.MANIFEST_FORMAT.key}'), but they are written as avro. Write it by Java."
         )  # fmt: skip
+
+
+_FORMAT_OPTIONS = (
+    (opt.MANIFEST_FORMAT, frozenset({opt.MANIFEST_FORMAT.default})),
+    (opt.FILE_FORMAT, PAIMON_FORMATS),
+    (opt.CHANGELOG_FILE_FORMAT, PAIMON_FORMATS),
+    (opt.FILE_FORMAT_PER_LEVEL, PAIMON_FORMATS),
+)
+"""Option → the formats that are written."""
+
+
+def check_formats(table: str, schema: TableSchema, old: TableSchema | None = None) -> None:
+    """Refuse a table that takes no rows: its files or manifests have a format without a writer.
+
+    What an old schema has was set by others, and stays.
+    """
+    for option, formats in _FORMAT_OPTIONS:
+        value = schema.typed_options.get(option)
+        if old is not None and old.typed_options.get(option) == value:
+            continue
+        for name in value.values() if isinstance(value, Mapping) else [value]:
+            if name and name not in formats:
+                known = ", ".join(sorted(formats))
+                reason = f"'{option.key}' is '{name}', which is not written; it can be {known}."
+                _refuse(table, "write", "format", reason)
 
 
 def check_compactable(table: str, schema: TableSchema) -> None:

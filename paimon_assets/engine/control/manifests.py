@@ -28,6 +28,7 @@ from uuid import uuid4
 
 from paimon_assets.engine.codec.avro.manifest_avro import (
     KeepEntry,
+    manifest_format,
     read_index_manifest,
     read_manifest,
     read_manifest_list,
@@ -209,6 +210,12 @@ class ManifestCache:
 
 
 SHARED_CACHE = ManifestCache(256 * 1024 * 1024)
+
+
+def stored_format(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> str:
+    """Return the format of a snapshot's manifest list. Cost: a read of three bytes."""
+    path = paths.manifest(snapshot.base_manifest_list)
+    return manifest_format(file_io.read_ranges(path, [(0, 3)])[0])
 
 
 @dataclass(slots=True)

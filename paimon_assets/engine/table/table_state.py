@@ -190,6 +190,12 @@ class TableState:
 
         return newest_file_ms(entry.file for entry in self.live_files(snapshot, where))
 
+    def manifest_fault(self, snapshot: Snapshot) -> str | None:
+        """Return why other engines cannot read a snapshot's manifests, None if they can."""
+        from paimon_assets.engine.table.system.table_health import manifest_fault
+
+        return manifest_fault(self._store, snapshot)
+
     def live_files(
         self, snapshot: Snapshot | None = None, where: Predicate | None = None
     ) -> list[ManifestEntry]:

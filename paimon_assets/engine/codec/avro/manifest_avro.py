@@ -442,12 +442,17 @@ def _values(raw: avro.Record, schema: Any) -> Sequence[Any]:
     return values
 
 
+def manifest_format(head: bytes) -> str:
+    """Return the format of a manifest or a list, by its first bytes."""
+    return {b"ORC": "orc", b"PAR": "parquet"}.get(head[:3], "avro")
+
+
 def _columnar_records(data: bytes, path: str) -> Sequence[avro.Record] | None:
     """Return the records of a manifest that is no Avro file."""
     try:
-        if data.startswith(b"ORC"):
+        if manifest_format(data) == "orc":
             return _table_records(orc.ORCFile(pa.BufferReader(data)).read())
-        if data.startswith(b"PAR1"):
+        if manifest_format(data) == "parquet":
             return _table_records(pq.read_table(pa.BufferReader(data)))
     except (pa.ArrowException, OSError) as error:
         raise FormatError(

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.control.features import check_formats
 from paimon_assets.engine.control.managers.numbered_files import (
     check_follows,
     numbered_files,
     read_or_none,
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
+from paimon_assets.engine.control.manifests import stored_format
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
@@ -23,6 +25,7 @@ from paimon_assets.engine.spec.evolution.schema_evolution import (
     changes_nothing,
     first_schema,
 )
+from paimon_assets.engine.spec.options.all_options import MANIFEST_FORMAT
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
@@ -121,6 +124,7 @@ class SchemaManager:
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
         """Create a table by publishing its first schema."""
         first = first_schema(schema, time_millis=time_millis)
+        check_formats(self._paths.table, first)
         self._warn_of_unknown(first.options)
         if not self._publish(first):
             raise errors.AlreadyExistsError(
@@ -138,8 +142,22 @@ class SchemaManager:
         if newest is None:
             raise self._missing("does not exist")
         check_follows(newest.id, "schema", self._paths.table)
-        has_snapshots = not is_unwritten and self._snapshots.latest() is not None
-        return apply_changes(newest, changes, has_snapshots=has_snapshots, time_millis=time_millis)
+        snapshot = None if is_unwritten else self._snapshots.latest()
+        written = snapshot is not None
+        new = apply_changes(newest, changes, has_snapshots=written, time_millis=time_millis)
+        before, after = (each.typed_options.get(MANIFEST_FORMAT) for each in (newest, new))
+        if snapshot is None or before == after:
+            check_formats(self._paths.table, new, newest)
+        elif after != (stored := stored_format(self._file_io, self._paths, snapshot)):
+            raise errors.InvalidInputError(
+                f"Option '{MANIFEST_FORMAT.key}' of table '{self._paths.table}' cannot change to"
+                f" {after}: the manifests there are {stored}, and others could read the table no"
+                " more. Copy its rows into a new table (`paimon-assets copy`), or keep"
+                f" '{MANIFEST_FORMAT.key}' = {stored}.",
+                kind="option-change",
+                details={"option": MANIFEST_FORMAT.key, "path": self._paths.table},
+            )
+        return new
 
     def commit_changes(
         self,

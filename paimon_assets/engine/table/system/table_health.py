@@ -30,11 +30,13 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg.state import iceberg_state
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.manifests import stored_format
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm import Levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.all_options import MANIFEST_FORMAT
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.words import counted
 
@@ -338,6 +340,8 @@ def table_health(
     if limits.orphan_bytes is not None:
         orphan_bytes = clean_orphan_files(store, clock=clock).total_bytes
     loads = [*limits.debt.loads(shape), *_expiry_load(store, limits, oldest, count, now_ms)]
+    if snapshot is not None and (fault := manifest_fault(store, snapshot)):
+        loads.append((2, fault))
     if limits.consumer_lag:
         reason = f"a consumer is {counted(lag, 'snapshot')} behind"
         loads.append((lag / limits.consumer_lag, reason))
@@ -372,6 +376,18 @@ def table_health(
         consumer_lag=max(lag, 0),
         orphan_bytes=orphan_bytes,
         iceberg_behind=None if iceberg is None else iceberg.behind,
+    )
+
+
+def manifest_fault(store: FileStore, snapshot: Snapshot) -> str | None:
+    """Return why other engines cannot read a snapshot's manifests, None if they can."""
+    said = store.schema.typed_options.get(MANIFEST_FORMAT)
+    stored = stored_format(store.file_io, store.paths, snapshot)
+    if said == stored:
+        return None
+    return (
+        f"other engines take the manifests for {said} and cannot read the table: they are {stored};"
+        f" set '{MANIFEST_FORMAT.key}' to {stored}"
     )
 
 
