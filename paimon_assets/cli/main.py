@@ -207,6 +207,7 @@ COMMANDS = {
         "check": ("upkeep", "Check that all files of TARGET are there, and its rows if asked."),
         "health": ("upkeep", "Show how much upkeep the tables NAMES need, and why; worst first."),
         "compact": ("upkeep", "Merge the runs and fold the small files of TARGET."),
+        "rescale": ("upkeep", "Give the partitions of TARGET another number of buckets."),
         "analyze": ("upkeep", "Compute statistics of the rows of TARGET and commit them."),
         "clean": ("upkeep", "Delete files of TARGET that no snapshot names."),
         "expire": ("upkeep", "Expire by the options of TARGET: snapshots, tags, partitions."),

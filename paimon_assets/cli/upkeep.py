@@ -102,6 +102,28 @@ def compact(args: Arguments) -> None:
     output.say(nothing if snapshot is None else line, facts)
 
 
+@command("TARGET", executor=True)
+@click.option(
+    "--buckets",
+    type=click.IntRange(min=1),
+    help="The new count; by default the table's option bucket, which the count of new partitions"
+    " stays.",
+)
+@pairs("--partition", "partition", help="COLUMN=VALUE; all partitions by default.")
+def rescale(args: Arguments) -> None:
+    """Give the partitions of TARGET another number of buckets.
+
+    One snapshot, or none; rows stay what they are. Java's writers need the number in the option
+    bucket, too.
+    """
+    with output.working("rescaling"):
+        snapshot = args.table().rescale(
+            args.new_executor(), buckets=args.buckets, partition=args.partition
+        )
+    done = "nothing to rescale" if snapshot is None else f"snapshot {snapshot.id}"
+    output.say(done, {"snapshot_id": None if snapshot is None else snapshot.id})
+
+
 @command("TARGET", yes=True)
 @click.option(
     "--task",

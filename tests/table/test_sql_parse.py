@@ -1,9 +1,15 @@
 """Statements are parsed into values, or refused by name and with a way out; nothing runs."""
 
+from contextlib import suppress
+from functools import partial
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st_
 
 from paimon_assets import Identifier, InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
+from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.segment_sql import (
@@ -12,6 +18,8 @@ from paimon_assets.engine.table.sql.segment_sql import (
     ShowSegments,
     parse_statement,
 )
+from paimon_assets.engine.table.sql.table_uses import find_tables
+from paimon_assets.engine.table.sql_words import split_statements, words_of
 from tests.testkit.errors import refused
 
 T = Identifier("db", "t")
@@ -332,3 +340,48 @@ def test_statements_are_understood_in_their_variants():
 def test_other_statements_are_refused_where_they_differ(text, message):
     with refused(InvalidInputError, message, kind="statement"):
         parse_statement(text)
+
+
+_PAIRS = ("''", '""', "‘’", "’’", "“”", "””")
+_SIX = (
+    "ALTER TABLE t ADD SEGMENT OPTIONS ('path'='hdfs://h/a/b', 'format'='parquet')",
+    "ALTER TABLE t ADD SEGMENT OPTIONS ('path'='/a', 'partition'='day:int,hour:int')",
+    "ALTER TABLE t ADD SEGMENT OPTIONS ('path'='/a', 'partition'='day=1 and hour=2')",
+    "ALTER TABLE t ADD SEGMENT OPTIONS ('path'='/a', 'partition'='day=1,hour=2', 'format'='text')",
+    "ALTER TABLE t ADD SEGMENT OPTIONS ('path'='/a b/ü', 'format'='csv')",
+    "ALTER TABLE t ADD SEGMENT OPTIONS ('path'='/a/day=1/hour=2', 'partition'='day:int,hour:int')",
+    "DELETE FROM TABLE t WHERE SEGMENT.STARTTIME BEFORE '2024-01-01 00:00:00'",
+    "CLEAN FILES FOR TABLE t OPTIONS ('force'='true')",
+)
+
+
+@given(st_.sampled_from(_SIX), st_.lists(st_.sampled_from(_PAIRS), min_size=6, max_size=6))
+def test_statements_are_pasted_with_the_quotes_that_documents_print(statement, pairs):
+    parts = statement.split("'")
+    printed = parts[0]
+    for number, part in enumerate(parts[1:]):
+        pair = pairs[number // 2]
+        printed += pair[number % 2] + part
+    names = st.Names(database="db")
+    assert parse_sql(printed, names) == parse_sql(statement, names)
+    assert split_statements(f"{printed};\n{printed}") == [printed, printed]
+
+
+def test_printed_quotes_inside_a_text_are_its_own():
+    [text] = [word.text for word in words_of("'it’s “so” ‘'") if word.kind == "text"]
+    assert text == "it’s “so” ‘"
+
+
+_PIECES = (
+    "SELECT f ( ) '' 'a' => , 1 FROM t a ` \" . * AS CAST [ ] { } : :: -> INTERVAL CASE WHEN END"
+    " OVER ? @ $1 WITH VALUES - \x00 é"
+)
+_TEXTS = st_.lists(st_.sampled_from(_PIECES.split()), min_size=1, max_size=9).map(" ".join)
+
+
+@given(_TEXTS, st_.sampled_from(["spark", "duckdb"]))
+@example("SELECT f('' => 1)", "duckdb")
+def test_a_text_that_is_no_query_is_refused_typed(text, dialect):
+    for parse in (partial(find_tables, dialect=dialect), parse_where, parse_expression):
+        with suppress(InvalidInputError):
+            parse(text)

@@ -3,6 +3,8 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.statements import Names, loss_of
 from tests.testkit import tables
 
 CREATE = (
@@ -186,3 +188,42 @@ def test_what_is_refused_changes_nothing(catalog, statement, error, said):
     table = catalog.get_table("db.t")
     assert (table.latest_snapshot().id, table.schema.id, table.tags.list()) == (1, 0, [])
     assert catalog.list_tables("db") == ["t"]
+
+
+def test_a_dry_run_of_a_cleaning_deletes_nothing_and_asks_nothing():
+    def loss(arguments):
+        return loss_of(parse_sql(f"CALL sys.remove_orphan_files({arguments})", Names()))
+
+    named, upper = "table => 'db.t', dry_run => true", "DRY_RUN=>'TRUE', table=>'t'"
+    for dry in (named, upper, "'db.t', '', true"):
+        assert loss(dry) is None
+    for real in ("table => 'db.t'", "'db.t', '', false", "table => 'db.t', dry_run => false"):
+        assert "deletes" in loss(real)
+
+
+@pytest.mark.parametrize("executor", [None, "command"])
+def test_buckets_are_rescaled_by_call_and_command(tmp_path, invoke, executor):
+    catalog = tables.new_catalog_in(tmp_path / "w")
+    catalog.execute(CREATE)
+    write(catalog, [*ROWS, *((number, 1, "b") for number in range(10, 40))])
+
+    def counts():
+        table = catalog.get_table("db.t")
+        found = table.state.live_files()
+        return {(table.state.partition_text(e.partition)["p"], e.total_buckets) for e in found}
+
+    before = rows(catalog)
+    if executor is None:
+        catalog.execute("CALL sys.rescale('db.t', 3, 'p=a')")
+        assert counts() == {("a", 3), ("b", 1)}
+        named = "table => 'db.t', bucket_num => 4, partitions => 'p=a;p=b'"
+        catalog.execute(f"CALL sys.rescale({named})")
+    else:
+        assert "snapshot 2" in invoke("rescale", "db.t", "--buckets", "3", "--partition", "p=a")
+        assert counts() == {("a", 3), ("b", 1)}
+        invoke("rescale", "db.t", "--buckets", "4")
+        assert "nothing to rescale" in invoke("rescale", "db.t", "--buckets", "4")
+    assert counts() == {("a", 4), ("b", 4)}
+    assert rows(catalog) == before
+    with pytest.raises(InvalidInputError, match="not partitioned by column 'x'"):
+        catalog.execute("CALL sys.rescale('db.t', 2, 'x=1')")

@@ -133,7 +133,7 @@ def check_writable(table: str, schema: TableSchema) -> None:
         )  # fmt: skip
 
 
-_FORMAT_OPTIONS = (
+_FORMAT_OPTIONS: tuple[tuple[opt.Option[Any], frozenset[str]], ...] = (
     (opt.MANIFEST_FORMAT, frozenset({opt.MANIFEST_FORMAT.default})),
     (opt.FILE_FORMAT, PAIMON_FORMATS),
     (opt.CHANGELOG_FILE_FORMAT, PAIMON_FORMATS),

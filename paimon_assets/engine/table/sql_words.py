@@ -11,10 +11,12 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot import TokenType
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
+from sqlglot.errors import SqlglotError, TokenError
 
 from paimon_assets.engine.errors import InvalidInputError
 
+PARSE_FAULTS = (SqlglotError, RecursionError, ValueError, TypeError, LookupError, AttributeError)
+"""Errors of sqlglot for a text that is no SQL; not all of them are its own."""
 _SHOWN = 200
 _KINDS = {
     TokenType.STRING: "text",
@@ -24,6 +26,9 @@ _KINDS = {
     TokenType.VAR: "word",
     TokenType.NUMBER: "word",
 }
+
+_PRINTED_QUOTES = {"\u2018": "\u2019", "\u2019": "\u2019", "\u201c": "\u201d", "\u201d": "\u201d"}
+"""A quote that begins a text → the one that ends it."""
 
 T = TypeVar("T")
 
@@ -38,11 +43,20 @@ class SparkSql(Spark):
         VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
 
 
+_OPENINGS = ("'", '"', "`", "/*", *_PRINTED_QUOTES)
+
+
 class _Plain(SparkSql):
     """The same without keywords: each word and each mark is a token of its own."""
 
     class Tokenizer(SparkSql.Tokenizer):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {}
+        # Documents print quotes as typographers set them, and statements are pasted from there.
+        QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'", '"', *_PRINTED_QUOTES.items()]
+        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+            **SparkSql.Tokenizer.SINGLE_TOKENS,
+            **dict.fromkeys(_PRINTED_QUOTES, TokenType.UNKNOWN),
+        }
         NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
         NUMBERS_CAN_HAVE_DECIMALS = False
 
@@ -66,7 +80,7 @@ def words_of(text: str) -> list[Word]:
         try:
             tokens = _Plain().tokenize(text[:end])
         except TokenError:
-            end = max(0, *(text.rfind(mark, 0, end) for mark in ("'", '"', "`", "/*")))
+            end = max(0, *(text.rfind(mark, 0, end) for mark in _OPENINGS))
     words = [
         Word(_KINDS.get(each.token_type, "mark"), each.text, each.start, each.end + 1)
         for each in tokens

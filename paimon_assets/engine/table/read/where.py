@@ -98,7 +98,10 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
     try:
         words = sql.tokenize(text)
         if _depth(words) <= _MOST_DEPTH:
-            trees = sql.parser().parse(words, text)
+            try:
+                trees = sql.parser().parse(words, text)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                raise ParseError(str(error)) from error  # a slip of the parser
             if len(trees) != 1 or trees[0] is None:
                 raise ParseError(f"{len(trees)} statements")
             return build(trees[0])

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.rest import documents as rest
-from paimon_assets.engine.contract.executor import CountingExecutor
+from paimon_assets.engine.contract.executor import CountingExecutor, RewritingExecutor
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.control.maintenance.expire_partitions import (
@@ -141,6 +141,12 @@ def _compact(args: _Arguments) -> None:
     if args.where:
         builder = builder.with_filter(parse_where(args.where, SparkSql))
     builder.run(args.executor)
+
+
+def _rescale(args: _Arguments) -> None:
+    executor, specs = cast("RewritingExecutor", args.executor), (args.partitions or "").split(";")
+    for spec in map(_pairs, specs):
+        args.open().rescale(executor, buckets=args.bucket_num, partition=spec)
 
 
 def _compact_database(args: _Arguments) -> pa.Table:
@@ -355,6 +361,7 @@ _TAG = "table! tag! snapshot:int time_retained:duration"
 _DECLARED: Mapping[_Run, str] = {
     _compact: "table! partitions compact_strategy:strategy=full order_strategy=none"
     " order_by:names where options:pairs partition_idle_time:duration buckets",
+    _rescale: "table! bucket_num:int partitions scan_parallelism sink_parallelism",
     _compact_database: "including_databases:pattern=.* including_tables:pattern=.*"
     " excluding_tables:pattern=(?!) options:pairs",
     _expire_snapshots: "table! retain_max retain_min older_than:moment max_deletes:int"

@@ -364,8 +364,15 @@ def outcome(
     return pa.Table.from_pylist([dict(zip(_OUTCOME.names, row, strict=True))], schema=_OUTCOME)
 
 
-_ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "trigger", "alter")
+_ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "rescale", "trigger", "alter")
 """How procedures begin that delete nothing which a reader could miss."""
+
+
+def _is_dry(call: Call) -> bool:
+    """Whether a procedure only looks for what it would delete."""
+    names = ("dry_run", "2") if call.procedure == "remove_orphan_files" else ()
+    named = {name.lower(): value for name, value in call.arguments.items()}
+    return any(str(named.get(name)).lower() == "true" for name in names)
 
 
 def loss_of(statement: Statement) -> str | None:
@@ -387,7 +394,7 @@ def loss_of(statement: Statement) -> str | None:
         case Delete() | Update() | Merge():
             which = "All rows" if getattr(statement, "where", "") is None else "Rows"
             return f"{which} of {statement.table} are deleted or changed."
-        case Call() if not statement.procedure.startswith(_ADDING_CALLS):
+        case Call() if not (statement.procedure.startswith(_ADDING_CALLS) or _is_dry(statement)):
             return f"CALL {statement.procedure} deletes or replaces snapshots, tags or files."
         case DeleteSegments():
             return f"Segments of {statement.table} can no longer be read; their files stay."

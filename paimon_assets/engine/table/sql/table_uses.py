@@ -15,10 +15,9 @@ from typing import Any
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.table.sql_words import SparkSql
+from paimon_assets.engine.table.sql_words import PARSE_FAULTS, SparkSql
 
 _MOMENT = re.compile(
     r"\s+(?:FOR\s+)?(?P<what>VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+",
@@ -96,7 +95,7 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
     try:
         tokens = sql.tokenize(text)
         trees = sql.parser().parse(tokens, text)
-    except (SqlglotError, RecursionError) as error:
+    except PARSE_FAULTS as error:
         raise InvalidInputError(
             f"Cannot parse the query '{_short(text)}': {str(error)[:_SHOWN]}", kind="query"
         ) from error
@@ -153,7 +152,7 @@ def equal_columns(condition: str) -> list[frozenset[str]]:
 def _tree(text: str) -> exp.Expr | None:
     try:
         return SparkSql().parse(text)[0]
-    except (SqlglotError, RecursionError) as error:
+    except PARSE_FAULTS as error:
         raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
 
 
