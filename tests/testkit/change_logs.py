@@ -1,6 +1,7 @@
 """Records of Debezium's Postgres connector, landing in a folder."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,12 @@ def debezium(op: str, lsn: int, table: str = "orders", name: str = "pg", **value
 
 def typed(record: str, **types: str) -> str:
     """The same record, with the types of its columns in a schema."""
-    fields = [{"field": name, "type": text, "optional": True} for name, text in types.items()]
+    return with_fields(record, **{name: {"type": text} for name, text in types.items()})
+
+
+def with_fields(record: str, **columns: Mapping[str, Any]) -> str:
+    """The same record, with its columns as Kafka Connect describes them."""
+    fields = [{"optional": True, **column, "field": name} for name, column in columns.items()]
     images = [
         {"field": name, "type": "struct", "optional": True, "fields": fields, "name": "v"}
         for name in ("before", "after")

@@ -34,6 +34,9 @@ class ChangeLog(LogRows):
     on_default: str = "refuse"
     """Whether a new column with a default fails the run, as rows that no record names again have
     the default in the source and null here: `refuse`, `null`."""
+    on_narrowed: str = "refuse"
+    """Whether the run fails where the policy `sync` would lose values by a new type of the source,
+    `refuse`, or columns keep a type that holds old and new values, STRING if need be: `keep`."""
     dead_letters: str | None = None
     """A table (`database.table`) for records that cannot be read, with the reason; made if it is
     not there. By default the first such record fails the run."""
@@ -48,6 +51,7 @@ class ChangeLog(LogRows):
             ("on_truncate", self.on_truncate, ("refuse", "empty")),
             ("on_drop", self.on_drop, ("refuse", "ignore")),
             ("on_default", self.on_default, ("refuse", "null")),
+            ("on_narrowed", self.on_narrowed, ("refuse", "keep")),
         )
         for name, value, allowed in choices:
             if value not in allowed:

@@ -13,14 +13,16 @@ how far the log is applied (`log_positions.LogHead`), so files may come late and
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_assets.assets.change_logs.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.assets.change_logs.dead_letters import DeadLetters
-from paimon_assets.assets.change_logs.log_schema import FollowedSchema, followed_schema
+from paimon_assets.assets.change_logs.log_schema import FollowedSchema, followed_schema, is_text
 from paimon_assets.assets.change_logs.stored_rows import StoredRows, no_rows
 from paimon_assets.assets.files.ingestion import IngestionRun
 from paimon_assets.assets.files.topic_intake import TopicIntake
@@ -48,7 +50,9 @@ from paimon_assets.engine.data.change_logs.range_rows import (
     unpacked_images,
 )
 from paimon_assets.engine.data.change_logs.record_columns import LogRows, as_stored
+from paimon_assets.engine.data.change_logs.type_changes import as_table_has, fitting
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, UpdateColumnType
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.types.data_types import RowKind
@@ -84,6 +88,9 @@ class ChangeLogRun(IngestionRun):
     numbers: LogNumbers = field(init=False, default_factory=LogNumbers)
     settled: Settled | None = field(init=False, default=None)
     dead_letters: DeadLetters = field(init=False)
+    plain: frozenset[str] = frozenset()
+    """See `FollowedSchema.plain`; so for `renewed`, of which the run has changed the table."""
+    renewed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Begin without dead letters."""
@@ -125,7 +132,8 @@ class ChangeLogRun(IngestionRun):
                 log=self.rows_of_log, table=table.name, epoch=epoch,
                 schema=replace(shown.schema),  # Connect knows what it has read by all bytes of it
                 generation=ledger.generation + 1, gone=gone, max_bytes=most, keeps_rejected=keeps,
-                empties=self.config.reload,
+                empties=self.config.reload, plain=self.plain, columns=frozenset(head.columns),
+                dropped=head.dropped,
             )  # fmt: skip
             fields = table.schema.fields
             with self.paimon.topic_ranges(intake.ranges, reading.read, fields) as ranges:
@@ -133,9 +141,9 @@ class ChangeLogRun(IngestionRun):
                 if not reports or any(each.has_events for each in reports):
                     return None
                 source = self._one_source(name for each in reports for name in each.names)
-                schemas = [schema for each in reports for schema in each.schemas]
-                followed = self._follow(schemas, head, source)
-                if followed.changes or followed.gone != gone:
+                schema = table.schema
+                is_changed, followed = self._follow([r.schemas for r in reports], head, source)
+                if is_changed or table.schema.id != schema.id or followed.gone != gone:
                     gone = followed.gone
                     continue
                 for each in reports:
@@ -149,7 +157,7 @@ class ChangeLogRun(IngestionRun):
                 if not any(each.names for each in reports):  # rows by key have an empty one
                     return self._commit_nothing()
                 self.numbers = LogNumbers.total([each.numbers for each in reports if each.numbers])
-                head = replace(head, columns=followed.columns, source=source)
+                head = followed.head(head, source)
                 if self.log.history:
                     return self._append(ranges.frame(), head)
                 parts = (each.images for each in reports)
@@ -160,6 +168,7 @@ class ChangeLogRun(IngestionRun):
 
     def _write_read(self) -> WriteOutcome | None:
         """Apply what this process reads."""
+        self.dead_letters.tables.clear()
         batches = self._read()
         if batches is None:
             return None
@@ -168,7 +177,7 @@ class ChangeLogRun(IngestionRun):
         if not batches:
             return self._commit_nothing()
         log, schema = self.rows_of_log, self.table.schema
-        changes = log.changes(batches, schema, frozenset())
+        changes = log.changes(batches, schema)
         if self.log.on_drop == "refuse":
             changes.refuse_lost_tables(self.table.name)
         changes.refuse_without(schema.primary_keys)
@@ -181,15 +190,25 @@ class ChangeLogRun(IngestionRun):
             accepted=self.config.new_log,
         )
         self.numbers = LogNumbers.of(changes, positions.texts)
-        seen = [*seen_schemas(changes, positions.texts)]
-        followed = self._follow(seen, positions.head, changes.name)
-        head = replace(positions.head, columns=followed.columns, source=changes.name)
-        changes = log.changes(batches, self.table.schema, followed.gone)
+        parts = self._parts(batches, positions.texts)
+        seen = [tuple(seen_schemas(*part)) for part in parts]
+        is_changed, followed = self._follow(seen, positions.head, changes.name)
+        if is_changed:  # columns are read as what they are now
+            return self._write_read()
+        head = followed.head(positions.head, changes.name)
+        schema, dropped = self.table.schema, positions.head.dropped
+        batches = [
+            batch
+            for part, schemas in zip(parts, seen, strict=True)
+            for batch in as_table_has(*part, schemas, schema, dropped, followed.plain)
+        ]
+        changes = log.changes(batches, schema, followed.gone, frozenset(head.columns))
         truncate = self._truncate(positions)  # is refused by a history, which cannot be emptied
         if self.log.history:
-            return self._append(history_rows(changes, positions.texts).sort_by(POSITION), head)
-        keys = self.table.schema.primary_keys
-        images = images_of(changes, positions.texts, keys, soft_deletes=self.log.soft_deletes)
+            rows = history_rows(changes, positions.texts, self.table.name)
+            return self._append(rows.sort_by(POSITION), head)
+        marks = self.log.soft_deletes
+        images = images_of(changes, positions.texts, schema.primary_keys, soft_deletes=marks)
         if emptied := max(truncate, head.truncated):  # what is older is dead, however late it comes
             images = images.after(POSITION, emptied)
         return self._apply_anew(images, head, truncate=truncate)
@@ -217,7 +236,9 @@ class ChangeLogRun(IngestionRun):
         """Return the batches with changes; None if something was left out."""
         schema = self.table.schema
         keep = self.dead_letters.tables.append if self.log.dead_letters else None
-        batches = self.intake.changes(self.rows_of_log.options(schema, keep))
+        types = LogHead.of(self.intake.ledger.log).types
+        self.plain |= {name for name, kind in types.items() if not is_text(kind)}
+        batches = self.intake.changes(self.rows_of_log.options(schema, keep, self.plain))
         if batches is None:
             return None
         used = [batch for batch in batches if len(batch) or batch.events]
@@ -234,18 +255,77 @@ class ChangeLogRun(IngestionRun):
             )
         return found[0] if found else ""
 
-    def _follow(self, seen: Sequence[SeenSchema], head: LogHead, source: str) -> FollowedSchema:
-        """Bring the table to the source's schema."""
+    def _parts(
+        self, batches: Sequence[ChangeBatch], positions: Any
+    ) -> list[tuple[list[ChangeBatch], Any]]:
+        """Return the batches of each partition of topics in the order of offsets, or all.
+
+        Of changes in different partitions it is not known which is the newer one.
+        """
+        intake, start = self.intake, 0
+        is_apart = isinstance(intake, TopicIntake) and intake.source.order == Order.OFFSET
+        parts = []
+        for _, group in groupby(batches, lambda each: each.place if is_apart else ""):
+            part = [*group]
+            count = sum(map(len, part))
+            parts.append((part, positions[start : start + count]))
+            start += count
+        return parts
+
+    def _follow(
+        self, seen: Sequence[Sequence[SeenSchema]], head: LogHead, source: str
+    ) -> tuple[bool, FollowedSchema]:
+        """Bring the table to the source's schema; return whether records are to be read again."""
         followed = followed_schema(
             seen, head, source, self.table.schema, self.log, self.target.schema_policy
         )
-        if followed.changes:
-            names = [name for each in followed.changes for name in getattr(each, "field_names", ())]
+        changes = followed.changes_after(self.renewed)
+        is_other = any(isinstance(each, UpdateColumnType) for each in changes)
+        texts = {name for part in seen for each in part for name in each.texts}
+        is_other |= bool(followed.plain & texts - self.plain)
+        self.plain |= followed.plain
+        if changes:
+            names = [name for each in changes for name in getattr(each, "field_names", ())]
             self.step.log.info("%s follows its source: %s.", self.table.name, shorten(names))
-            executor = self.paimon.new_executor(self.target.executor)
-            self.table.alter_checked(followed.changes, executor=executor)
-            self.table.refresh()
-        return followed
+            self._alter(changes)
+            self.renewed |= followed.renewed
+        return is_other, followed
+
+    def _alter(self, changes: Sequence[SchemaChange]) -> None:
+        """Change the table, unless a read of its files would not show what its rows are."""
+        table = self.table
+        for each in changes:
+            column = table.schema.by_name.get(getattr(each, "field_names", ("",))[0])
+            if not isinstance(each, UpdateColumnType) or column is None or self.config.reload:
+                continue
+            texts = [
+                old.id for old in table.schemas()
+                if (was := old.by_id.get(column.id)) and is_text(str(was.type))
+            ]  # fmt: skip
+            if not texts or is_text(str(column.type)) or not is_text(str(each.new_data_type)):
+                continue
+            files = table.system_table("files").to_arrow()
+            if pc.any(pc.is_in(files["schema_id"], pa.array(texts, pa.int64()))).as_py():
+                raise InvalidInputError(
+                    f"Column '{column.name}' of table '{table.name}' is {column.type}, and a text "
+                    "again in the source. Files hold the texts of before, which would be seen "
+                    "again. Nothing was committed. Write the rows anew (INSERT OVERWRITE the table "
+                    "by all of its rows), or load it again (reload=true).",
+                    kind="cdc-schema",
+                    details={"table": table.name, "column": column.name},
+                )
+        try:
+            table.alter_checked(changes, executor=self.paimon.new_executor(self.target.executor))
+        except InvalidInputError as error:
+            if error.kind != "schema-overflow":
+                raise
+            raise InvalidInputError(
+                f"{error.message} Say ChangeLog(on_narrowed='keep') to keep a type that holds the "
+                "values that are stored and those to come.",
+                kind=error.kind,
+                details=error.details,
+            ) from error
+        table.refresh()
 
     def _append(self, rows: Frame, head: LogHead) -> WriteOutcome:
         self.head = head
@@ -291,6 +371,7 @@ class ChangeLogRun(IngestionRun):
         marks = self.log.soft_deletes
         settled = settle(images, keys, POSITION, state, look_up, marks=marks)
         self._refuse_doubts(settled)
+        settled = replace(settled, rows=fitting(settled.rows, self.table.name))
         self.settled = settled
         rows: Frame = settled.rows if settled.rows.num_rows else self._no_rows()
         if empties and settled.rows.num_rows:

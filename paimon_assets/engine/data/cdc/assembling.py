@@ -162,7 +162,7 @@ def _batch(
     source: Source,
 ) -> ChangeBatch:
     columns = block.columns(images)
-    encodings = _encodings(told, columns, known, source.options)
+    encodings, declared = _encodings(told, columns, known, source.options)
     owners, kinds = block.owners[images], block.kinds[images]
     arrays, missing, bad = _decoded(encodings, columns, kinds, source.options)
     if bad:
@@ -193,21 +193,28 @@ def _batch(
         metadata=block.metadata.take(wanted) if has_metadata else no_columns(len(owners)),
         defaults=frozenset(column for column, each in encodings.items() if each.has_default),
         has_all_columns=told is not None and block.has_all_columns,
+        has_types=told is not None,
+        texts=declared & (told or {}).keys(),
     )
 
 
 def _encodings(
     known: Encodings | None, columns: dict[str, Spans], source: SourceTable, options: CdcOptions
-) -> dict[str, Encoding]:
+) -> tuple[dict[str, Encoding], frozenset[str]]:
+    """Return the encodings of columns, and which of them are those of declared types."""
     found = dict(known or {})
+    texts = set()
     for name in columns:
         if name not in found:
             found[name] = encoding_of(string(), options)
     for name, encoding in found.items():
         declared = source.columns.get(name)
-        if declared is not None and encoding.type == string() and declared != string():
+        if declared is None or encoding.type != string() or declared == string():
+            continue
+        if name not in source.plain or name not in (known or {}):
             found[name] = encoding_of(declared, options)
-    return found
+            texts.add(name)
+    return found, frozenset(texts)
 
 
 def _decoded(

@@ -112,11 +112,21 @@ class ChangeBatch:
     """Columns that have a default in the source."""
     has_all_columns: bool = False
     """Whether `fields` are all columns of the source, with its types."""
+    has_types: bool = False
+    """Whether the records say types."""
+    texts: frozenset[str] = frozenset()
+    """Columns of which the records say that they are texts, read as the type that is declared."""
 
     @property
     def name(self) -> str:
         """The table's full name, as messages show it."""
         return ".".join(part for part in (self.database, self.schema, self.table) if part)
+
+    @property
+    def place(self) -> str:
+        """The file, or the partition of a topic."""
+        files: Any = self.origin["file"]
+        return str(files[0]) if len(files) else str(self.events[0].origin["file"])
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -178,7 +188,9 @@ class SourceTable:
     keys: tuple[str, ...] = ()
     """Key columns; they win over those of the records."""
     columns: Mapping[str, DataType] = field(default_factory=dict)
-    """Types of columns whose records do not say theirs; other such columns are texts."""
+    """Types of columns whose records do not say theirs, or say text; others are texts."""
+    plain: frozenset[str] = frozenset()
+    """Columns that stay texts where records say so: in others they say another type."""
 
 
 @dataclass(frozen=True, kw_only=True)

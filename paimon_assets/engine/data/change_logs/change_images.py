@@ -25,6 +25,8 @@ OP, POSITION = "_op", "_position"
 """Columns that a table fed by a log has beside its own: the row kind, and the position."""
 MISSING = "_missing"
 """Column of a history: names of the columns whose value did not arrive, joined by commas."""
+UNFIT = "__unfit."
+"""Before the name of a column: which values its type does not hold, until changes are folded."""
 SOURCE = ("database", "schema", "table")
 METADATA_TYPES: Mapping[str, str] = {
     **dict.fromkeys(SOURCE, "STRING"),
@@ -45,6 +47,8 @@ class ReadChanges:
     """Columns that say something of the record."""
     gone: frozenset[str] = frozenset()
     """Columns that the source has no more, and that are not taken."""
+    columns: frozenset[str] = frozenset()
+    """Columns of the source; older records that tell all columns have null there."""
     expected: Mapping[str, Any] = field(default_factory=dict)
     """Column → Arrow type, of those whose values are missing where a record has no such member: all
     that are not inserted whole."""
@@ -82,12 +86,18 @@ class ReadChanges:
             name: np.concatenate([self._missing(batch, name) for batch in self.batches])
             for name in sorted(names)
         }
-        return {name: flags for name, flags in found.items() if flags.any()}
+        arrived = np.zeros(len(self), dtype=np.bool_)
+        marks = [name for name in self.rows.column_names if name.startswith(UNFIT)]
+        return {
+            **{name: flags for name, flags in found.items() if flags.any()},
+            **{name: found.get(name.removeprefix(UNFIT), arrived) for name in marks},
+        }
 
     def _missing(self, batch: ChangeBatch, name: str) -> Flags:
         if name in batch.missing:
             return batch.missing[name]
-        if name not in self.expected or name in batch.rows.column_names:
+        is_null = batch.has_all_columns and name in self.columns
+        if name not in self.expected or is_null or name in batch.rows.column_names:
             return np.zeros(len(batch), dtype=np.bool_)
         return ~_inserted_whole(batch)
 

@@ -3,7 +3,7 @@
 Records without a position count in the order of files and lines.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +15,16 @@ from paimon_assets.engine.data.cdc.change_batch import (
     LOG,
     ORIGIN_SCHEMA,
     POSITION_COLUMNS,
+    ChangeBatch,
     EventKind,
 )
 from paimon_assets.engine.data.change_fold import LogState, position_texts
 from paimon_assets.engine.data.change_logs.change_images import ReadChanges
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.data_types import DataField, DataType, string
 from paimon_assets.engine.spec.words import shorten
+
+_OF_COLUMNS = ("columns", "types", "dropped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,10 @@ class LogHead:
     """Position of the last truncate that emptied the table."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column → type, of the newest record that told all columns of the source."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Column → the type that the newest record with types has for it."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """Column → position at which the source did not have it; what is older is null there."""
     source: str = ""
     """The source table, as its records name it."""
 
@@ -43,13 +50,14 @@ class LogHead:
         """Parse what a ledger has."""
         state = LogState(**{key: str(text) for key, text in members.get("state", {}).items()})
         texts = {name: str(members.get(name, "")) for name in ("truncated", "source")}
-        logs, columns = tuple(map(str, members.get("logs", ()))), dict(members.get("columns", {}))
-        return cls(logs=logs, state=state, columns=columns, **texts)
+        logs = tuple(map(str, members.get("logs", ())))
+        of_columns: Any = {name: dict(members.get(name, {})) for name in _OF_COLUMNS}
+        return cls(logs=logs, state=state, **{**texts, **of_columns})
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""
         state = {name: getattr(self.state, name) for name in ("high", "filled", "deleted")}
-        more = {"columns": dict(self.columns)} if self.columns else {}
+        more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
         return {"logs": [*self.logs], "state": state, **texts, **more}
 
@@ -92,28 +100,70 @@ class SeenSchema:
 
     position: str
     """The newest one that has them."""
+    first: str
+    """The oldest one."""
     fields: tuple[DataField, ...]
     is_whole: bool
     """Whether they are all columns, with the source's types."""
+    has_types: bool = True
+    """Whether the types are the source's."""
+    texts: tuple[str, ...] = ()
+    """Columns that are texts in the source, whatever type they have here."""
     is_event: bool = False
     defaults: tuple[str, ...] = ()
     """Columns that have a default in the source."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns."""
+        return frozenset(each.name for each in self.fields)
 
-def seen_schemas(changes: ReadChanges, positions: Any) -> Iterator[SeenSchema]:
+    @property
+    def types(self) -> Mapping[str, DataType]:
+        """Column → its type in the source, where it is known."""
+        if not self.has_types:
+            return {}
+        return {
+            each.name: string() if each.name in self.texts else replace(each.type, nullable=True)
+            for each in self.fields
+        }
+
+
+def in_order(seen: Iterable[SeenSchema]) -> list[tuple[str, SeenSchema]]:
+    """Return schemas in the order of the log, each where its records begin and where they end."""
+    ends = [(text, each) for each in seen for text in {each.first: 0, each.position: 0}]
+    return sorted(ends, key=lambda end: (end[0], end[1].is_event))
+
+
+def types_of(ordered: Sequence[tuple[str, SeenSchema]]) -> Iterator[tuple[str, str, DataType]]:
+    """Yield positions, columns and their types; those of events where no record has types."""
+    of_records = {name for _, each in ordered if not each.is_event for name in each.types}
+    for position, each in ordered:
+        for name, kind in each.types.items():
+            if not each.is_event or name not in of_records:
+                yield position, name, kind
+
+
+def seen_schemas(batches: Iterable[ChangeBatch], positions: Any) -> Iterator[SeenSchema]:
     """Yield what batches tell, each behind its events; positions are texts."""
     start = 0
-    for batch in changes.batches:
+    for batch in batches:
         stop = start + len(batch)
         for event in batch.events:
             if event.fields:
                 place = min(start + event.before_row, len(positions) - 1)
                 text = positions[place].as_py() if place >= 0 else ""
-                yield SeenSchema(position=text, fields=event.fields, is_whole=True, is_event=True)
+                yield SeenSchema(
+                    position=text, first=text, fields=event.fields, is_whole=True, is_event=True
+                )
+        ends: Any = pc.min_max(positions[start:stop])
         yield SeenSchema(
-            position=pc.max(positions[start:stop]).as_py() or "",
+            position=ends["max"].as_py() or "",
+            first=ends["min"].as_py() or "",
             fields=batch.fields,
             is_whole=stop > start and batch.has_all_columns,
+            has_types=stop > start and batch.has_types,
+            texts=tuple(batch.texts),
             defaults=tuple(batch.defaults),
         )
         start = stop

@@ -38,6 +38,7 @@ from paimon_assets.engine.data.change_logs.log_positions import (
 )
 from paimon_assets.engine.data.change_logs.record_columns import LogRows, as_stored
 from paimon_assets.engine.data.change_logs.topic_changes import TopicChanges
+from paimon_assets.engine.data.change_logs.type_changes import as_table_has, fitting
 from paimon_assets.engine.data.kafka.fetching import fetch
 from paimon_assets.engine.data.kafka.topics import Client, OffsetRange
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -121,6 +122,12 @@ class RangeReading:
     """Of the commit that will hold the rows."""
     gone: frozenset[str]
     """Columns that the source has no more."""
+    columns: frozenset[str]
+    """Columns that it has, as far as the ledger knows."""
+    dropped: Mapping[str, str]
+    """See `LogHead.dropped`."""
+    plain: frozenset[str]
+    """See `SourceTable.plain`."""
     max_bytes: int
     """Of a range; see `fetch`."""
     keeps_rejected: bool
@@ -135,7 +142,8 @@ class RangeReading:
         """
         [fetched] = fetch(self.client, [span], max_bytes=self.max_bytes, has_headers=True)
         rejected: list[pa.Table] = []
-        options = self.log.options(self.schema, rejected.append if self.keeps_rejected else None)
+        on_rejected = rejected.append if self.keeps_rejected else None
+        options = self.log.options(self.schema, on_rejected, self.plain)
         used = [each for each in self.topics.of(fetched, options) if len(each) or each.events]
         report = RangeReport(
             range=fetched.range,
@@ -161,17 +169,20 @@ class RangeReading:
         changes = self.log.changes(stored, self.schema, self.gone)
         changes.refuse_without(keys)
         positions = arrival_positions(changes.origin, self.epoch, self.generation, first)
-        report.schemas = tuple(seen_schemas(changes, positions))
+        seen = report.schemas = tuple(seen_schemas(stored, positions))
+        stored = as_table_has(stored, positions, seen, self.schema, self.dropped, self.plain)
+        changes = self.log.changes(stored, self.schema, self.gone, self.columns)
         report.numbers = LogNumbers.of(changes, positions)
         if self.log.history:
             report.state = LogState(high=report.numbers.newest)
-            return conformed(history_rows(changes, positions), self.table, self.schema)
+            rows = history_rows(changes, positions, self.table)
+            return conformed(rows, self.table, self.schema)
         images = images_of(changes, positions, keys, soft_deletes=marks)
         own, others = apart(images, keys, POSITION, marks)
         settled = settle(own, keys, POSITION, LogState(), _no_look_up, marks=marks)
         report.state = settled.state
         report.images = packed_images(others) if len(others.kinds) else None
-        rows = settled.rows
+        rows = fitting(settled.rows, self.table)
         if self.empties:
             rows = rows.filter(from_numpy(settled.kinds != RowKind.DELETE))
         return conformed(rows, self.table, self.schema)
@@ -183,9 +194,9 @@ def conformed(rows: pa.Table, table: str, schema: TableSchema) -> list[pa.Record
     return [check.conform(batch) for batch in rows.to_batches() if batch.num_rows]
 
 
-def history_rows(changes: ReadChanges, positions: Any) -> pa.Table:
-    """Return all images, with what a history says of them."""
-    rows = with_log_columns(changes.rows, changes.kinds, positions)
+def history_rows(changes: ReadChanges, positions: Any, table: str) -> pa.Table:
+    """Return all images, with what a history says of them; raises as `fitting`."""
+    rows = with_log_columns(fitting(changes.rows, table), changes.kinds, positions)
     return rows.append_column(MISSING, missing_names(changes))
 
 

@@ -70,12 +70,13 @@ class LogRows:
         """Column of the table → its name in the source, of those that are renamed."""
         return {new: old for old, new in self.renamed.items() if new}
 
-    def known_of(self, schema: TableSchema) -> SourceTable:
-        """Return what a stored table says of its source."""
+    def known_of(self, schema: TableSchema, plain: frozenset[str] = frozenset()) -> SourceTable:
+        """Return what a stored table says of its source; for `plain` see `SourceTable`."""
         own = self.own_names
         return SourceTable(
             keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.computed),
             columns={own.get(each.name, each.name): each.type for each in schema.fields},
+            plain=plain | {own[name] for name in plain if name in own},
         )
 
     def takes(self, name: SourceName) -> bool:
@@ -85,10 +86,13 @@ class LogRows:
         return not self.source_table or parts[-len(wanted) :] == wanted
 
     def options(
-        self, schema: TableSchema, on_rejected: Callable[[pa.Table], None] | None
+        self,
+        schema: TableSchema,
+        on_rejected: Callable[[pa.Table], None] | None,
+        plain: frozenset[str],
     ) -> CdcOptions:
         """Return how records are read for a table."""
-        known = self.known_of(schema)
+        known = self.known_of(schema, plain)
         return replace(
             self.records,
             table_of=lambda name: known if self.takes(name) else None,
@@ -97,17 +101,23 @@ class LogRows:
         )
 
     def changes(
-        self, batches: Sequence[ChangeBatch], schema: TableSchema, gone: frozenset[str]
+        self,
+        batches: Sequence[ChangeBatch],
+        schema: TableSchema,
+        gone: frozenset[str] = frozenset(),
+        columns: frozenset[str] = frozenset(),
     ) -> ReadChanges:
-        """Return changes as stored, of a table whose source has no more the columns `gone`."""
+        """Return changes as stored, of a table whose source has `columns`, and no more `gone`."""
         expected: Mapping[str, pa.DataType] = {}
         if self.records.absent is not AbsentValue.NULL:
             own = {OP, POSITION, MISSING, self.soft_deletes, *self.metadata, *gone, *self.omitted}
             own |= {*schema.primary_keys}
-            columns = to_arrow_schema(schema.fields)
-            expected = {each.name: each.type for each in columns if each.name not in own}
+            stored = to_arrow_schema(schema.fields)
+            expected = {each.name: each.type for each in stored if each.name not in own}
         metadata = frozenset(self.metadata)
-        return ReadChanges(batches=batches, metadata=metadata, gone=gone, expected=expected)
+        return ReadChanges(
+            batches=batches, metadata=metadata, gone=gone, expected=expected, columns=columns
+        )
 
 
 def as_stored(batch: ChangeBatch, log: LogRows, keys: Sequence[str]) -> ChangeBatch:
@@ -116,15 +126,14 @@ def as_stored(batch: ChangeBatch, log: LogRows, keys: Sequence[str]) -> ChangeBa
     Raises:
         InvalidInputError: Kind `cdc-computed`: a key is computed of values that did not arrive.
     """
+    names = _names(batch.fields, log)
     fields = _fields(batch.fields, log)
     rows = batch.rows.select(
         [column.name for column in batch.fields if column.name not in log.omitted]
     )
     rows = rows.rename_columns([column.name for column in fields])
     missing = {
-        log.renamed.get(name, name): flags
-        for name, flags in batch.missing.items()
-        if name not in log.omitted
+        names[name]: flags for name, flags in batch.missing.items() if name not in log.omitted
     }
     events = [
         replace(event, fields=event.fields and _fields(event.fields, log)) for event in batch.events
@@ -147,15 +156,24 @@ def as_stored(batch: ChangeBatch, log: LogRows, keys: Sequence[str]) -> ChangeBa
     if computed := [name for name in keys if name in log.computed]:
         kinds = _with_computed_keys(batch, rows, computed)
     return replace(
-        batch, rows=rows, fields=fields, missing=missing, events=tuple(events), kinds=kinds
-    )
+        batch, rows=rows, fields=fields, missing=missing, events=tuple(events), kinds=kinds,
+        defaults=frozenset(names[name] for name in batch.defaults),
+        texts=frozenset(names[name] for name in batch.texts).difference(log.hashed),
+    )  # fmt: skip
+
+
+def _names(fields: Sequence[DataField], log: LogRows) -> Mapping[str, str]:
+    """Return the names in the table; an old name beside its new one is another column."""
+    names = {column.name for column in fields}
+    new = {name: log.renamed.get(name) or name for name in names}
+    return {name: name if to in names else to for name, to in new.items()}
 
 
 def _fields(fields: Sequence[DataField], log: LogRows) -> tuple[DataField, ...]:
-    taken = []
+    taken, names = [], _names(fields, log)
     for column in fields:
         if column.name not in log.omitted:
-            name = log.renamed.get(column.name, column.name)
+            name = names[column.name]
             kind = string() if name in log.hashed else column.type
             taken.append(replace(column, name=name, type=kind))
     return tuple(taken)
