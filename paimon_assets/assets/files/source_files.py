@@ -272,10 +272,12 @@ def _compare(
     source: FileSource,
     declared: pa.Schema | None,
     schema: pa.Schema | None,
-) -> pa.Schema:
-    """Return the schema of all files, which is that of the first one if there is none yet."""
+) -> pa.Schema | None:
+    """Return the schema of all files, which is that of the first one with columns."""
     with open_external_file(file_io, path, source.kind, declared) as opened:
         own = opened.schema
+    if opened.is_empty:
+        return schema
     if schema is not None:
         _compare_columns(path, own.names, schema.names)
         if not source.is_text:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyarrow import csv, json, orc, parquet
 
-from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVELS, checked_records
 from paimon_assets.engine.errors import FormatError, storage_failure
 
 _BATCH_ROWS = 65_536
@@ -48,6 +48,8 @@ class RowFile:
     """Its columns, without the metadata other libraries leave there."""
     batches: Iterable[pa.RecordBatch]
     """Its rows, once, decoded as they are consumed."""
+    is_empty: bool = False
+    """Whether it has neither rows nor columns."""
 
 
 def open_rows(
@@ -75,7 +77,7 @@ def open_rows(
             return _row_file(blocks.schema, parts)
         case RowFormat.CSV:
             convert = csv.ConvertOptions(column_types=wanted, **(options or {}))
-            lines = csv.open_csv(source, convert_options=convert)
+            lines = csv.open_csv(as_file(ended_lines(source)), convert_options=convert)
             return _row_file(lines.schema, lines)
         case RowFormat.JSON:
             return _open_json(source, wanted)
@@ -109,12 +111,21 @@ def as_file(blocks: Iterator[bytes]) -> Any:
     return pa.PythonFile(io.BufferedReader(_Blocks(blocks)), mode="r")
 
 
+def ended_lines(stream: Any) -> Iterator[bytes]:
+    """Yield a CSV whose last line ends; Arrow's reader refuses a line of names that does not."""
+    block = b""
+    while more := bytes(stream.read(BLOCK_BYTES)):
+        yield (block := more)
+    if block and not block.endswith(b"\n"):
+        yield b"\n"
+
+
 @contextmanager
 def naming(path: str, row_format: RowFormat) -> Iterator[None]:
     """Turn pyarrow's errors while reading into one line that names the file."""
     try:
         yield
-    except (*_ARROW_ERRORS, UnicodeDecodeError, OSError) as error:
+    except (*_ARROW_ERRORS, UnicodeError, OSError) as error:
         message = f"'{path}' cannot be read as {row_format}: {' '.join(str(error).split())}"
         # pyarrow reports damaged pages as OSError too, but without an error number.
         if isinstance(error, OSError) and error.errno is not None:
@@ -131,9 +142,49 @@ def check_names(names: Sequence[str]) -> None:
         known.add(name)
 
 
+def check_levels(schema: pa.Schema) -> None:
+    """Refuse types that functions which call themselves cannot walk through.
+
+    Raises:
+        pa.ArrowInvalid: A column nests too deep.
+    """
+    kinds: list[Any] = list(schema.types)
+    for _ in range(MOST_LEVELS):
+        kinds = [kind.field(number).type for kind in kinds for number in range(kind.num_fields)]
+        if not kinds:
+            return
+    raise pa.ArrowInvalid(f"a column nests deeper than {MOST_LEVELS} levels")
+
+
+def checked_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose texts are valid UTF-8. Cost: 10 ns a text.
+
+    Raises:
+        pa.ArrowInvalid: Some are not; names the column.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _has_texts(column.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                if "UTF8" in str(error):
+                    raise pa.ArrowInvalid(
+                        f"column '{name}' has a text that is not valid UTF-8"
+                    ) from error
+    return batch
+
+
+def _has_texts(kind: Any) -> bool:
+    if pat.is_dictionary(kind):
+        return _has_texts(kind.value_type)
+    is_text = pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind)
+    return is_text or any(_has_texts(kind.field(number).type) for number in range(kind.num_fields))
+
+
 def _row_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowFile:
     check_names(schema.names)
-    plain = (batch.replace_schema_metadata(None) for batch in batches)
+    check_levels(schema)
+    plain = (checked_texts(batch).replace_schema_metadata(None) for batch in batches)
     return RowFile(schema=schema.remove_metadata(), batches=plain)
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 
 import pyarrow as pa
 
+from paimon_assets.engine.codec.row_files import check_levels, checked_texts
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.object_store import UploadStream
@@ -83,11 +84,13 @@ class FormatReader(ABC):
             FormatError: The file has another size than the table says, or is of another format.
         """
         self._file_io, self._path = file.file_io, file.path
+        self._is_external = file.declared is not None
         self._source = file.source or open_data_file(file.file_io, file.path, file.file_bytes)
         try:
             with self._errors():
                 self.schema = self._columns(file)
                 _ = self.schema.names  # pyarrow decodes them when asked, and may raise
+                check_levels(self.schema)
         except BaseException:
             self._source.close()
             raise
@@ -147,7 +150,8 @@ class FormatReader(ABC):
             StorageError: The storage failed while reading.
         """
         with self._errors():
-            yield from self._batches(list(columns), predicate, batch_rows, batch_bytes)
+            batches = self._batches(list(columns), predicate, batch_rows, batch_bytes)
+            yield from map(checked_texts, batches) if self._is_external else batches
 
     @abstractmethod
     def _batches(

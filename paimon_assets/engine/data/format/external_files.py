@@ -76,6 +76,9 @@ def open_external_file(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
 ) -> Iterator[RowFile]:
     """Open a file in a `with` block: a footer or first block, then a batch at a time."""
+    if not _has_rows(file_io, path, kind):
+        yield RowFile(schema=pa.schema([]), batches=(), is_empty=True)
+        return
     _refuse_compressed(file_io, path, kind)
     if kind.format in ("avro", "json") or kind.options:
         declared = None
@@ -104,6 +107,16 @@ def open_external_file(
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         yield open_rows(stream, row_format, columns)
+
+
+def _has_rows(file_io: FileIO, path: str, kind: FileKind) -> bool:
+    with file_io.open_input(path) as file:
+        size = file.size()
+    if not kind.is_text:
+        return bool(size)
+    text, is_json = TextOptions.of(kind.format, kind.options, ()), kind.format == "json"
+    with naming(path, RowFormat(kind.format)):
+        return text_streams.has_rows(file_io, path, size, text, is_json=is_json)
 
 
 def _suffix(path: str) -> str:

@@ -30,10 +30,11 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import binary_of, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
-from paimon_assets.engine.codec.row_files import as_file
+from paimon_assets.engine.codec.row_files import as_file, ended_lines
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.text_streams import (
     check_width,
+    has_rows,
     open_text_stream,
     with_plain_members,
     without_array,
@@ -58,6 +59,17 @@ class CountedRows(base.FormatReader):
         }
         super().__init__(file)
 
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
+        size, is_json = self._source.size(), isinstance(self, JsonReader)
+        self._has_rows = has_rows(self._file_io, self._path, size, self._text, is_json=is_json)
+        if self._has_rows:
+            return self._own_columns(file)
+        return pa.schema([field.with_nullable(nullable=False) for field in self._declared.values()])
+
+    @abstractmethod
+    def _own_columns(self, file: base.FileToRead) -> pa.Schema:
+        """Read the columns of a file that is not empty."""
+
     def _text_stream(self) -> Any:
         return open_text_stream(self._file_io, self._path, self._text, self._source.size())
 
@@ -68,7 +80,8 @@ class CountedRows(base.FormatReader):
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        for batch in base.short_batches(self._decode(names, batch_rows), batch_rows, batch_bytes):
+        rows = self._decode(names, batch_rows) if self._has_rows else ()
+        for batch in base.short_batches(rows, batch_rows, batch_bytes):
             yield batch.select(names)
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
@@ -81,6 +94,10 @@ class TextReader(CountedRows):
     title = "text"
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:
+        self._has_rows = True  # a blank line is a row
+        return self._own_columns(file)
+
+    def _own_columns(self, file: base.FileToRead) -> pa.Schema:
         return pa.schema({_VALUE_COLUMN: pa.string()})
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -104,7 +121,7 @@ class TextReader(CountedRows):
 class CsvReader(CountedRows):
     title = "CSV"
 
-    def _columns(self, file: base.FileToRead) -> pa.Schema:
+    def _own_columns(self, file: base.FileToRead) -> pa.Schema:
         names = self._text.names
         if names is None:
             with self._stream() as stream:
@@ -114,8 +131,6 @@ class CsvReader(CountedRows):
         return pa.schema([self._declared.get(n, pa.field(n, pa.string())) for n in names])
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        if not self._source.size():
-            return
         # Without a column pyarrow would decode all of them.
         names = list(columns) or self.schema.names[:1]
         types = {name: read_type(self.schema.field(name).type, self._text) for name in names}
@@ -127,7 +142,9 @@ class CsvReader(CountedRows):
         stream, text = self._text_stream(), self._text
         if text.quote and text.escape not in ("", text.quote):
             stream = as_file(without_escapes(stream, text))
-        return as_file(without_comments(stream, text)) if text.comment else stream
+        if text.comment:
+            stream = as_file(without_comments(stream, text))
+        return as_file(ended_lines(stream))
 
     def _open(
         self, stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
@@ -159,11 +176,9 @@ class CsvReader(CountedRows):
 class JsonReader(CountedRows):
     title = "JSON lines"
 
-    def _columns(self, file: base.FileToRead) -> pa.Schema:
+    def _own_columns(self, file: base.FileToRead) -> pa.Schema:
         refuses = file.declared is not None and file.declared.refuses_others
         self._others: Literal["ignore", "error"] = "error" if refuses else "ignore"
-        if not self._source.size():
-            return pa.schema([])
         # Members of the first objects, as the table declares them; then absent ones.
         try:
             with self._stream() as stream:
@@ -181,8 +196,6 @@ class JsonReader(CountedRows):
         return pa.schema(fields)
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        if not self._source.size():
-            return
         fields = [self.schema.field(name) for name in list(columns) or self.schema.names[:1]]
         rows = 0
         try:

@@ -20,6 +20,8 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 _MAX_COLUMNS = 20_480
 """Of a CSV, as for Spark's reader; pyarrow would create a converter for each of a million."""
 _HEADER_BYTES = 64 * 1024
+_LONGEST_EMPTY = 1024
+"""Longer files have rows, or are refused; no request is made to look."""
 COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Suffix of a file's name → codec."""
 _OPEN, _CLOSE = b"[{", b"]}"
@@ -36,6 +38,17 @@ def open_text_stream(
     if options.encoding == "utf-8":
         return stream
     return pa.transcoding_input_stream(stream, options.encoding, "utf-8")
+
+
+def has_rows(
+    file_io: FileIO, path: str, size: int, options: TextOptions, *, is_json: bool = False
+) -> bool:
+    """Whether a CSV or JSON file holds more than blanks, or of JSON more than an empty array."""
+    if size > _LONGEST_EMPTY:
+        return True
+    with open_text_stream(file_io, path, options, size) as stream:
+        text = bytes(stream.read(_HEADER_BYTES)).translate(None, b" \t\r\n")
+    return text.removeprefix(b"\xef\xbb\xbf") not in ((b"", b"[]") if is_json else (b"",))
 
 
 def check_width(stream: Any, delimiter: str) -> None:

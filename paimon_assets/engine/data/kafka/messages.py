@@ -115,9 +115,20 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
     except pa.ArrowInvalid:  # the reader of files takes it, or says what is wrong
         source: Any = _Memory(data)
         with open_external_file(source, name, _KIND, schema) as opened:
+            _refuse_others(name, opened.schema.names, schema.names)
             yield from opened.batches
     else:
         yield from batches
+
+
+def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
+    others = ", ".join(sorted({*members} - {*columns}))
+    if others:
+        raise FormatError(
+            f"'{name}': records have members that no column takes: {others}. Declare them.",
+            kind="kafka-record",
+            details={"source": name},
+        )
 
 
 def told(records: pa.Table, span: OffsetRange, what: str) -> Any:

@@ -204,10 +204,12 @@ class FileRead:
         source: pa.NativeFile | None = None,
     ) -> FormatReader:
         declared = None
+        schema = self.context.schemas_by_id[file.schema_id]
         if file.external_path is not None:
             text_options = self.context.text_options_of(file)
-            declared = DeclaredText(fields=mapping.file_fields, options=text_options)
-        schema = self.context.schemas_by_id[file.schema_id]
+            # All columns, as when the file was added: the members of JSON are seen beside them.
+            fields = {each.name: each for each in (*schema.fields, *mapping.file_fields)}
+            declared = DeclaredText(fields=[*fields.values()], options=text_options)
         zone = self.context.schema.typed_options.get(opt.CAST_TIME_ZONE)
         options = opt.Options({**schema.options, opt.CAST_TIME_ZONE.key: zone})
         found = FileToRead(

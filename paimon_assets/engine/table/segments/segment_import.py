@@ -151,7 +151,7 @@ def plan_import(
             details={"format": source.format},
         )
     text_options_of(name, source.options, store.schema)
-    listed = segments.walk(store.file_io, root, roots)
+    listed = data_files(store, root, name, roots)
     held |= {seg.plain_path(segment.path_of(file)) for segment in live for file in segment.files}
     base = seg.plain_path(root)
     files = tuple(
@@ -193,6 +193,14 @@ def plan_import(
         differences=differences,
         problem=problem,
     )
+
+
+def data_files(
+    store: FileStore, folder: str, file_format: str, roots: segments.SegmentRoots | None
+) -> list[segments.FolderFile]:
+    """Return the files of a folder; those of 0 bytes have no rows, and no footer that says so."""
+    files = segments.walk(store.file_io, folder, roots)
+    return [file for file in files if file.size or file_format in seg.TEXT_FORMATS]
 
 
 def read_footers(

@@ -28,13 +28,7 @@ from paimon_assets.engine.control.maintenance.removed_segments import readable_s
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import with_loads
-from paimon_assets.engine.control.segments import (
-    SegmentRegistry,
-    SegmentRoots,
-    commit_of,
-    resolve,
-    walk,
-)
+from paimon_assets.engine.control.segments import SegmentRegistry, SegmentRoots, commit_of, resolve
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
@@ -45,6 +39,7 @@ from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.table.segments.segment_import import (
     ImportPlan,
     SegmentSource,
+    data_files,
     differences_of,
     plan_import,
     read_footers,
@@ -372,7 +367,7 @@ class Segments:
         base = seg.plain_path(segment.folder)
         files = [
             file
-            for file in walk(self.store.file_io, segment.folder, self.roots)
+            for file in data_files(self.store, segment.folder, segment.format, self.roots)
             if f"{base}/{file.name}" not in of_other_segments
         ]
         if not files:

@@ -1,0 +1,136 @@
+"""Any bytes in a foreign file give rows or a typed error, and never end the process."""
+
+import io
+
+import fastavro
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets import Schema
+from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
+from paimon_assets.engine.codec.json.record_check import MOST_LEVELS
+from paimon_assets.engine.codec.row_files import RowFormat, naming
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit.foreign import add_segment, rows, write
+from tests.testkit.foreign_bytes import COLUMNS, Case, outcomes
+
+ONE = b'{"id": 1, "v": "a"}\n'
+
+
+@pytest.mark.parametrize("options", [(), (("multiLine", "true"),)])
+def test_roots_and_depths_of_json_do_not_end_the_process(options):
+    deep = b"[" * 20_000 + b"]" * 20_000
+    texts = [
+        b"null\n" + ONE, b"[null]\n" + ONE, ONE + b"null\n", b" \n null", b"\xef\xbb\xbfnull",
+        b"nul",
+        b'{"id": 1, "v": ' + deep + b"}\n", b'{"id": ' * 20_000 + b"1" + b"}" * 20_000, deep,
+    ]  # fmt: skip
+    said = outcomes([Case(file_format="json", data=text, options=options) for text in texts])
+    taken = [line for line in said if line.endswith(" rows")]
+    ways = {"segment", "landing", "inferred", "rows", "rows inferred", "topic"}
+    assert {line.split(": ")[0] for line in said} >= ways
+    assert not taken, said
+
+
+def test_objects_that_begin_with_null_in_a_block_do_not_end_the_process():
+    said = outcomes([Case(file_format="json", data=b'{"id":\nnull}\n' * 400_000)])
+    assert "segment: FormatError format" in said
+
+
+@pytest.mark.parametrize("schema", ["int", ["null", "string"], {"type": "array", "items": "int"}])
+def test_avro_values_that_are_no_records_are_refused(schema):
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, [])
+    assert outcomes([Case(file_format="avro", data=sink.getvalue())])[1:] == [
+        f"{way}: FormatError avro" for way in ("segment", "landing", "inferred")
+    ]
+
+
+EMPTY = [
+    *((name, b"", ()) for name in ("csv", "json", "text", "parquet", "orc", "avro", "arrow")),
+    *(("csv", text, ()) for text in (b"id,v", b"id,v\n", b"\r\n\n", b"\xef\xbb\xbf")),
+    ("csv", b"", (("header", "false"),)), ("csv", b"", (("sep", ";"),)),
+    ("csv", b"id;v", (("sep", ";"),)),
+    *(("json", text, ()) for text in (b"[]", b" [ ]\n", b"\n \n", b"\xef\xbb\xbf[]")),
+    ("json", b"[\n]", (("multiLine", "true"),)), ("json", b"", (("multiLine", "true"),)),
+]  # fmt: skip
+
+
+def test_files_without_rows_are_no_rows_in_every_format():
+    cases = [
+        Case(file_format=name, data=data, options=options,
+             columns=(("value", "STRING"),) if name == "text" else tuple(COLUMNS.items()))
+        for name, data, options in EMPTY
+    ]  # fmt: skip
+    taken = [[]]
+    for line in outcomes(cases):
+        if line.startswith("case "):
+            taken.append([])
+        taken[-1].append(line)
+    for (name, data, _), lines in zip(EMPTY, taken[1:], strict=True):
+        ways = [line for line in lines if line.startswith(("segment:", "landing:", "inferred:"))]
+        if name in ("parquet", "orc", "avro"):
+            assert ways.pop(0) == "segment: InvalidInputError segment-no-data"
+        assert {line.partition(": ")[2] for line in ways} <= {"0 rows"}, (name, data, lines)
+        assert ways, (name, data)
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "avro", "csv", "json"])
+def test_files_of_0_bytes_lie_beside_others(catalog, tmp_path, name):
+    write(tmp_path / "in" / f"2.{name}", rows((1, "x")))
+    (tmp_path / "in" / f"1.{name}").touch()
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    add_segment(table, tmp_path / "in", name)
+    read = table.to_arrow()
+    assert read.to_pylist() == [{"a": 1, "b": "x"}]
+    (tmp_path / "in" / f"3.{name}").touch()
+    table.segments().refresh([])
+    assert table.count() == 1
+    source = FileSource(folder=str(tmp_path / "in"), format=name)
+    paths = [str(tmp_path / "in" / f"{number}.{name}") for number in (1, 2, 3)]
+    schema = checked_schema(LocalFileIO(), paths, source, None)
+    assert read_files(LocalFileIO(), paths, source, schema).read_all().num_rows == 1
+
+
+def test_topics_refuse_members_that_no_column_takes():
+    said = outcomes([Case(file_format="json", data=b'{"id": 2, "zz": 1}')])
+    assert "topic: FormatError kafka-record" in said
+    assert "segment: 1 rows" in said  # also if `v`, which the file lacks, is read alone
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
+def test_texts_that_are_not_utf8_are_refused_by_reads(tmp_path, name):
+    bytes_ = pa.array([b"a", b"\xff\xfe"])
+    table = pa.table({"b": pa.Array.from_buffers(pa.string(), 2, bytes_.buffers())})
+    path = tmp_path / f"1.{name}"
+    match name:
+        case "parquet":
+            pq.write_table(table, path)
+        case "orc":
+            orc.write_table(table, path)
+        case _:
+            with pa.ipc.new_file(str(path), table.schema) as writer:
+                writer.write_table(table)
+    with (
+        open_external_file(LocalFileIO(), str(path), FileKind(format=name)) as opened,
+        pytest.raises(FormatError, match=rf"1.{name}.*column 'b' has a text that is not valid UTF"),
+        naming(str(path), RowFormat(name)),
+    ):
+        list(opened.batches)
+
+
+@pytest.mark.parametrize("levels", [100, 200, 400])
+def test_types_that_nest_deep_are_refused(levels):
+    kind = pa.int32()
+    for _ in range(levels):
+        kind = pa.list_(kind)
+    sink = io.BytesIO()
+    columns = {"id": pa.array([1], pa.int64()), "v": ["x"], "z": pa.nulls(1, kind)}
+    orc.write_table(pa.table(columns), sink)
+    said = outcomes([Case(file_format="orc", data=sink.getvalue())])[1:]
+    expected = "1 rows" if levels < MOST_LEVELS else "FormatError"
+    assert {line.partition(": ")[2].split(" s")[0].split(" f")[0] for line in said} == {expected}
