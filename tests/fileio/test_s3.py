@@ -3,6 +3,7 @@
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -17,9 +18,12 @@ from paimon_assets.engine.errors import (
     PaimonError,
     StorageError,
 )
+from paimon_assets.engine.fileio.object_store import ObjectFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.http_servers import counting_proxy
@@ -209,14 +213,37 @@ def test_one_listing_answers_for_directories_side_by_side(options):
                 assert len(ours.list_directory(lists[1])) == 101
 
 
-def test_a_hint_that_is_not_confirmed_is_taken_back(options):
-    file_io, path = file_io_for(WAREHOUSE, options), f"{WAREHOUSE}/hinted/LATEST"
-    with pytest.raises(InterruptedError), file_io.ahead(hints=[(path, b"1")]):
-        raise InterruptedError
-    assert not file_io.exists(path)
-    with file_io.ahead(hints=[(path, b"2")]):
-        file_io.write_hint(path, b"2")
-    assert file_io.read_bytes(path) == b"2"
+class _Slow(ObjectFileIO):
+    """Does something else before it publishes its first snapshot."""
+
+    def __init__(self, spec, beside):
+        super().__init__(spec)
+        self._beside = [beside]
+
+    def publish(self, path, data):
+        if "/snapshot/" in path and self._beside:
+            self._beside.pop()()
+        return super().publish(path, data)
+
+
+@pytest.mark.parametrize("commits", [0, 2])
+def test_a_writer_whose_number_expired_plans_again(catalog, commits):
+    table = catalog.create_table("db.t", Schema.of({"id": "BIGINT"}))
+    for number in range(commits):
+        table.append(pa.table({"id": [number]}))
+
+    def others():
+        for number in range(10, 15):
+            table.append(pa.table({"id": [number]}))
+        upkeep = replace(table.maintenance(), expire_before=commits + 4)
+        upkeep.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
+
+    slow = replace(table._store, file_io=_Slow(table._store.file_io.spec, others))
+    made = Table(slow).append(pa.table({"id": [100]})).snapshot
+    assert made.id == commits + 6
+    ids = table.to_arrow()["id"].to_pylist()
+    assert sorted(ids) == [*range(commits), *range(10, 15), 100]
+    assert [each.id for each in table.snapshots()] == [commits + 4, commits + 5, commits + 6]
 
 
 def _commit_many(path, options, writer):

@@ -90,12 +90,13 @@ def test_a_commit_whose_hint_is_refused_stands(table, faults, status, after):
     assert table.new_read_builder().to_arrow().num_rows == 4
 
 
-def test_a_commit_that_is_withdrawn_takes_its_hint_back(table, faults):
+def test_no_hint_leads_to_a_commit_before_its_look_back(table, faults):
     faults.plan("GET", "*/schema/schema-0", 404)  # the look back: somebody dropped the table
     with pytest.raises(NotFoundError, match="dropped or renamed meanwhile"):
         _write(table)
     assert faults.fired
-    assert _files(table, "snapshot") == ["snapshot-1"]
+    assert _files(table, "snapshot") == ["LATEST", "snapshot-1"]
+    assert table.state.file_io.read_bytes(f"{table.path}/snapshot/LATEST") == b"1"
     assert table.new_read_builder().to_arrow().num_rows == 2
 
 

@@ -70,16 +70,14 @@ class FileIO(Protocol):
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
-        hints: Iterable[tuple[str, bytes]] = (),
     ) -> AbstractContextManager[None]:
-        """Say what the block will read, ask for, list and write.
+        """Say what the block will read, ask for and list.
 
         An object store is asked for all at once, and the block's first `read_bytes`, `exists`,
-        `list_directory` or `is_directory` of each takes that answer. Hints (path, content) go up,
-        too; one that the block does not `write_hint` is deleted at its end. Other storages are
-        asked as the block goes.
+        `list_directory` or `is_directory` of each takes that answer. Other storages are asked as
+        the block goes.
         """
-        _ = reads, files, lists, folders, hints
+        _ = reads, files, lists, folders
         return nullcontext()
 
     def at_once(self) -> AbstractContextManager[None]:

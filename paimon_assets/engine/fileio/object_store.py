@@ -6,7 +6,7 @@ Messages name paths, never option values, which may be credentials.
 import errno
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -151,26 +151,14 @@ class ObjectFileIO(FileIO):
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
-        hints: Iterable[tuple[str, bytes]] = (),
     ) -> Iterator[None]:
-        """Ask for all at once; a hint that the block did not write after all is taken back."""
         questions: list[Question] = [(self._read, path) for path in reads]
         questions += [(self._is_file, path) for path in files]
         questions += [(self._list, path.rstrip("/")) for path in lists]
         questions += [(self._holds, path) for path in folders]
-        written: dict[Question, Future[Any]] = {
-            (self._write, path): send(self._write, path, data) for path, data in hints
-        }
         ask = send_each if is_witnessed() else self._ask
-        with self._together.ahead(questions, ask, written):
-            try:
-                yield
-            finally:
-                for _, path in written:
-                    if left := self._together.taken(self._write, path):
-                        wait([left])
-                        with suppress(errors.PaimonError):  # hints may be wrong
-                            self.delete_file(path)
+        with self._together.ahead(questions, ask):
+            yield
 
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
         """Send requests; one listing in place of three or more about small directories.
@@ -324,9 +312,7 @@ class ObjectFileIO(FileIO):
             self._keep(path, result["e_tag"], data)
 
     replace = write_bytes
-
-    def write_hint(self, path: str, data: bytes) -> None:
-        self._together.answer(self._write, path, lambda _: self.write_bytes(path, data))
+    write_hint = write_bytes
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file once, after a proof that the store obeys the condition of the put.

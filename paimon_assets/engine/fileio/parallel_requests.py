@@ -7,7 +7,7 @@ per thread, and change no order between a step and the next.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -70,12 +70,7 @@ class Together(local):
         self._writes: list[Future[Any]] | None = None
 
     @contextmanager
-    def ahead(
-        self,
-        questions: Iterable[Question],
-        ask: Ask = send_each,
-        sent: Mapping[Question, Future[Any]] | None = None,
-    ) -> Iterator[None]:
+    def ahead(self, questions: Iterable[Question], ask: Ask = send_each) -> Iterator[None]:
         """Send requests now; within the block, the first `answer` to each is their result.
 
         What an outer block has asked is not asked twice; its other answers wait for its own code.
@@ -85,19 +80,15 @@ class Together(local):
         self._answers = {
             question: fresh[question] if question in fresh else outer.pop(question)
             for question in dict.fromkeys(listed)
-        } | dict(sent or {})
+        }
         try:
             yield
         finally:
             self._answers = outer
 
-    def taken(self, asked: Callable[..., Any], path: str) -> Future[Any] | None:
-        """Return an early request about a path, once."""
-        return self._answers.pop((asked, path), None)
-
     def answer(self, asked: Callable[..., Any], path: str, ask: Callable[[str], T]) -> T:
         """Return the result of an early request about a path, or send it now."""
-        sent = self.taken(asked, path)
+        sent = self._answers.pop((asked, path), None)
         answer: T = ask(path) if sent is None else sent.result()
         return answer
 

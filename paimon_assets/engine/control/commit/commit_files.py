@@ -106,7 +106,7 @@ class CommitFiles:
         live: Sequence[ManifestEntry] | None,
     ) -> WrittenLists:
         if self._changes is not changes:
-            self._delete(self._of_changes())
+            self._delete(self.of_changes())
             self._delta = self._manifests(changes.entries)
             self._changelog = self._manifests(changes.changelog)
             self._changes = changes
@@ -133,7 +133,7 @@ class CommitFiles:
 
     def clean_lost_try(self) -> None:
         """Delete the files that only the current try uses."""
-        keep = self._of_changes()
+        keep = self.of_changes()
         self._delete(name for name in self.names.issued if name not in keep)
 
     def clean_all(self) -> None:
@@ -141,7 +141,8 @@ class CommitFiles:
         self._changes = None
         self._delete(self.names.issued)
 
-    def _of_changes(self) -> set[str]:
+    def of_changes(self) -> set[str]:
+        """Return the names of the manifests of its changes, which every try names."""
         return {meta.file_name for meta in (*self._delta, *self._changelog)}
 
     def _manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:

@@ -8,6 +8,8 @@ at the same time publish the same name: one of them wins.
 """
 
 import logging
+from collections.abc import Collection
+from contextlib import suppress
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
@@ -16,12 +18,18 @@ from paimon_assets.engine.errors import (
     CommitUnknownError,
     InvalidInputError,
     NotFoundError,
-    PaimonError,
     StorageError,
 )
-from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BUILT_ON_PROPERTY,
+    FIRST_SNAPSHOT_ID,
+    Snapshot,
+)
 
 logger = logging.getLogger(__name__)
+
+_MOST_LISTINGS = 20
+"""While others commit so often that no two listings are the same."""
 
 
 def publish_external(
@@ -41,7 +49,12 @@ def publish_external(
     _check_named(store, snapshot)
     if not _publish(store, snapshot):
         return False
-    if not _looked_back(store, snapshot, latest):
+    unknown = CommitUnknownError(
+        f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
+        "whether it is there.",
+        details={"table": store.label, "snapshot_id": snapshot.id},
+    )
+    if not looked_back(store, snapshot, latest, unknown):
         return False
     try:
         store.snapshots.write_latest_hint(snapshot.id)
@@ -50,12 +63,91 @@ def publish_external(
     return True
 
 
-def stands_on(store: FileStore, base: Snapshot | None) -> bool:
-    """Whether the snapshot below a commit is as it was, or has expired with all before it."""
-    if base is None or store.snapshots.is_same(base):
+def looked_back(
+    store: FileStore,
+    snapshot: Snapshot,
+    base: Snapshot | None,
+    unknown: CommitUnknownError,
+    added: Collection[str] = (),
+) -> bool:
+    """Whether a published snapshot continues the line of its table; else it is withdrawn.
+
+    Nothing may lead readers to it before: others who saw it as the newest would build on it.
+
+    Manifests of its own changes (`added`) are in later snapshots until they are merged.
+
+    Raises:
+        CommitUnknownError: `unknown`: it cannot be seen, and nothing was deleted.
+        NotFoundError: The table is another one; the snapshot was withdrawn.
+    """
+    try:
+        reads = [store.paths.schema(store.schema.id)]
+        reads += [] if base is None else [store.paths.snapshot(base.id)]
+        with store.file_io.ahead(reads=reads):
+            same_table = store.schemas.is_same(store.schema)
+            stands = _stands_on(store, snapshot, base, added) if same_table else False
+        if stands:
+            return True
+        is_there = store.snapshots.is_same(snapshot)
+        if stands is None or not (same_table or is_there):
+            raise unknown
+        if is_there:
+            store.file_io.delete_file(store.paths.snapshot(snapshot.id))
+    except StorageError as error:
+        raise unknown from error
+    if same_table:
+        return False
+    raise store.schemas.not_the_same(store.schema)
+
+
+def _stands_on(
+    store: FileStore, snapshot: Snapshot, base: Snapshot | None, added: Collection[str]
+) -> bool | None:
+    """Whether a published snapshot is the one after its base; None if that cannot be seen.
+
+    Snapshots expire from the oldest on, and the newest stays. So one whose base is gone came too
+    late if a hole is above it, or another one's successor: its number was used and had expired.
+    """
+    snapshots = store.snapshots
+    if base is not None and snapshots.is_same(base):
         return True
-    ids = store.snapshots.list_ids()
-    return base.id not in ids and (not ids or ids[0] > base.id)
+    ids = snapshots.list_ids()
+    for _ in range(_MOST_LISTINGS):
+        before, ids = ids, snapshots.list_ids()
+        if ids == before:  # nobody overtook the listing
+            break
+    else:
+        return None
+    if ids == [snapshot.id]:
+        return True
+    line = min(snapshots.earliest_id() or 0, snapshot.id)
+    ids = [number for number in ids if number >= line]  # the others came too late themselves
+    if not ids or ids[0] < snapshot.id:
+        return False if ids else None
+    is_there = ids[0] == snapshot.id
+    if is_there and (len(ids) == 1 or ids[1] > snapshot.id + 1):
+        return len(ids) == 1
+    later = snapshots.snapshot_or_none(ids[is_there])
+    if later is None:
+        return None
+    if _is_built_on(store, later, snapshot, added):
+        return True if ids[-1] - ids[0] < len(ids) else None
+    built_on = later.properties.get(BUILT_ON_PROPERTY)
+    is_another_s = built_on not in (None, snapshot.properties.get(BUILT_ON_PROPERTY))
+    return False if later.id == snapshot.id + 1 and is_another_s else None
+
+
+def _is_built_on(
+    store: FileStore, later: Snapshot, snapshot: Snapshot, added: Collection[str]
+) -> bool:
+    """Whether a later snapshot surely has the changes of another one."""
+    if later.properties.get(BUILT_ON_PROPERTY) == snapshot.delta_manifest_list:
+        return True
+    with suppress(NotFoundError):
+        read = store.manifests.read_list
+        added = added or {each.file_name for each in read(snapshot.delta_manifest_list)}
+        return any(each.file_name in added for each in read(later.base_manifest_list))
+    return False
 
 
 def _is_same(known: Snapshot, snapshot: Snapshot) -> bool:
@@ -103,31 +195,3 @@ def _publish(store: FileStore, snapshot: Snapshot) -> bool:
         return True
     known = store.snapshots.snapshot_or_none(snapshot.id)
     return known is not None and _is_same(known, snapshot)
-
-
-def _looked_back(store: FileStore, snapshot: Snapshot, base: Snapshot | None) -> bool:
-    """Whether the base of a published snapshot still exists; else the snapshot is withdrawn."""
-    try:
-        same_table = store.schemas.is_same(store.schema)
-        if same_table and stands_on(store, base):
-            return True
-    except StorageError:
-        # Only a rollback or a drop of this instant would undo the commit.
-        logger.warning("table %s: cannot look back", store.label, exc_info=True)
-        return True
-    unknown = CommitUnknownError(
-        f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
-        "whether it is there.",
-        details={"table": store.label, "snapshot_id": snapshot.id},
-    )
-    try:
-        is_there = store.snapshots.is_same(snapshot)
-        if is_there:
-            store.file_io.delete_file(store.paths.snapshot(snapshot.id))
-    except PaimonError as error:
-        raise unknown from error
-    if same_table:
-        return False
-    if not is_there:
-        raise unknown
-    raise store.schemas.not_the_same(store.schema)

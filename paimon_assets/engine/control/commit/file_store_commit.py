@@ -4,7 +4,7 @@
     │                                                                              │
     ├── lost: delete own lists, wait ◀── publish snapshot N+1, if there is none ◀──┘
     │                                         │ won
-    └── N was undone: delete own ◀── look back: is it the same table, and N as it was?
+    └── N+1 is withdrawn ◀── look back: is it the same table, and N+1 on N the newest?
                                               │ yes
                                               └─▶ hint, done
 
@@ -13,9 +13,11 @@ is lost, the snapshots are looked at, and it is published again, a few times. Th
 deleted and the caller gets `CommitUnknownError`: the same commit again finds out.
 
 A rollback deletes snapshots first and looks for later ones then; a commit publishes first and looks
-at its base then: so at least one of them sees the other. A snapshot names its base, and nobody
-commits on top of one whose base is not the one below it. A table that was renamed, or dropped and
-created again, is recognised by its schema file.
+at its base then: so at least one of them sees the other. A number whose snapshot expired is free,
+and a writer that was slow may take it: it finds its base gone and a hole above, or another one's
+successor (`external_snapshot`). No hint leads to a snapshot before that look. A snapshot names its
+base, and nobody commits on top of one whose base is not the one below it. A table that was renamed,
+or dropped and created again, is recognised by its schema file.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
@@ -35,7 +37,7 @@ from paimon_assets.engine.control.commit.changes import (
 )
 from paimon_assets.engine.control.commit.checks import CommitChecks, protect_external
 from paimon_assets.engine.control.commit.commit_files import CommitFiles, partition_statistics
-from paimon_assets.engine.control.commit.external_snapshot import stands_on
+from paimon_assets.engine.control.commit.external_snapshot import looked_back
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
     check_new_files,
@@ -353,41 +355,20 @@ class FileStoreCommit:
     def _stands(
         self, snapshot: Snapshot, base: Snapshot | None, request: CommitRequest, files: CommitFiles
     ) -> bool:
-        """Report a published snapshot whose base still exists; else withdraw it.
+        """Report a published snapshot that continues the line; else it was withdrawn.
 
-        A catalog that manages the table has checked that when it published. An object store is sent
-        the hint beside the look; it is taken back before the snapshot is.
+        A catalog that manages the table has checked that when it published.
         """
-        store = self._store
-        if store.managed is not None:
-            self._report(snapshot, request)
-            return True
-        try:
-            read = [store.paths.schema(store.schema.id)]
-            read += [] if base is None else [store.paths.snapshot(base.id)]
-            hint = store.snapshots.latest_hint(snapshot.id)
-            with store.file_io.ahead(reads=read, hints=[hint]):
-                same_table = store.schemas.is_same(store.schema)
-                if same_table and stands_on(store, base):
-                    self._report(snapshot, request)
-                    return True
-        except StorageError:
-            # Only a rollback or a drop of this instant would undo the commit.
-            logger.warning("table %s: cannot look back", store.label, exc_info=True)
-            self._report(snapshot, request)
-            return True
-        try:
-            is_there = store.snapshots.is_same(snapshot)
-            if is_there:
-                store.file_io.delete_file(store.paths.snapshot(snapshot.id))
-        except PaimonError as error:
-            raise self._unknown(snapshot) from error
-        if same_table:
-            return False
-        if not is_there:
-            raise self._unknown(snapshot)
-        files.clean_all()
-        raise store.schemas.not_the_same(store.schema)
+        if self._store.managed is None:
+            try:
+                unknown, added = self._unknown(snapshot), files.of_changes()
+                if not looked_back(self._store, snapshot, base, unknown, added):
+                    return False
+            except NotFoundError:
+                files.clean_all()
+                raise
+        self._report(snapshot, request)
+        return True
 
     def _publish(
         self,
@@ -442,9 +423,10 @@ class FileStoreCommit:
         else:
             below, above = last.gap
             text = (
-                f"snapshot {above} is there, but what it is built on is not: a rollback has not "
-                f"finished, or a writer died beside one. 'rollback_to({below})' drops snapshot "
-                f"{above} with what it added, and keeps all up to snapshot {below}. To keep "
+                f"snapshot {above} is there, but what it is built on is not: a rollback or an "
+                "expiration has not finished, or a writer died beside one. Look at both. "
+                f"'rollback_to({below})' drops snapshot {above} with all that is not in snapshot "
+                f"{below}, and keeps all up to snapshot {below}. To keep "
                 f"snapshot {above} instead, make a branch of it, and let main become that branch "
                 "('fast_forward')."
             )

@@ -2,9 +2,11 @@
 
 A hint is only a hint: it is written by a plain overwrite and may be missing, torn, old or
 unreadable. `LATEST` is believed if its own snapshot exists and the next one does not; `EARLIEST` if
-its own exists. With right hints no directory is listed. Of a table that a catalog manages the
-catalog alone says which snapshot is the newest (`NewestOf`); files with higher numbers are none of
-the table's.
+its own exists. With right hints no directory is listed. A number that expired is free again, and a
+slow writer may publish it before it looks back: so the directory is listed where this process has
+seen a higher number, and where a commit finds no snapshot below the newest one. Of a table that a
+catalog manages the catalog alone says which snapshot is the newest (`NewestOf`); files with higher
+numbers are none of the table's.
 Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`, `ChangelogManager`.
 """
 
@@ -43,7 +45,8 @@ _READERS = 16
 _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
 _NEWEST_SEEN: dict[tuple[str, str], int] = {}
-"""(scheme, snapshot folder) → a snapshot that was the newest: a guess, of what to ask for ahead."""
+"""(scheme, snapshot folder) → a snapshot that was the newest: what to ask for ahead, a guess; and a
+lower one is not believed without a listing."""
 _TABLES_SEEN = 1_000
 
 _parse = lru_cache(maxsize=64)(snapshot_from_json)
@@ -103,23 +106,31 @@ class SnapshotManager:
         """Return the snapshots below and above a break in the line at the newest one, else None.
 
         A writer that publishes on top of what a rollback undid leaves one until it looks back; for
-        ever, if it dies before. A rollback in its midst looks alike. Cost: two storage calls; a
-        listing more if the snapshot before is gone.
+        ever, if it dies before. A rollback in its midst looks alike. A snapshot with an expired
+        number is below a break, too, until its writer looks back; once `EARLIEST` is above it, no
+        one needs it. Cost: two storage calls; a listing more if the snapshot before is gone.
         """
         if self._newest_of is not None:
             return None  # who keeps the newest also rolls back, in one step
         before, above = newest.id - 1, newest.id + 2
-        if self._exists(above) and not self._exists(newest.id + 1):
-            return newest.id, above
-        base = self.snapshot_or_none(before) if before else None
-        if base is not None:
-            built_on = newest.properties.get(BUILT_ON_PROPERTY)
-            # Java's compaction of manifests takes over all properties of the snapshot before.
-            copied = base.properties.get(BUILT_ON_PROPERTY)
-            stands = built_on in (None, copied, base.delta_manifest_list)
-            return None if stands else (before, newest.id)
-        older = [number for number in self.list_ids() if number < before] if before else []
-        return (older[-1], newest.id) if older else None
+        if not self._exists(above) or self._exists(newest.id + 1):
+            base = self.snapshot_or_none(before) if before else None
+            if base is not None:
+                built_on = newest.properties.get(BUILT_ON_PROPERTY)
+                # Java's compaction of manifests takes over all properties of the snapshot before.
+                copied = base.properties.get(BUILT_ON_PROPERTY)
+                stands = built_on in (None, copied, base.delta_manifest_list)
+                ids, older = [], [] if stands else [before]
+            else:
+                ids = self.list_ids()
+                older = [number for number in ids if number < before]
+            if not ids or ids[-1] <= newest.id or newest.id + 1 in ids:
+                is_break = bool(older) and older[-1] >= (self.earliest_id() or 0)
+                return (older[-1], newest.id) if is_break else None
+            above = ids[-1]
+        if (self.earliest_id() or 0) > newest.id:
+            self._remember(above)  # a hint led below the line: the next `latest` lists
+        return newest.id, above
 
     def paths_of_latest(self, *, with_break: bool = False) -> tuple[list[str], list[str]]:
         """Return the files that `latest` (and `break_at`) will read, and those they look for.
@@ -129,7 +140,7 @@ class SnapshotManager:
         if self._newest_of is not None:
             return [], []
         reads, newest = [f"{self._paths.snapshot_directory}/{LATEST}"], _NEWEST_SEEN.get(self._key)
-        if newest is None:
+        if not newest:
             return reads, []
         befores = (newest - 1,) if with_break and newest > 1 else ()
         nexts = (newest + 1, newest + 2)[: 1 + with_break]
@@ -152,10 +163,8 @@ class SnapshotManager:
             with self._file_io.ahead(reads=reads, files=files):
                 hint = self._walked_forward(hinted)
                 snapshot = self.snapshot_or_none(hint) if hint else None
-        if snapshot is not None:
-            if len(_NEWEST_SEEN) > _TABLES_SEEN:
-                _NEWEST_SEEN.clear()
-            _NEWEST_SEEN[self._key] = snapshot.id
+        if snapshot is not None and snapshot.id >= _NEWEST_SEEN.get(self._key, 0):
+            self._remember(snapshot.id)
             return snapshot
         ids: list[int] = []
         for number in range(_MOST_LISTINGS):
@@ -164,8 +173,14 @@ class SnapshotManager:
             # A listing that a commit and an expiration overtake may have neither's snapshot.
             is_empty = not ids and (hinted is None or number >= _EMPTY_LISTINGS)
             if snapshot is not None or is_empty:
+                self._remember(snapshot.id if snapshot else 0)
                 return snapshot
         raise self._ghost(ids[-1], "Storage lists")
+
+    def _remember(self, snapshot_id: int) -> None:
+        if len(_NEWEST_SEEN) > _TABLES_SEEN:
+            _NEWEST_SEEN.clear()
+        _NEWEST_SEEN[self._key] = snapshot_id
 
     def latest_id(self) -> int | None:
         """Return the id of the newest snapshot, None if nothing was committed yet."""
@@ -290,16 +305,13 @@ class SnapshotManager:
         path = f"{self._paths.snapshot_directory}/{EARLIEST}"
         self._file_io.replace(path, str(snapshot_id).encode())
 
-    def latest_hint(self, snapshot_id: int) -> tuple[str, bytes]:
-        """Return the path and the content of the hint to the newest snapshot."""
-        return f"{self._paths.snapshot_directory}/{LATEST}", str(snapshot_id).encode()
-
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Write for the next reader where to look first; a catalog needs no hint."""
         if self._newest_of is not None:
             return
-        self._file_io.write_hint(*self.latest_hint(snapshot_id))
-        _NEWEST_SEEN[self._key] = snapshot_id
+        path = f"{self._paths.snapshot_directory}/{LATEST}"
+        self._file_io.write_hint(path, str(snapshot_id).encode())
+        self._remember(snapshot_id)
 
     def _list(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
@@ -325,7 +337,9 @@ class SnapshotManager:
             return None
         for snapshot_id in range(hint, hint + _STEPS_BEHIND):
             if not self._exists(snapshot_id + 1):
-                return snapshot_id
+                # Above one that expired is perhaps only a snapshot that came too late.
+                is_right = snapshot_id == hint or self._exists(hint)
+                return snapshot_id if is_right else None
         return None
 
     def _ghost(self, snapshot_id: int, who: str) -> StorageError:

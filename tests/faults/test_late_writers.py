@@ -1,0 +1,293 @@
+"""A number that expired is free again, and a slow writer publishes it: no commit is lost."""
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from uuid import uuid4
+
+import pytest
+
+from paimon_assets import Schema, Table
+from paimon_assets.engine import errors
+from paimon_assets.engine.control.commit.external_snapshot import publish_external
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
+from paimon_assets.engine.control.maintenance.references import metadata_paths
+from paimon_assets.engine.control.managers import snapshot_manager
+from paimon_assets.engine.control.managers.commit_history import NewUser
+from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit.effort import often
+from tests.testkit.faulty_fileio import FaultyFileIO
+from tests.testkit.metadata_tables import (
+    APPEND,
+    KEYED,
+    FixedClock,
+    commit,
+    keyed_file,
+    live_names,
+    message,
+    new_store,
+    plain_file,
+)
+from tests.testkit.tables import new_table, read, write
+
+LATER = FixedClock(now=4_000_000_000_000)
+
+
+def keep(count):
+    return Retention(min_count=count, max_count=count, time_ms=0, limit=100)
+
+
+def expire(store, count):
+    expire_snapshots(store, retention=keep(count), clock=LATER)
+
+
+def opened(store, before=None):
+    """Open a table as another process does, which has seen no snapshot of it."""
+    snapshot_manager._NEWEST_SEEN.clear()
+    file_io = store.file_io if before is None else FaultyFileIO(store.file_io, before=before)
+    mine = FileStore(file_io=file_io, table_path=store.table_path, schema=store.schema)
+    return mine.with_schema(store.schema)
+
+
+def at_publish(beside):
+    """Return what does something once, just before a snapshot is published."""
+    done = []
+
+    def before(_number, method, path):
+        if not done and method == "publish" and "/snapshot/" in path:
+            done.append(path)
+            beside()
+
+    return before
+
+
+@pytest.mark.parametrize("kept", [1, 2, 6])
+@pytest.mark.parametrize("commits", [0, 1, 3], ids=["no snapshot", "one", "three"])
+@pytest.mark.parametrize("kind", ["append", "key"])
+def test_a_writer_whose_number_expired_plans_again(kind, commits, kept, tmp_path):
+    declared = {"append": {}, "key": {"primary_keys": "id", "options": {"bucket": "1"}}}[kind]
+    table = new_table(tmp_path, {"id": "BIGINT"}, **declared)
+    for number in range(commits):
+        write(table, (number,))
+
+    def others():
+        for number in range(10, 17):
+            write(table, (number,))
+        expire(table._store, kept)
+
+    outcome = write(Table(opened(table._store, at_publish(others))), (100,))
+    rows = [(number,) for number in (*range(commits), *range(10, 17), 100)]
+    assert outcome.id == commits + 8
+    assert read(table) == read(Table(opened(table._store))) == rows
+    assert table.snapshot(outcome.id).id == table.latest_snapshot().id == outcome.id
+    write(table, (200,))
+    assert read(table) == [*rows, (200,)]
+    assert len(table.snapshots()) == kept + 2
+
+
+def test_a_writer_that_died_after_a_late_publish_hides_no_commit_and_stops_none(tmp_path):
+    for kept in (1, 2, 3):
+        for hint in (None, 2, 3):  # another writer was slow between its commit and its hint
+            store = new_store(tmp_path / f"{kept}-{hint}")
+            names = [f"{number}" for number in range(8)]
+            for name in names[:2]:
+                commit(store, message(plain_file(name)))
+
+            def others(store=store, kept=kept, names=names):
+                for name in names[2:]:
+                    commit(opened(store), message(plain_file(name)))
+                expire(store, kept)
+
+            dies(store, others)
+            assert 3 in store.snapshots.list_ids()
+            if hint is not None:
+                LocalFileIO().write_hint(f"{store.paths.snapshot_directory}/LATEST", b"%d" % hint)
+            for name in ("x", "y"):
+                commit(opened(store), message(plain_file(name)))
+            assert live_names(opened(store)) == [*names, "x", "y"]
+            expire(opened(store), 2)
+            assert store.snapshots.list_ids() == [9, 10]
+
+
+class Death(BaseException):
+    """The end of a process."""
+
+
+def dies(store, beside):
+    def before(number, method, path):
+        publishing(number, method, path)
+        if published:
+            raise Death
+        if method == "publish" and "/snapshot/" in path:
+            published.append(path)
+
+    published, publishing = [], at_publish(beside)
+    with pytest.raises(Death):
+        commit(opened(store, before), message(plain_file("lost")))
+
+
+def test_a_commit_that_expired_before_its_look_back_is_found_in_what_followed(tmp_path):
+    for others in range(1, 5):
+        store = new_store(tmp_path / str(others))
+        commit(store, message(plain_file("a")))
+        looks = []
+
+        def before(number, method, path, store=store, others=others, looks=looks):
+            if looks == ["publish"]:
+                looks.append("done")
+                for other in range(others):
+                    commit(opened(store), message(plain_file(f"{other}")))
+                expire(store, 1)
+            if not looks and method == "publish" and "/snapshot/" in path:
+                looks.append("publish")
+
+        made = commit(opened(store, before), message(plain_file("b")))
+        assert (made.id, store.snapshots.list_ids()) == (2, [2 + others])
+        assert live_names(store)[:2] == ["a", "b"]
+
+
+def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
+    """The number, and all that could show what was built on it, expired before the look back."""
+    store = new_store(
+        tmp_path, Schema.of({"a": "BIGINT"}, options={"manifest.merge-min-count": "2"})
+    )
+    commit(store, message(plain_file("a")))
+    looks = []
+
+    def before(_number, method, path):
+        if looks == ["publish"]:
+            looks.append("done")
+            for number in range(5):
+                commit(opened(store), message(plain_file(f"{number}")))
+            expire(store, 1)
+        if not looks and method == "publish" and "/snapshot/" in path:
+            looks.append("publish")
+
+    with pytest.raises(errors.CommitUnknownError):
+        commit(opened(store, before), message(plain_file("b")))
+    assert set(live_names(store)) == {"a", "b", *map(str, range(5))}
+    assert all(map(LocalFileIO().exists, metadata_paths(store, store.newest())))
+
+
+@pytest.mark.parametrize("commits", [0, 2])
+def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path):
+    store = new_store(tmp_path)
+    for number in range(commits):
+        commit(store, message(plain_file(f"{number}")))
+    shutil.copytree(store.table_path, tmp_path / "client")
+    client = FileStore.open(LocalFileIO(), str(tmp_path / "client"))
+    snapshot = commit(client, message(plain_file("late")))
+    shutil.copytree(
+        tmp_path / "client" / "manifest", tmp_path / "table" / "manifest", dirs_exist_ok=True
+    )
+    base_uuid = store.newest().uuid if commits else None
+
+    def others():
+        for number in range(5):
+            commit(opened(store), message(plain_file(f"other-{number}")))
+        expire(store, 2)
+
+    server = opened(store, at_publish(others))
+    assert not publish_external(server, snapshot, base_uuid=base_uuid)
+    assert store.snapshots.list_ids() == [commits + 4, commits + 5]
+    assert len(live_names(store)) == commits + 5
+
+
+@dataclass
+class World:
+    """A table, and what became of the commits to it."""
+
+    store: FileStore
+    random: Random
+    acknowledged: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    refusals: set[str] = field(default_factory=set)
+    late: int = 0
+    """Publishes before which others went on."""
+
+    def play(self, depth: int) -> None:
+        for _ in range(self.random.randint(1, 7)):
+            draw = self.random.random()
+            if draw < 0.3:
+                self.guarded(lambda store: expire(store, self.random.randint(1, 3)), depth)
+            else:
+                self.guarded(self.commit, depth)
+
+    def commit(self, store: FileStore) -> None:
+        name = f"{len(self.acknowledged) + len(self.unknown)}-{uuid4()}"
+        self.unknown.add(name)
+        file = (
+            keyed_file(0, 9, file_name=name) if store.schema.has_primary_key else plain_file(name)
+        )
+        try:
+            FileStoreCommit(store, clock=FixedClock()).commit(
+                [message(file, total_buckets=2 if store.schema.has_primary_key else None)],
+                commit_user=NewUser(),  # others are looked for under a lock of this process
+                commit_identifier=1,
+            )
+        except errors.CommitUnknownError:
+            return
+        except errors.PaimonError as error:
+            self.refusals.add(error.kind)
+            self.unknown.remove(name)
+            return
+        self.unknown.remove(name)
+        self.acknowledged.add(name)
+
+    def guarded(self, operation, depth: int) -> None:
+        """Do one operation; others go on before one of its calls, and it may die after that."""
+        is_slow = depth < 3 and self.random.random() < 0.4
+        stops_at = self.random.choice([None, self.random.randrange(30)])
+        dies_after = (
+            self.random.choice([None, None, None, 1, 3]) if operation == self.commit else None
+        )
+        stopped: list[int] = []
+
+        def before(number: int, method: str, path: str) -> None:
+            publishes = method == "publish" and "/snapshot/" in path
+            if is_slow and not stopped and (publishes or number == stops_at):
+                stopped.append(number)
+                self.play(depth + 1)
+                self.late += publishes
+            elif stopped and dies_after and number >= stopped[0] + dies_after:
+                raise Death
+
+        with suppress(Death, errors.NotFoundError):  # of two expirations, one finds files gone
+            operation(opened(self.store, before))
+
+
+@pytest.mark.parametrize("branch", [False, True], ids=["main", "branch"])
+@pytest.mark.parametrize("schema", [APPEND, KEYED], ids=["append", "key"])
+def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, tmp_path):
+    late = 0
+    for seed in range(often(40)):
+        world = World(drawn_store(tmp_path / str(seed), schema, branch), Random(seed))  # noqa: S311
+        world.play(0)
+        for _ in range(2):
+            world.commit(opened(world.store))
+        try:
+            rows = set(live_names(opened(world.store)))
+            assert world.refusals <= {"snapshot-gap", "commit-retries", "file-not-found"}
+            assert world.acknowledged <= rows <= world.acknowledged | world.unknown
+            expire(opened(world.store), 1)
+            assert set(live_names(opened(world.store))) == rows
+            *left, last = world.store.snapshots.all()
+            # A late snapshot of a dead writer, and an older hint to it, stop writers by an error.
+            assert not left or "snapshot-gap" in world.refusals
+            assert all(map(LocalFileIO().exists, metadata_paths(world.store, last)))
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        late += world.late
+    assert late > often(10)
+
+
+def drawn_store(path, schema, branch):
+    store = new_store(path, schema)
+    if branch:
+        store.branches.create("b")
+        store = store.with_options({"branch": "b"})
+    return store
