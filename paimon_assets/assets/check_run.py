@@ -27,8 +27,8 @@ from paimon_assets.engine.spec.words import counted, plain_sample
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 
-EMBEDDED_LIMIT_ROWS = 20_000_000
-"""Physical rows up to which a check reads in this process by default."""
+EMBEDDED_LIMIT_ROWS = 1_000_000
+"""Physical rows up to which a check reads in this process, though the resource names Spark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class CheckOptions:
     """Whether a failure stops what lies downstream in the run."""
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     executor: ExecutorKind | None = None
-    """The executor; None is this process up to `EMBEDDED_LIMIT_ROWS`, then the resource's."""
+    """The executor; None is the resource's, and of Spark only above `EMBEDDED_LIMIT_ROWS`."""
     show_values: bool | None = None
     """Whether results show some of the rows' values; None is the resource's choice."""
     resource_key: str | None = None
@@ -211,9 +211,15 @@ def executor_of_check(
     paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
 ) -> CountingExecutor[Any]:
     """Return the executor of a check for so many rows."""
-    kind = options.executor
-    if kind is None and physical_rows <= EMBEDDED_LIMIT_ROWS:
-        kind = "embedded"
+    kind = options.executor or paimon.executor
+    is_small = options.executor is None and physical_rows <= EMBEDDED_LIMIT_ROWS
+    if kind == "spark" and is_small:
+        kind, log = "embedded", paimon.spark.run_log
+        if log is not None:
+            log(
+                f"The check reads {counted(physical_rows, 'row')} in this process: Spark is used"
+                f" above {EMBEDDED_LIMIT_ROWS:,} rows, or if the check says executor='spark'."
+            )
     return paimon.new_executor(kind)
 
 

@@ -11,10 +11,12 @@ from paimon_assets.assets import (
     CheckOptions,
     PaimonCatalogResource,
     PaimonIOManager,
+    PaimonSparkResource,
     build_row_count_check,
     build_unique_key_check,
     paimon_asset,
 )
+from paimon_assets.assets.check_run import EMBEDDED_LIMIT_ROWS, executor_of_check
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables
 from tests.testkit.asset_tables import PLANES, failure_text, planes, run, values_of
 
@@ -151,3 +153,21 @@ def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
     assert evaluated(result)[0].passed
     [declared] = DeclaredTables.of([seats]).tables
     assert str(declared.identifier) == "air.seats"
+
+
+@pytest.mark.parametrize(
+    ("resource", "own", "rows", "spark_"),
+    [
+        ("spark", None, EMBEDDED_LIMIT_ROWS, False),
+        ("spark", None, EMBEDDED_LIMIT_ROWS + 1, True),
+        ("spark", "spark", 1, True),
+        ("spark", "embedded", 10**9, False),
+        ("embedded", None, 10**9, False),
+        ("embedded", "spark", 1, True),
+    ],
+)
+def test_a_check_reads_on_spark_above_a_small_size(tmp_path, spark, resource, own, rows, spark_):
+    on = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+    paimon = PaimonCatalogResource(warehouse=str(tmp_path), executor=resource, spark=on)
+    executor = executor_of_check(paimon, CheckOptions(executor=own), rows)
+    assert (type(executor).__name__ == "SparkExecutor") is spark_

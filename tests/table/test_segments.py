@@ -659,3 +659,25 @@ def test_of_two_imports_of_the_same_files_at_once_one_commits(
         add(table, landing, format_name)
     assert read(table) == [(1, "x")]
     assert [item.status for item in table.segments().listed()] == ["Success"]
+
+
+def test_segments_are_queried_by_the_names_of_the_seed(catalog, partitioned, landing):
+    people(landing, ("amy", 12), ("bob", 3))
+    add(partitioned, landing, partition=OPTION)
+    show = f"SHOW SEGMENTS FOR TABLE {partitioned.name}"
+    view = f"{partitioned.name.rpartition('.')[2]}_segments"
+    query = f"{show} AS SELECT id, dataSize > 0 AS has, partitions[1] AS p FROM {view} WHERE id < 9"
+    found = catalog.execute(f"{query} ORDER BY id").to_pylist()
+    assert [row["id"] for row in found] == [0, 1]
+    assert {row["p"] for row in found} == {"name=amy,age=12", "name=bob,age=3"}
+    everything = catalog.execute(f"{show} LIMIT 1 AS (SELECT * FROM {view});")
+    assert everything.column_names == [
+        "id", "status", "loadStartTime", "timeTakenMs", "partitions", "dataSize", "indexSize",
+        "mergedToId", "format", "path", "loadEndTime", "segmentFileName",
+    ]  # fmt: skip
+    assert everything.column("id").to_pylist() == [1]
+    [times] = catalog.execute(f"{show} AS SELECT max(timeTakenMs) AS t FROM {view}").to_pylist()
+    assert times["t"] >= 0
+    for wrong in ("SELECT * FROM other", "SELECT nothing FROM " + view, "SELECT", ""):
+        with pytest.raises(InvalidInputError):
+            catalog.execute(f"{show} AS {wrong}")

@@ -253,7 +253,11 @@ def test_tables_of_all_databases_with_what_their_lists_know(databases):
     days = found["a.days"]
     assert (days["table_type"], days["partitioned"], days["primary_key"]) == ("table", True, True)
     assert (days["record_count"], days["file_count"], days["owner"]) == (6, 4, None)
+    own = databases.get_system_table("a.days$files").to_arrow()
+    assert days["file_size_in_bytes"] == sum(own.column("file_size_in_bytes").to_pylist()) > 0
+    assert days["last_file_creation_time"] is not None
     assert found["a.empty"]["record_count"] is None
+    assert found["a.empty"]["file_size_in_bytes"] is None
     assert found["b.files"]["table_type"] == "format-table"
     assert (found["b.plain"]["partitioned"], found["b.plain"]["primary_key"]) == (False, False)
 

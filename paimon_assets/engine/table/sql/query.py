@@ -22,7 +22,25 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 
-Source = ReadBuilder | SystemTable | GlobalSystemTable
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows in memory as a table of a query."""
+
+    table: pa.Table
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema."""
+        return self.table.schema
+
+    def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
+        """Return the rows; no executor is needed."""
+        _ = executor
+        return self.table.to_reader()
+
+
+Source = ReadBuilder | SystemTable | GlobalSystemTable | Rows
 OpenTable = Callable[[str, dict[str, str]], Source]
 """Opens `database.table` with the options of a time-travel target."""
 _SHOWN = 100

@@ -19,9 +19,11 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
-from paimon_assets.engine.table.segments.segment_status import show_segments
+from paimon_assets.engine.table.segments.segment_status import queried_segments, show_segments
+from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.procedures import call
+from paimon_assets.engine.table.sql.query import Rows, SqlQuery
 from paimon_assets.engine.table.sql.segment_sql import (
     AddSegment,
     CleanFiles,
@@ -66,6 +68,8 @@ class Runner:
         match statement:
             case AddSegment():
                 return show_segments(segments.add(statement.source, self.executor).segments)
+            case ShowSegments(query=str(query)):
+                return self._query_segments(segments, statement, query)
             case ShowSegments():
                 return segments.shown(limit=statement.limit, history=statement.history)
             case CleanFiles(force=force, dry_run=dry_run):
@@ -73,6 +77,23 @@ class Runner:
             case DeleteSegments():
                 gone = segments.delete(statement.ids, before_ms=statement.before_ms)
                 return show_segments(gone.segments)
+
+    def _query_segments(self, segments: Segments, statement: ShowSegments, query: str) -> pa.Table:
+        """Run the query of SHOW SEGMENTS, which sees one table alone."""
+        newest = sorted(segments.listed(), key=lambda segment: -segment.id)[: statement.limit]
+        name = f"{statement.table.rpartition('.')[2]}_segments"
+        source = Rows(queried_segments(newest))
+
+        def open_table(asked: str, options: Mapping[str, str]) -> Rows:
+            if asked.rpartition(".")[2].lower() != name.lower() or options:
+                raise InvalidInputError(
+                    f"The query of SHOW SEGMENTS reads '{name}', not '{asked}'.", kind="query"
+                )
+            return source
+
+        database = statement.table.rpartition(".")[0] or "t"
+        made = SqlQuery(text=query, open_table=open_table, database=database, external_access=False)
+        return made.to_reader(self.executor).read_all()
 
     def _rows(self, statement: st.Delete | st.Update | st.Truncate | st.Analyze) -> pa.Table:
         table = self.catalog.get_table(statement.table)

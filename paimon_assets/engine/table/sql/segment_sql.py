@@ -2,6 +2,7 @@
 
     ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='...', 'format'='csv', 'sep'=';')
     SHOW [HISTORY] SEGMENTS FOR TABLE db.t LIMIT 5
+    SHOW SEGMENTS FOR TABLE db.t AS SELECT id, dataSize FROM t_segments WHERE status = 'Success'
     DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (1, 2)
     DELETE FROM TABLE db.t WHERE SEGMENT.STARTTIME BEFORE '2024-01-01 00:00:00'
     CLEAN FILES FOR TABLE db.t OPTIONS('force'='true', 'dryrun'='true')
@@ -18,8 +19,8 @@ from paimon_assets.engine.table.sql_words import Words
 
 _FORMS = (
     "ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='...', ...), SHOW [HISTORY] SEGMENTS FOR TABLE "
-    "db.t, DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (...) or SEGMENT.STARTTIME BEFORE '...', "
-    "CLEAN FILES FOR TABLE db.t OPTIONS('force'='true', 'dryrun'='true')"
+    "db.t [AS SELECT ...], DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (...) or SEGMENT.STARTTIME "
+    "BEFORE '...', CLEAN FILES FOR TABLE db.t OPTIONS('force'='true', 'dryrun'='true')"
 )
 
 
@@ -35,6 +36,8 @@ class ShowSegments:
     limit: int | None = None
     history: bool = False
     """Whether to show if rows are visible, and the load that took them in."""
+    query: str | None = None
+    """Reads the segments as a table `<table>_segments`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ def parse_statement(text: str) -> SegmentStatement:
     """Parse one statement on segments; a semicolon may end it.
 
     >>> parse_statement("show segments for table db.t limit 3")
-    ShowSegments(table='db.t', limit=3, history=False)
+    ShowSegments(table='db.t', limit=3, history=False, query=None)
     """
     tokens = Words(text=text, forms=_FORMS)
     if tokens.takes("ALTER", "TABLE"):
@@ -132,7 +135,8 @@ def _show(tokens: Words, *, history: bool) -> ShowSegments:
         tokens.wants("FOR", "TABLE")
     table = _table(tokens)
     limit = tokens.number("a number") if tokens.takes("LIMIT") else None
-    return ShowSegments(table=table, limit=limit, history=history)
+    query = tokens.rest("a query") if tokens.takes("AS") else None
+    return ShowSegments(table=table, limit=limit, history=history, query=query)
 
 
 def _delete(tokens: Words) -> DeleteSegments:

@@ -95,7 +95,7 @@ def partitions(store: FileStore) -> Rows:
     for name, members in _by_partition(store):
         yield {
             "partition": name,
-            **_sums(members),
+            **sums(members),
             "total_buckets": members[-1].total_buckets,
             "done": False,
             "deleted_record_count": deleted.get(members[0].partition, 0),
@@ -105,14 +105,14 @@ def partitions(store: FileStore) -> Rows:
 def partition_sums(store: FileStore) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each partition that holds files, in their order, and sums of its files."""
     for name, members in _by_partition(store):
-        yield name, _sums(members)
+        yield name, sums(members)
 
 
 def buckets(store: FileStore) -> Rows:
     """Yield one row a bucket that holds files."""
     for key, members in _group(_live(store), lambda entry: (entry.partition, entry.bucket)):
         partition, bucket = key
-        yield {"partition": _partition_text(store, partition), "bucket": bucket, **_sums(members)}
+        yield {"partition": _partition_text(store, partition), "bucket": bucket, **sums(members)}
 
 
 def table_indexes(store: FileStore) -> Rows:
@@ -179,7 +179,8 @@ def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
     return sorted(named, key=lambda group: group[0])
 
 
-def _sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
+def sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
+    """Return the sums of files, and the time of the newest."""
     times = [entry.file.creation_time for entry in entries if entry.file.creation_time is not None]
     return {
         "record_count": sum(entry.file.row_count for entry in entries),

@@ -12,10 +12,9 @@ few at once, and what was read of some is handed on before the next are opened. 
 be read does not hide the others: a warning names it, `sys.tables` and `sys.table_health` show its
 name with nulls, the others leave it out. (Java fails as a whole.)
 
-`sys.tables` reads the newest schema, snapshot and manifest lists of a table, `sys.partitions` and
-`sys.table_health`, which Java has not, its manifests. Who made a table, and when, only a catalog
-server knows: else null, as in Java. Java's file system catalog leaves sizes null, too; here they
-are given as far as the lists know them.
+`sys.tables`, `sys.partitions` and `sys.table_health` read the newest schema, snapshot and manifests
+of a table. Who made a table, and when, only a catalog server knows: else null, as in Java. Java's
+file system catalog leaves sizes null, too.
 
 Source: `org.apache.paimon.table.system.AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`,
 `RowTrackingTable`, `AllTablesTable`, `AllPartitionsTable`, `AllTableOptionsTable`,
@@ -39,7 +38,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE, Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.segment_scan import physical_rows, text_entries
+from paimon_assets.engine.control.scan.segment_scan import physical_rows, readable_files
 from paimon_assets.engine.embedded import ArrowRows
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED, TABLE_TYPE
@@ -238,10 +237,9 @@ def _table_rows(store: FileStore) -> _Rows:
     row |= {key: value for key, value in audit.items() if key in _TABLES.names}
     snapshot = store.snapshots.latest()
     if snapshot is not None:
-        metas = store.manifests.manifests_of(snapshot)
-        in_manifests = sum(meta.num_added_files - meta.num_deleted_files for meta in metas)
+        row |= files.sums(readable_files(store, snapshot))
+        row["last_file_creation_time"] = row.pop("last_update_time")
         row["record_count"] = physical_rows(store, snapshot)
-        row["file_count"] = in_manifests + len(text_entries(store, snapshot, None))
     return [row]
 
 
