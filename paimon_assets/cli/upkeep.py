@@ -28,7 +28,7 @@ from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.compaction import CompactionProgress
+from paimon_assets.engine.table.upkeep.compaction import CompactionProgress, kept_text
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from paimon_assets.executors import has_spark, spark_module
 
@@ -92,9 +92,11 @@ def compact(args: Arguments) -> None:
     line = (
         f"snapshot {snapshot}: merged {counted(outcome.files_before, 'file')}"
         f" ({output.size_text(outcome.bytes_before)}) into {outcome.files_after}"
-        f" ({output.size_text(outcome.bytes_after)})"
+        f" ({output.size_text(outcome.bytes_after)}){kept_text(outcome)}"
     )
-    counts = ("files_before", "files_after", "bytes_before", "bytes_after", "left_out")
+    counts = (
+        "files_before", "files_after", "bytes_before", "bytes_after", "deletes_kept", "left_out",
+    )  # fmt: skip
     facts = {"snapshot_id": snapshot, **{name: getattr(outcome, name) for name in counts}}
     nothing = "nothing to compact"
     if args.strategy == CompactStrategy.MINOR:

@@ -231,6 +231,25 @@ def test_no_row_is_deleted_beside_segments_of_another_format(sql, new_catalog, t
     assert held(new_catalog, name="db.o") == []
 
 
+def test_deletes_that_a_compaction_keeps_are_no_rows(sql, new_catalog):
+    options = {"bucket": "1", "sequence.field": "v", "sequence.delete-retention": "7 d"}
+    columns = {"id": "BIGINT", "v": "INT", "p": "STRING"}
+    table = new_catalog.create_table(
+        "db.t", Schema.of(columns, primary_keys=["id"], options=options)
+    )
+    fill(new_catalog)
+    sql("DELETE FROM db.t WHERE id = 1")
+    assert table.compact(full=True).deletes_kept == 1
+    late = pa.table({"id": [1, 4], "v": pa.array([5, 40], pa.int32()), "p": ["late", "c"]})
+    table.new_write_builder().write(late, EmbeddedExecutor(threads=1))
+    for _ in range(2):
+        assert sql("SELECT id FROM db.t") == [(2,), (3,), (4,)]
+        assert sql("SELECT count(*) FROM db.t") == [(3,)]
+        assert sql("SELECT v FROM db.t WHERE p = 'late' OR v = 40") == [(40,)]
+        assert sql("SELECT count(*) FROM (SELECT id FROM db.t LIMIT 2)") == [(2,)]
+        assert table.compact(full=True).deletes_kept in (0, 1)
+
+
 def test_rows_are_updated(sql, any_table, new_catalog):
     assert done(sql, "UPDATE db.t SET v = v + 1 WHERE id < 3") == (2, None, 2, None)
     up = "UPDATE db.t AS x SET v = CASE WHEN x.v > 20 THEN 0 ELSE length(p) END WHERE id % 2 = 1"

@@ -48,6 +48,7 @@ from paimon_assets.engine.table.upkeep.compaction import (
     CompactionOutcome,
     CompactionProgress,
     bucket_numbers,
+    kept_text,
 )
 
 _LINES_SHOWN = 200
@@ -108,6 +109,7 @@ def outcome_metadata(
         "paimon/read_amplification": round(after.read_amplification, 3),
         "paimon/most_runs": after.most_runs,
         "paimon/rows_dropped": outcome.rows_before - outcome.rows_after,
+        **({"paimon/deletes_kept": outcome.deletes_kept} if outcome.deletes_kept else {}),
         "paimon/tasks_given_up": outcome.left_out,
         "paimon/seconds": round(seconds, 3),
         "paimon/snapshot_id": snapshot.id,
@@ -122,7 +124,7 @@ def outcome_text(outcome: CompactionOutcome) -> str:
     return (
         f"Snapshot {outcome.snapshot.id}: merged {counted(outcome.files_before, 'file')} ("
         f"{size_text(outcome.bytes_before)}) into {outcome.files_after:,} ("
-        f"{size_text(outcome.bytes_after)})."
+        f"{size_text(outcome.bytes_after)}){kept_text(outcome)}."
     )
 
 

@@ -35,6 +35,9 @@ class CompactTask:
     max_level: int = 0
     drops_deletes: bool = False
     """Whether records that retract are gone afterwards."""
+    now_ms: int = 0
+    delete_retention_ms: int = 0
+    """With `drops_deletes`, how long such records are kept nevertheless."""
     rewrites_files: bool = False
     """Each file is rewritten by itself."""
     expired: Predicate | None = None
@@ -46,6 +49,11 @@ class CompactTask:
     index_directory: str = ""
     joins: tuple[int, ...] = ()
     """Of a data-evolution table, how many of the files, one after the other, become one each."""
+
+    @property
+    def keeps_deletes(self) -> bool:
+        """Whether records that retract are kept for a time, and say since when."""
+        return self.drops_deletes and self.delete_retention_ms > 0
 
     @property
     def input_bytes(self) -> int:

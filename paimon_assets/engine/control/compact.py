@@ -35,12 +35,14 @@ from paimon_assets.engine.control.features import check_compactable, check_sorta
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions, newest_files
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
-from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files
+from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files, has_deletes
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.spec.merge.delete_retention import delete_retention_ms
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
 from paimon_assets.engine.spec.merge.merge_rules import expired_rows
 from paimon_assets.engine.spec.metadata.data_file import (
     DataFileMeta,
+    instant_ms,
     range_row_count,
     row_ranges,
     wall_clock_ms,
@@ -344,11 +346,16 @@ class KeyedPlanner:
     """Rows that are too old; bound."""
     schema_of: Callable[[int], TableSchema]
 
-    def _expired_files(self, files: Iterable[DataFileMeta]) -> tuple[str, ...]:
-        if self.expired is None:
-            return ()
-        pruning = FilePruning(self.schema, self.expired, self.schema_of)
-        return tuple(file.file_name for file in files if pruning.shows_match(file))
+    def _expired_files(self, files: Sequence[DataFileMeta]) -> tuple[str, ...]:
+        """Return the files with rows, or deletes, that are too old."""
+        limit_ms = self.now_ms - delete_retention_ms(self.schema)
+        names = [
+            f.file_name for f in files if has_deletes(f) and (f.creation_time or 0) <= limit_ms
+        ]
+        if self.expired is not None:
+            pruning = FilePruning(self.schema, self.expired, self.schema_of)
+            names += [file.file_name for file in files if pruning.shows_match(file)]
+        return tuple(names)
 
     def unit_of(self, bucket: LiveBucket) -> PlannedUnit | None:
         """Return the unit of a bucket, None if nothing is due."""
@@ -365,6 +372,8 @@ class KeyedPlanner:
             output_level=unit.output_level,
             max_level=levels.max_level,
             drops_deletes=lsm.drops_deletes(unit, levels, has_vectors=strategy.deletion_vectors),
+            now_ms=instant_ms(self.now_ms),
+            delete_retention_ms=delete_retention_ms(self.schema),
             rewrites_files=unit.rewrites_files,
             expired=self.expired if expires else None,
             expired_files=self._expired_files(unit.files) if expires else (),

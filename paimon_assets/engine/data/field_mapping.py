@@ -22,6 +22,7 @@ from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import (
+    KEPT_SINCE,
     SEQUENCE_NUMBER,
     VALUE_KIND,
     TableSchema,
@@ -162,6 +163,13 @@ class FieldMapping:
                 kind="column-missing",
                 details={"path": self.path, "column": missing[0]},
             )
+
+    def without_absent(self, present: Collection[str]) -> FieldMapping:
+        """Return the mapping of a file that has these columns: `KEPT_SINCE` may be missing."""
+        if KEPT_SINCE not in self.sources or KEPT_SINCE.name in present:
+            return self
+        sources = (None if source is KEPT_SINCE else source for source in self.sources)
+        return replace(self, sources=tuple(sources))
 
     def apply_all(
         self, batches: Iterable[pa.RecordBatch], threads: Threads = CALLER_ONLY

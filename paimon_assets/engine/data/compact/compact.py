@@ -132,7 +132,11 @@ class _KeyedCompaction:
         self._function = merge_function_of(schema, context.table)
         self._vectors = BucketVectors(task, schema, file_io)
         self._factory = FileFactory(
-            schema=schema, file_io=file_io, level=level, file_source=FileOrigin.COMPACT
+            schema=schema,
+            file_io=file_io,
+            level=level,
+            file_source=FileOrigin.COMPACT,
+            keeps_deletes=task.keeps_deletes,
         )
         self._before: list[DataFileMeta] = []
         self._after: list[DataFileMeta] = []
@@ -239,6 +243,8 @@ class _KeyedCompaction:
             plan=plan.merge,
             function=self._function,
             drops_deletes=self._task.drops_deletes,
+            now_ms=self._task.now_ms,
+            delete_retention_ms=self._task.delete_retention_ms,
             above_runs=len(plan.above_runs),
             lookup=lookup,
             changelog=self._changelog_rule() if logs else None,
@@ -266,9 +272,12 @@ class _KeyedCompaction:
 
     def _write(self, merged: MergedRange, plan: SectionPlan, output: RowOutput | None) -> None:
         names = self._context.schema.field_names
-        for files, rows in ((output, merged.rows), (self._changelog, merged.changes)):
+        for files, rows, columns in (
+            (output, merged.rows, plan.merge.columns),
+            (self._changelog, merged.changes, names),
+        ):
             if files is not None and rows is not None and len(rows.numbers):
-                files.write(rows.batch(names))
+                files.write(rows.batch(columns))
         upper = merged.upper
         if upper is not None and self._strategy.deletion_vectors:
             for number, file in enumerate(plan.above):

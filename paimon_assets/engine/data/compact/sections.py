@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +40,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     FRAME_BYTES,
     DeletionVector,
@@ -87,12 +87,13 @@ from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, 
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
 from paimon_assets.engine.spec.schema.schema import (
+    KEPT_SINCE,
     SEQUENCE_NUMBER,
     TRACKING_FIELDS,
     VALUE_KIND,
     TableSchema,
 )
-from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.types.data_types import DataField, RowKind
 
 
 class BucketVectors:
@@ -227,12 +228,19 @@ class RecordRead:
             split=self.split,
             file_io=self.file_io,
             fields=tuple(fields),
-            system_fields=(SEQUENCE_NUMBER, VALUE_KIND) if schema.has_primary_key else (),
+            system_fields=self._system_fields,
             predicate=self.predicate,
             batch_rows=min(schema.typed_options.get(opt.READ_BATCH_SIZE), batch_rows),
             threads=self.threads,
             runs=self.runs,
         )
+
+    @property
+    def _system_fields(self) -> tuple[DataField, ...]:
+        if not self.context.schema.has_primary_key:
+            return ()
+        kept = (KEPT_SINCE,) if KEPT_SINCE.name in self.names else ()
+        return (SEQUENCE_NUMBER, VALUE_KIND, *kept)
 
     def prepare(self, files: Sequence[DataFileMeta]) -> None:
         self._read.prepare(files)
@@ -362,6 +370,9 @@ def plan_section(
     above = _files_above(context, task.above, section) if looked_up and task.above else ()
     by_age = runs_by_age([*above, *runs])
     fields = options.get(opt.SEQUENCE_FIELD) if len(runs) + len(above) > 1 else ()
+    columns = context.schema.field_names
+    if task.keeps_deletes:
+        columns = (*columns, KEPT_SINCE.name)
     strategy = LookupStrategy.of(context.schema)
     newest_wins = (
         EngineTraits.of(context.schema).newest_wins
@@ -383,7 +394,7 @@ def plan_section(
             descending=options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING,
             runs_by_age=by_age,
             whole_above_0=strategy.merges_whole_rows,
-            columns=context.schema.field_names,
+            columns=columns,
         ),
     )
 
@@ -418,8 +429,8 @@ class RecordRows:
     """`_VALUE_KIND` of each row."""
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
-        """Return the columns by name, then numbers and kinds."""
-        columns = [*self.columns, from_numpy(self.numbers), from_numpy(self.kinds)]
+        """Return the first columns by name, then numbers and kinds."""
+        columns = [*self.columns[: len(names)], from_numpy(self.numbers), from_numpy(self.kinds)]
         names = [*names, SEQUENCE_NUMBER.name, VALUE_KIND.name]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -605,6 +616,9 @@ class RangeMerge:
     """`columns` are all columns of the table."""
     function: MergeFunction
     drops_deletes: bool
+    now_ms: int = 0
+    delete_retention_ms: int = 0
+    """How long deletes stay nevertheless; the last column then says since when."""
     above_runs: int = 0
     """How many runs the lookup reads; they come first."""
     lookup: Lookup | None = None
@@ -657,7 +671,7 @@ class RangeMerge:
             rows = _whole([rows.slice(0, 0) for rows in slices], self.plan)
             return lambda: MergedRange(rows=rows, upper=upper)
         kinds = numbers(slices, VALUE_KIND.name)
-        keeps = self.changelog is not None or not self.drops_deletes
+        keeps = self.changelog is not None or not self.drops_deletes or self.delete_retention_ms > 0
         records = Records(
             by_key=by_key,
             kinds=None if adds(kinds).all() else kinds,
@@ -701,7 +715,17 @@ class RangeMerge:
         return finish
 
     def _filter(self, rows: RecordRows) -> RecordRows:
-        return rows.filter(adds(rows.kinds)) if self.drops_deletes else rows
+        if not self.drops_deletes:
+            return rows
+        added = adds(rows.kinds)
+        if not self.delete_retention_ms:
+            return rows.filter(added)
+        *columns, since = rows.columns
+        since = pc.if_else(
+            from_numpy(added), pa.scalar(None, pa.int64()), since.fill_null(self.now_ms)
+        )
+        young = to_numpy(since.fill_null(0)) > self.now_ms - self.delete_retention_ms
+        return replace(rows, columns=(*columns, since)).filter(added | young)
 
 
 def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:

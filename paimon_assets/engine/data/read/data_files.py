@@ -108,6 +108,7 @@ class FileRead:
             return
         with prepared as reader:
             self._check_blobs(file, reader.schema.names)
+            mapping = mapping.without_absent(reader.schema.names)
             mapping.check_columns(reader.schema.names)
             predicate = mapping.file_predicate(self.predicate)
             decoded = reader.batches(
@@ -165,7 +166,8 @@ class FileRead:
             return source
         reader = self._open(file, mapping, path)
         predicate = mapping.file_predicate(self.predicate)
-        reader.prepare(mapping.file_columns, predicate, self._batch_bytes)
+        columns = mapping.without_absent(reader.schema.names).file_columns
+        reader.prepare(columns, predicate, self._batch_bytes)
         return reader
 
     @cached_property

@@ -54,7 +54,12 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.prune import Bounds
-from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, TRACKING_FIELDS, TableSchema
+from paimon_assets.engine.spec.schema.schema import (
+    KEPT_SINCE,
+    SEQUENCE_NUMBER,
+    TRACKING_FIELDS,
+    TableSchema,
+)
 from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.literals import Internal
 
@@ -378,6 +383,8 @@ class FileFactory:
     file_source: data_file.FileOrigin = data_file.FileOrigin.APPEND
     write_cols: tuple[str, ...] | None = None
     """Columns that the files hold, those of row tracking too; None is all of the table's."""
+    keeps_deletes: bool = False
+    """Whether `KEPT_SINCE` follows the columns."""
     paths: list[str] = field(default_factory=list)
     """Every path that was created; an aborted write deletes them."""
     columns: tuple[data_types.DataField, ...] = field(init=False)
@@ -392,6 +399,8 @@ class FileFactory:
         schema, options = self.schema, self.schema.typed_options
         self.value_fields = schema.fields
         self.columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
+        if self.keeps_deletes:
+            self.columns = (*self.columns, KEPT_SINCE)
         if self.write_cols is not None:
             by_name = {**{each.name: each for each in TRACKING_FIELDS}, **schema.by_name}
             self.columns = tuple(by_name[name] for name in self.write_cols)

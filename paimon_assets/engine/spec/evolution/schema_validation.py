@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.merge.delete_retention import validate_delete_retention
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
@@ -49,6 +50,7 @@ def validate_schema(schema: TableSchema) -> None:
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
+    validate_delete_retention(schema)
 
 
 def _validate_columns(schema: TableSchema) -> None:

@@ -118,6 +118,13 @@ SEQUENCE_PADDING_LEGACY_COUNTER = Option(
     "Pad with a counter of all records of a bucket, as old Java did: of one second or millisecond, "
     "a later write may then lose to an earlier one.",
 )
+SEQUENCE_DELETE_RETENTION = unset(
+    "sequence.delete-retention",
+    parse_duration_ms,
+    "How long full compactions keep -D records, so that an older record that arrives late does not"
+    " bring the row back. 0 keeps none. By default 7 d for deduplicated tables with"
+    " 'sequence.auto-padding', or with 'rowkind.field' beside 'sequence.field'; else 0.",
+)
 ROWKIND_FIELD = Option("rowkind.field", "", "Column that holds +I, -U, +U or -D.")
 IGNORE_DELETE = Option(
     "ignore-delete",

@@ -341,8 +341,11 @@ ROW_KIND = types.DataField(id=2_147_483_643, name="rowkind", type=types.not_null
 """+I, -U, +U or -D of a row, in reads that keep what retracts."""
 ROW_ID = types.DataField(id=2_147_483_642, name="_ROW_ID", type=types.bigint())
 
+KEPT_SINCE = types.DataField(id=2_147_478_000, name="_KEPT_SINCE", type=types.bigint())
+"""Epoch milliseconds since when compactions keep a record that retracts; in files with such."""
+
 SYSTEM_FIELD_NAMES = frozenset(
-    {SEQUENCE_NUMBER.name, VALUE_KIND.name, LEVEL_NAME, ROW_KIND.name, ROW_ID.name}
+    {SEQUENCE_NUMBER.name, VALUE_KIND.name, LEVEL_NAME, ROW_KIND.name, ROW_ID.name, KEPT_SINCE.name}
 )
 
 

@@ -33,6 +33,7 @@ from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_f
 from paimon_assets.engine.control.manifests import stored_format
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm import Levels
+from paimon_assets.engine.spec.merge.delete_retention import delete_retention_ms
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -192,6 +193,8 @@ def _deleted_rows(bucket: LiveBucket, files: Iterable[DataFileMeta]) -> int:
     """Count the rows that a compaction of these files drops; unknown vectors count nothing."""
     marked = (bucket.vectors.get(file.file_name) for file in files)
     vectors = sum(vector.cardinality or 0 for vector in marked if vector is not None)
+    if delete_retention_ms(bucket.store.schema):  # each is kept for a time
+        return vectors
     return vectors + sum(file.delete_row_count or 0 for file in files)
 
 

@@ -58,6 +58,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder
 
@@ -142,6 +143,8 @@ class CompactedBucket:
     rows_after: int
     """Physical rows that a merge left, without deleted ones."""
     changelog_rows: int = 0
+    deletes_kept: int = 0
+    """Records that delete among the rows after it: see `sequence.delete-retention`."""
 
     @staticmethod
     def of(message: CommitMessage) -> "CompactedBucket":
@@ -158,6 +161,7 @@ class CompactedBucket:
             rows_before=sum(file.row_count for file in before),
             rows_after=sum(file.row_count for file in after),
             changelog_rows=sum(file.row_count for file in increment.changelog_files),
+            deletes_kept=sum(file.delete_row_count or 0 for file in after),
         )
 
 
@@ -202,6 +206,17 @@ class CompactionOutcome:
     def rows_after(self) -> int:
         """Physical rows of the files that came."""
         return sum(bucket.rows_after for bucket in self.buckets)
+
+    @property
+    def deletes_kept(self) -> int:
+        """Records that delete in the files that came: see `sequence.delete-retention`."""
+        return sum(bucket.deletes_kept for bucket in self.buckets)
+
+
+def kept_text(outcome: CompactionOutcome) -> str:
+    """Return how many records that delete a compaction kept, as the end of a sentence."""
+    kept = outcome.deletes_kept
+    return f"; {counted(kept, 'delete record')} kept for older records" if kept else ""
 
 
 def bucket_numbers(text: str) -> frozenset[int]:
