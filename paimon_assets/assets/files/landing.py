@@ -300,7 +300,11 @@ class FileIntake:
         folder = self.landing.folder
         read = Ledger(source=self.ledger.source).with_files(self.files)
         files = self.source.list_files(self.landing.file_io, folder)
-        changed = compare(files, read).changed
+        tags = {file.name: file.tag for file in self.files}
+        others = (
+            file for file in files if file.tag and file.tag != (tags.get(file.name) or file.tag)
+        )
+        changed = compare(files, read).changed or tuple(others)
         if changed:
             raise InvalidInputError(
                 f"{names_text(changed)} in '{folder}' changed while being ingested; nothing was "

@@ -180,7 +180,7 @@ class FileSource:
             return [file for file in files if file.size > 0 and regex.fullmatch(file.name)]
         endings = tuple(f".{ending}" for ending in self.kind.endings)
         return [  # by name, as it is listed
-            FolderFile(name=name, size=file.size, modified_ms=file.modified_ms)
+            FolderFile(name=name, size=file.size, modified_ms=file.modified_ms, tag=file.tag)
             for file in file_io.list_directory(folder)
             if not file.is_directory
             and file.size > 0

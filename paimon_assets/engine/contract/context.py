@@ -35,6 +35,8 @@ class ReadContext:
     file_io: FileIOSpec
     text_options: Mapping[str, TextOptions] = field(default_factory=dict)
     """How segments of text formats are written, by the prefix of their files' names."""
+    file_tags: Mapping[str, str] = field(default_factory=dict)
+    """Names of external files → the content that was checked (`FileStatus.tag`)."""
     fallback: TableSchema | None = None
     """What splits of the fallback branch are read as, with its own key and options; None if as
     `schema`. Their files' schemas have larger ids than it."""

@@ -14,7 +14,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Self
 
@@ -366,6 +366,8 @@ class FolderFile:
     size: int
     modified_ms: int
     """Epoch milliseconds; 0 if the storage does not say."""
+    tag: str = field(default="", compare=False)
+    """As `FileStatus.tag`."""
 
     @property
     def is_text(self) -> bool:
@@ -421,6 +423,7 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
                     name=plain_path(status.path).removeprefix(plain_path(root)).lstrip("/"),
                     size=status.size,
                     modified_ms=status.modified_ms,
+                    tag=status.tag,
                 )
                 for status in shown
                 if not (status.is_directory or status.name.endswith(".crc"))

@@ -40,6 +40,8 @@ class FileStatus:
     is_directory: bool
     modified_ms: int
     """Epoch milliseconds of the last change; 0 if the storage does not say."""
+    tag: str = ""
+    """Another one for other content: an ETag, or nanoseconds and inode; empty if unknown."""
 
     @property
     def name(self) -> str:
@@ -112,6 +114,13 @@ class FileIO(Protocol):
                 source.seek(min(start, size))
                 found.append(bytes(source.read(max(0, min(end, size) - start))))
         return found
+
+    def expect(self, tags: Mapping[str, str]) -> None:
+        """Say which content (path → `FileStatus.tag`) `open_input` has to find, or none.
+
+        Another one raises `ReplacedFileError`, when it is opened or read.
+        """
+        _ = tags
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         """Say which files (path, size) will soon be opened: object stores fetch their ends at once.

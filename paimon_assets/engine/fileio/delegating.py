@@ -1,7 +1,7 @@
 """Storages that stand in front of another, and pass every call on."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -112,6 +112,9 @@ class RenewedFileIO(DelegatingFileIO):
 
     def delete_files(self, paths: Sequence[str]) -> None:
         self._passed(FileIO.delete_files, paths)
+
+    def expect(self, tags: Mapping[str, str]) -> None:
+        self._opened(None)[0].expect(tags)
 
     def open_ahead(self, files: Iterable[tuple[str, int]], *, fixed: bool = False) -> None:
         self._opened(None)[0].open_ahead(files, fixed=fixed)

@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
+from paimon_assets.engine.fileio.ranged import ReplacedFileError
 
 _SPEC = FileIOSpec()
 
@@ -71,6 +72,9 @@ _MOST_LISTINGS = 5
 class LocalFileIO(FileIO):
     """Files of this machine. Publishing is one hard link, see `fileio.atomic`."""
 
+    def __init__(self) -> None:
+        self._expected: dict[str, str] = {}
+
     @property
     def spec(self) -> FileIOSpec:
         return _SPEC
@@ -81,7 +85,16 @@ class LocalFileIO(FileIO):
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         with storage_errors(path):
-            return pa.OSFile(local_path(path), "rb")
+            file = pa.OSFile(local_path(path), "rb")
+            expected = self._expected.get(path)
+            is_it = expected is None or _tag(Path(local_path(path)).stat()) == expected
+        if not is_it:
+            file.close()
+            raise ReplacedFileError
+        return file
+
+    def expect(self, tags: Mapping[str, str]) -> None:
+        self._expected.update(tags)
 
     def open_output(self, path: str) -> pa.NativeFile:
         local = local_path(path)
@@ -212,6 +225,10 @@ class LocalFileIO(FileIO):
                 raise
 
 
+def _tag(stat: os.stat_result) -> str:
+    return f"{stat.st_mtime_ns}-{stat.st_ino}"
+
+
 def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
     """Return the entries of a directory, and whether one went that others may have followed."""
     statuses, torn = [], False
@@ -234,6 +251,7 @@ def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
                         size=0 if directory else stat.st_size,
                         is_directory=directory,
                         modified_ms=stat.st_mtime_ns // 1_000_000,
+                        tag="" if directory else _tag(stat),
                     )
                 )
     except FileNotFoundError:

@@ -5,7 +5,7 @@ Messages name paths, never option values, which may be credentials.
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -132,8 +132,9 @@ class ObjectFileIO(FileIO):
         self._options = {key.partition(".")[2]: value for key, value in spec.options.items()}
         self._key = tuple(sorted(spec.options.items()))
         self._together = Together()
-        self._ends: dict[tuple[str, int], Future[pa.Buffer]] = {}
-        """(path, bytes) → the end of a file that may change, on its way."""
+        self._ends: dict[tuple[str, int], tuple[Future[pa.Buffer], dict[str, str]]] = {}
+        """(path, bytes) → the end of a file that may change, on its way, and its version."""
+        self._expected: dict[str, str] = {}
         self._small: dict[str, tuple[str, bytes]] = {}
         """Path → (tag of the object, content): small files that were read or written."""
         self._long: set[str] = set()
@@ -245,9 +246,18 @@ class ObjectFileIO(FileIO):
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         known = size or self.file_size(path)
-        sent = self._ends.pop((path, known), None) or _KEPT_ENDS.get((self._key, path, known))
-        fetch = partial(self._read_range, path, known)
+        sent, version = self._ends.pop((path, known), (None, self._version(path)))
+        fetch = partial(self._read_range, path, known, version)
+        sent = sent or _KEPT_ENDS.get((self._key, path, known))
         return ranged.RangedInput(ranged.RangedFile(fetch, known, sent))
+
+    def expect(self, tags: Mapping[str, str]) -> None:
+        self._expected.update(tags)
+
+    def _version(self, path: str) -> dict[str, str]:
+        """Return the tag to find of a file that is opened; if any will do, the first answer's."""
+        expected = self._expected.get(path)
+        return {} if expected is None else {"tag": expected}
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         with self._errors(path):
@@ -261,32 +271,38 @@ class ObjectFileIO(FileIO):
             key = self._key, path, size
             if fixed and _KEPT_ENDS.get(key) is not None:
                 continue
-            sent = send(self._read_range, path, size, ranged.tail_start(size), size)
+            version = self._version(path)
+            sent = send(self._read_range, path, size, version, ranged.tail_start(size), size)
             if fixed:
                 _KEPT_ENDS.put(key, sent)
             else:
-                self._ends[path, size] = sent
+                self._ends[path, size] = sent, version
         for oldest in list(self._ends)[:-_ENDS_HELD]:
             self._ends.pop(oldest, None)
 
-    def _read_range(self, path: str, size: int, start: int, end: int) -> pa.Buffer:
+    def _read_range(
+        self, path: str, size: int, version: dict[str, str], start: int, end: int
+    ) -> pa.Buffer:
         """Return the bytes between; raises only `OSError`, as files do."""
         if start >= end:
             return pa.py_buffer(b"")
         try:
             store, key = self._at(path)
-            result = store.get(key, options={"range": (start, end)})
-            found = result.meta["size"]
-            if found == size:
+            condition = {"if_match": f'"{version["tag"]}"'} if version else {}
+            result = store.get(key, options={"range": (start, end), **condition})
+            found, tag = result.meta["size"], _tag(result.meta)
+            if found == size and (not tag or version.setdefault("tag", tag) == tag):
                 return pa.py_buffer(result.bytes())
         except Exception as error:  # noqa: BLE001 - it is raised again
-            failure = os_error(error)
+            failure, is_other = os_error(error), type(error).__name__ == "PreconditionError"
             found = size
             with suppress(errors.PaimonError):
                 if _BEYOND_THE_END in str(failure):
                     found = self.file_size(path)
-            if found == size:
+            if found == size and not is_other:
                 raise failure from None
+        if found == size:
+            raise ranged.ReplacedFileError
         raise ranged.ChangedFileError(found, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -650,4 +666,10 @@ def _status(base: str, listed: dict[str, Any], directory: str) -> FileStatus:
         size=listed["size"],
         is_directory=False,
         modified_ms=int(listed["last_modified"].timestamp() * 1000),
+        tag=_tag(listed),
     )
+
+
+def _tag(meta: Mapping[str, Any]) -> str:
+    """Return an ETag without quotes, which Azure's listings leave out."""
+    return str(meta["e_tag"] or "").removeprefix("W/").strip('"')

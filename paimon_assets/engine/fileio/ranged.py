@@ -44,6 +44,13 @@ class ChangedFileError(OSError):
         self.size, self.expected = size, expected
 
 
+class ReplacedFileError(OSError):
+    """A file is not the one that was expected, though it may have the same size."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EIO, "it was replaced")
+
+
 def tail_start(size: int) -> int:
     """Return where the end of a file begins that is fetched in one request: all of a small one."""
     return 0 if size <= WHOLE_BYTES else size - _TAIL_BYTES

@@ -94,6 +94,8 @@ def _segment_json(segment: seg.Segment) -> dict[str, Any]:
             [file.name, file.size, file.modified_ms, file.rows, file.file_name]
             for file in segment.files
         ],
+        # Beside the files: earlier versions take five values of each.
+        **({"tags": tags} if any(tags := [file.tag for file in segment.files]) else {}),
     }
 
 
@@ -123,8 +125,11 @@ def _segment(item: dict[str, Any]) -> seg.Segment:
                 modified_ms=modified_ms,
                 rows=rows,
                 file_name=plain_name(file_name),
+                tag=str(tag),
             )
-            for name, size, modified_ms, rows, file_name in item["files"]
+            for (name, size, modified_ms, rows, file_name), tag in zip(
+                item["files"], item.get("tags") or [""] * len(item["files"]), strict=True
+            )
         ),
     )
 

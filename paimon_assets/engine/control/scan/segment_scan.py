@@ -19,6 +19,7 @@ from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
 from paimon_assets.engine.control.segments import (
+    FolderFile,
     SegmentRegistry,
     SegmentRoots,
     commit_of,
@@ -146,15 +147,15 @@ def entries_of_segment(segment: seg.Segment) -> Iterator[ManifestEntry]:
         )
 
 
-def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
-    """Refuse to read external files that changed since their import.
+def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> dict[str, str]:
+    """Refuse to read external files that changed since their import; return names → tags.
 
     Files the registry does not know are compared by size when they are opened. Cost: a read of the
     registry and a listing of each folder, if there are external files.
     """
     external = external_entries(store, entries)
     if not external:
-        return
+        return {}
     known = {
         seg.plain_path(segment.path_of(file)): (segment, position)
         for segment in SegmentRegistry(store=store).load().segments
@@ -180,24 +181,32 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> None:
         segment, position = needed[path]
         if segment.roots:
             SegmentRoots(segment.roots).check(path)
-        difference = _difference(segment.files[position], found.get(path))
-        if difference is not None:
+        fault = difference(segment.files[position], found.get(path))
+        if fault is not None:
             raise InvalidInputError(
                 f"external file changed: '{path}' of segment {segment.id} of table {store.label} "
-                f"{difference}. Restore it, refresh the segment to take the folder as it is now, "
+                f"{fault}. Restore it, refresh the segment to take the folder as it is now, "
                 "or delete the segment.",
                 kind="segment-file-changed",
                 details={"table": store.label, "segment": segment.id, "path": path},
             )
+    return {
+        segment.files[position].file_name: found[path].tag
+        for path, (segment, position) in needed.items()
+        if found[path].tag
+    }
 
 
-def _difference(known: seg.SegmentFile, found: FileStatus | None) -> str | None:
-    if found is None or found.is_directory:
+def difference(known: seg.SegmentFile, found: FileStatus | FolderFile | None) -> str | None:
+    """Return how a file differs from the imported one, None if it does not."""
+    if found is None or (isinstance(found, FileStatus) and found.is_directory):
         return "is gone"
     if found.size != known.size:
         return f"had {known.size} bytes when it was imported and has {found.size} now"
     if 0 not in (known.modified_ms, found.modified_ms) and found.modified_ms != known.modified_ms:
         return "was written again since it was imported"
+    if known.tag and found.tag and found.tag != known.tag:
+        return "was replaced since it was imported"
     return None
 
 

@@ -46,6 +46,7 @@ class TableScan:
     file_schemas: tuple[TableSchema, ...] = ()
     """Schemas of the splits' files, each id once."""
     text_options: Mapping[str, TextOptions] = field(default_factory=dict)
+    file_tags: Mapping[str, str] = field(default_factory=dict)
     """As in a `ReadContext`."""
     fallback: TableSchema | None = None
     """As in a `ReadContext`."""
@@ -97,6 +98,7 @@ def scan_table(
         splits=(*main_scan.splits, *splits),
         file_schemas=(*main_scan.file_schemas, *schemas),
         text_options={**main_scan.text_options, **lacking.text_options},
+        file_tags={**main_scan.file_tags, **lacking.file_tags},
         fallback=None if is_alike else replace(fallback.schema, id=first),
     )
 
@@ -117,12 +119,12 @@ def _scan(
     texts = text_segments(store, snapshot, predicate)
     live = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
     needed = [entry for entry in live if entry.partition not in without]
-    check_unchanged(store, needed)
+    tags = check_unchanged(store, needed)
     buckets = {(entry.partition, entry.bucket) for entry in needed}
     deletions = deletion_files(store, snapshot, buckets) if buckets else {}
     splits = SplitGenerator(store).splits(snapshot.id, needed, deletions)
     options = {segment.name_prefix: how_written(store, segment) for segment in texts}
-    return replace(scan_of(store, splits), text_options=options)
+    return replace(scan_of(store, splits), text_options=options, file_tags=tags)
 
 
 def scan_of(store: FileStore, splits: Iterable[DataSplit]) -> TableScan:
@@ -204,8 +206,8 @@ def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
         for split in splits
         for file in (*split.before_files, *split.data_files)
     ]
-    check_unchanged(store, entries)
-    scan = scan_of(store, splits)
+    tags = check_unchanged(store, entries)
+    scan = replace(scan_of(store, splits), file_tags=tags)
     store.refuse_retyped("read splits of", (schema.id for schema in scan.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
         return scan

@@ -17,7 +17,12 @@ from paimon_assets.engine.codec.row_files import check_levels, checked_texts
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.object_store import UploadStream
-from paimon_assets.engine.fileio.ranged import ChangedFileError, RangedFile, RangedInput
+from paimon_assets.engine.fileio.ranged import (
+    ChangedFileError,
+    RangedFile,
+    RangedInput,
+    ReplacedFileError,
+)
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
@@ -256,6 +261,8 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
         source = file_io.open_input(path, file_bytes)
     except NotFoundError as error:
         raise _missing(path) from error
+    except ReplacedFileError as error:
+        raise _replaced(path) from error
     actual = source.size()
     if file_bytes is not None and actual != file_bytes:
         source.close()
@@ -269,6 +276,15 @@ def _other_size(path: str, actual: int, expected: int) -> FormatError:
         " or replaced.",
         kind="file-size",
         details={"path": path, "actual": actual, "expected": expected},
+    )
+
+
+def _replaced(path: str) -> FormatError:
+    return FormatError(
+        f"File '{path}' was replaced while it was read. Read again; refresh a segment first, or "
+        "delete it. Land files by rename, under names that are not used again.",
+        kind="file-replaced",
+        details={"path": path},
     )
 
 
@@ -290,6 +306,8 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
         raise _missing(path) from error
     except ChangedFileError as error:
         raise _other_size(path, error.size, error.expected) from error
+    except ReplacedFileError as error:
+        raise _replaced(path) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of
         # local files have one.

@@ -232,6 +232,14 @@ def read_split(
             details={"table": context.table},
         )
     context = with_file_schemas(context, split, file_io)
+    if context.file_tags:
+        file_io.expect(
+            {
+                split.path_of(file): context.file_tags[file.file_name]
+                for file in split.data_files
+                if file.file_name in context.file_tags
+            }
+        )
     open_ahead(split, file_io, split.data_files[:OPENED])
     read = read_raw if _is_raw(context, split) else read_merged
     if split.is_difference:

@@ -59,6 +59,8 @@ class SegmentFile:
     rows: int
     file_name: str
     """Name of its entry in manifests: unique in the table, with the format as extension."""
+    tag: str = ""
+    """An ETag, or nanoseconds and inode; empty if the storage, or an older registry, says none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,6 +185,7 @@ def read_context(
         predicate=predicate,
         file_io=store.file_io.spec,
         text_options=scan.text_options,
+        file_tags=scan.file_tags,
         fallback=scan.fallback,
     )
 

@@ -261,6 +261,7 @@ def segment_files(
             name=file.name.removeprefix(prefix),
             size=file.size,
             modified_ms=file.modified_ms,
+            tag=file.tag,
             rows=footers[file.name].rows,
             file_name=f"segment-{segment_id}-{token}-{number}.{format_name}",
         )

@@ -27,7 +27,7 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.scan.segment_scan import with_loads
+from paimon_assets.engine.control.scan.segment_scan import difference, with_loads
 from paimon_assets.engine.control.segments import SegmentRegistry, SegmentRoots, commit_of, resolve
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -377,8 +377,10 @@ class Segments:
                 kind="segment-no-data",
                 details={"segment": segment.id},
             )
-        listed = [(file.name, file.size, file.modified_ms) for file in segment.files]
-        if listed == [(file.name, file.size, file.modified_ms) for file in files]:
+        known = {file.name: file for file in segment.files}
+        if known.keys() == {file.name for file in files} and not any(
+            difference(known[file.name], file) for file in files
+        ):
             return None
         # The files have the column names of the schema they were added with.
         store = self.store.with_schema(self.store.schemas.schema(segment.schema_id))
