@@ -215,6 +215,16 @@ def test_a_refresh_reads_files_as_the_segment_was_added(catalog, tmp_path):
     assert table.to_arrow().num_rows == 2
 
 
+@pytest.mark.parametrize("name", ["csv", "json", "parquet", "orc", "avro"])
+def test_segments_have_no_changelog_in_any_format(catalog, tmp_path, name):
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    write(tmp_path / "in" / f"1.{name}", rows((7, "x")))
+    add_segment(table, tmp_path / "in", name)
+    read = table.new_read_builder()
+    assert changes(read.between(0, 1, mode="changelog")) == []
+    assert changes(read.between(0, 1, mode="delta")) == [(7, "x")]
+
+
 @pytest.fixture(params=["csv", "json"])
 def changing(request, catalog, tmp_path):
     """Return a table of one own row, and what makes a segment of one row."""

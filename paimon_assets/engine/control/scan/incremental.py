@@ -447,7 +447,8 @@ def scan_changes(
         appended = (step for step in changes if step.commit_kind is CommitKind.APPEND)
         lists = [step.delta_manifest_list for step in appended]
     entries = FileStoreScan(store).added_files(lists, predicate)
-    entries += [entry for step in changes for entry in texts.added(step)]
+    if not by_changelog:
+        entries += [entry for step in changes for entry in texts.added(step)]
     if not (as_stream or by_changelog) and skips_level_0(store.schema):
         entries = [entry for entry in entries if entry.file.level > 0]
     splits = SplitGenerator(store).splits(
