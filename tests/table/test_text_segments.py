@@ -542,3 +542,15 @@ def test_what_spark_writes_is_read_wherever_blocks_end(rows_, data):
     size = data.draw(st.integers(1, 9))
     plain = as_file(without_escapes(_Pieces(text, size), TextOptions())).read(10**6).decode()
     assert plain == "".join(f"{','.join(row)}\n" for row in expected)
+
+
+def test_text_files_are_in_splits_of_their_own(catalog, tmp_path):
+    table = new_table(catalog, {"a": "INT", "b": "STRING", "p": "INT"}, partition_keys=["p"])
+    for name in ("csv", "parquet", "json"):
+        write(tmp_path / name / "p=1" / f"1.{name}", rows((len(name), name)))
+        add_segment(table, tmp_path / name, name, partition="p:int")
+    plan = table.new_read_builder().plan()
+    formats = [{file.file_format for file in split.data_files} for split in plan.splits]
+    assert formats == [{"parquet"}, {"csv", "json"}]
+    read = table.new_read_builder().read(plan).read_all()
+    assert sorted(read.column("b").to_pylist()) == ["csv", "json", "parquet"]

@@ -30,6 +30,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
 
 _ARITY_BYTES = 4
 DeletionFiles = Mapping[tuple[bytes, int, str], DeletionFile]
@@ -159,6 +160,17 @@ def by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], list[
     return buckets
 
 
+def _texts_apart(
+    buckets: Mapping[tuple[bytes, int], Sequence[ManifestEntry]],
+) -> Iterator[tuple[tuple[bytes, int], list[ManifestEntry]]]:
+    """Yield buckets with their text files apart: others can be read, or sent, as they are."""
+    for bucket, entries in buckets.items():
+        for is_text in (False, True):
+            members = [e for e in entries if (e.file.file_format in TEXT_FORMATS) is is_text]
+            if members:
+                yield bucket, members
+
+
 class SplitGenerator:
     """Groups the files of a plan; `store.schema` and its options decide how."""
 
@@ -185,7 +197,7 @@ class SplitGenerator:
         if mixed and not is_streaming:
             splits = [self._whole(snapshot_id, each, entries, deletions or {}) for each in mixed]
             entries = [entry for entry in entries if entry.partition not in mixed]
-        for (partition, bucket), members in by_bucket(entries).items():
+        for (partition, bucket), members in _texts_apart(by_bucket(entries)):
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
             streamed = ((group, False) for group in self._pack(files))
