@@ -312,3 +312,22 @@ def test_whoever_filters_by_partition_finds_the_rows_of_the_folder(catalog, tmp_
     assert changing.update({"a": "7"}, "p = 1").rows_matched == 1
     assert changing.delete("p = 2").rows_matched == 1
     assert read(catalog.get_table("db.p")) == [(3, 3), (7, 1)]
+
+
+def test_timestamps_without_zone_of_sparks_orc_files_are_taken_in(catalog, tmp_path):
+    times = [None, *(dt.datetime(year, 2, 28, 10, 0, 0, 123456) for year in (1, 1969, 2024, 9999))]
+    micros = pa.array(times, pa.timestamp("us")).cast(pa.int64())
+    mark = {"spark.sql.catalyst.type": "timestamp_ntz"}
+    schema = pa.schema([pa.field("n", pa.int64(), metadata=mark), pa.field("m", pa.int64())])
+    (tmp_path / "in").mkdir()
+    orc.write_table(pa.table([micros, micros], schema=schema), tmp_path / "in" / "1.orc")
+    table = catalog.create_table("db.t", Schema.of({"n": "TIMESTAMP(6)", "m": "BIGINT"}))
+    add(table, tmp_path / "in", "orc")
+    read = table.to_arrow()
+    assert read.column("n").to_pylist() == times
+    assert read.column("m").to_pylist() == micros.to_pylist()
+    for at in times[1:]:
+        filtered = table.to_arrow(where=f"n = TIMESTAMP '{at.isoformat(sep=' ')}'")
+        assert filtered.column("n").to_pylist() == [at]
+    missing = table.to_arrow(where="n IS NULL")
+    assert missing.num_rows == 1

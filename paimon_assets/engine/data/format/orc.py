@@ -135,6 +135,15 @@ _NO_ZONE = "Time zone file"
 """In its message about an unknown zone."""
 
 
+_NTZ_TYPE: Any = pa.timestamp("us")
+
+
+def _is_ntz(field: pa.Field[Any]) -> bool:
+    """Whether Spark marked a column of microseconds as timestamps without a zone."""
+    kind = (field.metadata or {}).get(b"spark.sql.catalyst.type")
+    return kind == b"timestamp_ntz" and pat.is_int64(field.type)
+
+
 class OrcReader(base.FormatReader):
     title = "ORC"
 
@@ -143,7 +152,12 @@ class OrcReader(base.FormatReader):
         self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(opt.ORC_LEGACY_LTZ)
         self._has_plan = False
-        return self._file.schema
+        schema = self._file.schema
+        self._of_spark = frozenset(f.name for f in schema if _is_ntz(f))
+        return pa.schema(
+            [f.with_type(_NTZ_TYPE) if f.name in self._of_spark else f for f in schema],
+            schema.metadata,  # type: ignore[arg-type]
+        )
 
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
@@ -163,6 +177,9 @@ class OrcReader(base.FormatReader):
         columns = sorted(set(positions))
         for number, stripe in enumerate(check(stripes, statistics, decoded, self._path)):
             rows = self._as_java_reads(stripe, columns, number).select(decoded)
+            for at, name in enumerate(decoded):
+                if name in self._of_spark:
+                    rows = rows.set_column(at, name, rows.column(at).view(_NTZ_TYPE))
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
             yield from base.short_batches([rows.select(names)], batch_rows, batch_bytes)
@@ -340,10 +357,14 @@ class OrcReader(base.FormatReader):
         if footer is None:
             return {}
         rows = footer.row_count
+
+        def bound(name: str, value: Any) -> Any:
+            return value * 1000 if name in self._of_spark and value is not None else value
+
         return {
             name: Bounds(
-                minimum=column.minimum,
-                maximum=column.maximum,
+                minimum=bound(name, column.minimum),
+                maximum=bound(name, column.maximum),
                 null_count=None if column.value_count is None else rows - column.value_count,
                 row_count=rows,
             )
