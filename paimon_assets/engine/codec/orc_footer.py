@@ -30,7 +30,7 @@ _WRITER_ZONE = 3
 _JULIAN = 1
 _WRITER_OF_JAVA = 0
 """The one that had a calendar of its own before it said so; all others count as we do."""
-_TIMES = 9
+_VALUES, _TIMES, _HAS_NULL = 1, 9, 10
 DAMAGE = (
     LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
     FormatError, *CODEC_ERRORS, pa.ArrowException, OSError,
@@ -165,13 +165,21 @@ def _inner_types(found: Message) -> tuple[int, ...]:
 def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcColumnStats]]:
     root = _message(footer[4][0])
     statistics = footer.get(7, [])
+    rows = footer.get(6, [0])[0]
     for name, number in zip(root.get(3, []), _inner_types(root), strict=True):
         if number < len(statistics):
-            yield name.decode(), _column(_message(statistics[number]), with_bounds=with_bounds)
+            column = _message(statistics[number])
+            yield name.decode(), _column(column, rows, with_bounds=with_bounds)
 
 
-def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
-    count = statistics.get(1, [None])[0]
+def _column(statistics: Message, rows: int, *, with_bounds: bool) -> OrcColumnStats:
+    """Return the statistics of a column, unknown if they do not count its rows.
+
+    A writer that keeps none (`orc.create.index` = false) counts no values and no nulls.
+    """
+    count = statistics.get(_VALUES, [None])[0]
+    if count is None or count > rows or (count < rows and statistics.get(_HAS_NULL) != [1]):
+        return OrcColumnStats(value_count=None)
     if not with_bounds:
         return OrcColumnStats(value_count=count)
     low: Any = None
@@ -187,7 +195,12 @@ def _column(statistics: Message, *, with_bounds: bool) -> OrcColumnStats:
             kind = _message(statistics[number][0])
             if 1 in kind and 2 in kind:
                 low, high = convert(kind[1][0]), convert(kind[2][0])
+                low, high = (None, None) if _is_reversed(low, high) else (low, high)
     return OrcColumnStats(value_count=count, minimum=low, maximum=high)
+
+
+def _is_reversed(low: Any, high: Any) -> bool:
+    return low is not None and high is not None and low > high
 
 
 def unzigzag(value: int) -> int:

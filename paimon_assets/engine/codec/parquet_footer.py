@@ -1,4 +1,4 @@
-"""The footer of a Parquet file, changed where pyarrow would misread the file.
+"""The footer of a Parquet file: changed where pyarrow would misread the file, and asked for orders.
 
 Integers are declared to be timestamps, and INT96 to be bytes: pyarrow wraps what it cannot hold.
 
@@ -8,7 +8,8 @@ pyarrow writes either every timestamp as INT96 or none, Paimon those of more tha
 Source: https://github.com/apache/parquet-format, `parquet.thrift`: FileMetaData, SchemaElement.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 _SCHEMA, _CHILDREN, _LOGICAL_TYPE = 2, 5, 10
 _TYPE = 1
@@ -20,6 +21,23 @@ _LENGTH_OF_INT96 = bytes([0x15, 12 << 1])
 """The field behind the type: type_length."""
 _UNITS = {"ms": 0x1C, "us": 0x2C}
 """Unit → its field in the union TimeUnit."""
+
+_TYPE_ORDER = 1
+_LIST_BEHIND = 0x19
+"""The head of a list in the field behind the last one."""
+_WRITER = re.compile(r"^(.*?)(?: version (\d+)(?:\.(\d+))?.*)?$", re.DOTALL)
+_NEVER = (1 << 30, 0)
+_ORDERED_BYTES: Mapping[str, tuple[int, int]] = {
+    "parquet-rs": (5, 2),  # arrow-rs 641: shorter texts were smaller
+    "Polars": _NEVER,  # polars 25817: of "a" and "ab" the first one was smaller and larger
+    "Arrow2 - Native Rust implementation of Arrow": _NEVER,  # the same code
+}
+"""Writer → the first version whose bounds of texts and bytes are right; it must name it."""
+_ORDERED_DECIMALS: Mapping[str, tuple[int, int]] = {
+    "parquet-cpp": _NEVER,  # the name of parquet-cpp-arrow before version 4
+    "parquet-cpp-arrow": (4, 0),  # PARQUET-1655: they were compared as signed bytes
+    **_ORDERED_BYTES,
+}
 
 LeafTime = tuple[str, bool]
 """(unit, whether it is an instant) of a timestamp."""
@@ -58,6 +76,25 @@ def int96_as_bytes(tail: bytes) -> bytes:
     return bytes(changed) + len(changed).to_bytes(4, "little") + tail[-4:]
 
 
+def has_order(tail: bytes, created_by: str | None, *, of_decimals: bool) -> bool:
+    """Whether a file's bounds of texts and bytes, or of decimals in bytes, are in their order.
+
+    They are if the footer says that columns have the order of their types, and its writer is not
+    known to be wrong. Without that, old writers compared bytes as signed numbers.
+    """
+    name, major, minor = _WRITER.fullmatch(created_by or "").groups(default="0")  # type: ignore[union-attr]
+    right = (_ORDERED_DECIMALS if of_decimals else _ORDERED_BYTES).get(name, (0, 0))
+    if not created_by or (int(major), int(minor)) < right:
+        return False
+    writer = created_by.encode()  # the orders are behind it
+    footer = _Footer(tail)
+    footer.at = tail.rfind(writer) + len(writer)
+    try:
+        return footer.orders() == {_TYPE_ORDER}
+    except IndexError:  # it is cut short
+        return False
+
+
 def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noqa: FBT001
     header = (_LOGICAL_TYPE - last_field) << 4 | _STRUCT
     # LogicalType.TIMESTAMP { 1: isAdjustedToUTC, 2: TimeUnit { unit { } } }, four ends of structs.
@@ -69,6 +106,15 @@ class _Footer:
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
+
+    def orders(self) -> set[int]:
+        """Return the kinds of orders, if the list of them is the next field."""
+        kinds = set[int]()
+        for _ in range(self._list()[0] if self._byte() == _LIST_BEHIND else 0):
+            for kind, inner in self._fields():
+                kinds.add(kind)
+                self._skip(inner)
+        return kinds
 
     def leaf_ends(self) -> Iterator[tuple[int, int]]:
         """Yield for each leaf of the schema its last field, and where its fields end."""

@@ -4,6 +4,7 @@ Concept → modules:
     what a format is             base
     all of them                  formats
     Parquet, ORC, Avro           parquet, orc, avro
+    the Julian calendar          calendars
     raw values of one column     blob
     texts of segments            text, text_streams
     external files               external_files

@@ -49,6 +49,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.format import base
+from paimon_assets.engine.data.format.calendars import UTC_NAMES, JulianTimes, moves_of
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.options import all_options as opt
@@ -63,16 +64,7 @@ _FLOORED_NANOS = 999_999
 _DAY = 86_400
 _GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
-_DAYS_FROM_MARCH_0 = 719_470
-"""To 1970, from the Julian calendar's first of March of the year 0."""
-_DAYS_OF_JULIAN_CENTURY = 36_525
 _MICROS = 1_000_000
-
-
-def _same_dates(seconds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Move Julian days before October 1582 to the Gregorian days of the same date."""
-    century = (seconds // _DAY + _DAYS_FROM_MARCH_0) // _DAYS_OF_JULIAN_CENTURY
-    return seconds + np.where(seconds < _GREGORIAN, (century // 4 + 2 - century) * _DAY, 0)
 
 
 _Stats = Mapping[str, orc_footer.OrcColumnStats]
@@ -152,6 +144,9 @@ class OrcReader(base.FormatReader):
         self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(opt.ORC_LEGACY_LTZ)
         self._has_plan = False
+        # In ORC files Spark always counts dates in the Julian calendar; their instants: see above.
+        is_of_spark = b"org.apache.spark.version" in (self._file.metadata or {})
+        self._julian = JulianTimes(path=self._path, has_dates=True) if is_of_spark else None
         schema = self._file.schema
         self._of_spark = frozenset(f.name for f in schema if _is_ntz(f))
         return pa.schema(
@@ -180,6 +175,9 @@ class OrcReader(base.FormatReader):
             for at, name in enumerate(decoded):
                 if name in self._of_spark:
                     rows = rows.set_column(at, name, rows.column(at).view(_NTZ_TYPE))
+            if self._julian is not None:
+                dates = [self._julian.mended(rows.column(name), name) for name in decoded]
+                rows = pa.RecordBatch.from_arrays(dates, names=decoded) if decoded else rows
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
             yield from base.short_batches([rows.select(names)], batch_rows, batch_bytes)
@@ -250,14 +248,14 @@ class OrcReader(base.FormatReader):
         is_instant = footer.types[number].kind == _INSTANT
         zone, as_local = self._zone(stripe, [number]), self._is_legacy or not is_instant
         seconds, nanos, valid = orc_footer.read_times(footer, self._read, stripe, number, path)
-        is_moved = zone not in _UTC_NAMES and as_local
+        is_moved = zone not in UTC_NAMES and as_local
         if is_moved and not is_instant:
             seconds -= offsets_of(np.array([orc_footer.EPOCH], np.int64), zone, path)
         seconds -= (seconds < 0) & (nanos > _FLOORED_NANOS)
         if is_moved:
             seconds += offsets_of(seconds, zone, path)
         if footer.is_julian and as_local:
-            seconds = _same_dates(seconds)
+            seconds += moves_of(seconds // _DAY) * _DAY
         is_fine = bool((nanos % 1000).any())
         if is_fine and (np.abs(seconds) * 1000 > _MAX_MILLIS).any():
             raise FormatError(
@@ -298,7 +296,7 @@ class OrcReader(base.FormatReader):
             if is_julian or None in nanos:
                 continue
             moved = np.array(stored, np.int64)
-            if zone not in _UTC_NAMES:
+            if zone not in UTC_NAMES:
                 moved += offsets_of(moved // 1000, zone, self._path) * 1000
             if moved.tolist() != [bound // 10**6 for bound in nanos]:
                 raise FormatError(
@@ -361,7 +359,7 @@ class OrcReader(base.FormatReader):
         def bound(name: str, value: Any) -> Any:
             return value * 1000 if name in self._of_spark and value is not None else value
 
-        return {
+        all_bounds = {
             name: Bounds(
                 minimum=bound(name, column.minimum),
                 maximum=bound(name, column.maximum),
@@ -370,6 +368,10 @@ class OrcReader(base.FormatReader):
             )
             for name, column in footer.columns.items()
         }
+        if self._julian is None:
+            return all_bounds
+        types = dict(zip(self.schema.names, self.schema.types, strict=True))
+        return {name: self._julian.bounds(each, types[name]) for name, each in all_bounds.items()}
 
 
 class OrcWriter(base.FormatWriter):
@@ -470,7 +472,6 @@ def _unsafe(data_type: DataType, options: opt.Options) -> str | None:
 
 
 _TIMESTAMP, _CHAR, _INSTANT = 9, 17, 18
-_UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _SECOND = 1_000_000_000
 _FIRST_YEAR, _LAST_YEAR = 1900, 2093
 """Before the first, a zone of Java has its offset of today; after the last, years repeat."""
@@ -491,7 +492,7 @@ def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
 
 def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
     fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
-    if zone not in _UTC_NAMES:
+    if zone not in UTC_NAMES:
         fixes[_TIMESTAMP] = partial(_time, zone=zone, path=path)
         if is_legacy:
             fixes[_INSTANT] = partial(_move_back, zone=zone, path=path)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any, cast
 
@@ -29,11 +29,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from paimon_assets.engine.codec import parquet_footer
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.codec.parquet_footer import LeafTime, int96_as_bytes, with_timestamps
 from paimon_assets.engine.data.format import base
+from paimon_assets.engine.data.format.calendars import JulianTimes
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options import all_options as opt
@@ -111,6 +112,7 @@ class ParquetReader(base.FormatReader):
             for name in (schema.names if self._int96_paths else ())
             if any(f"{path}.".startswith(f"{name}.") for path in self._int96_paths)
         )
+        self._julian = JulianTimes.of_parquet(self._file.metadata.metadata, self._path)
         written = _writer_schema(self._file) if self._int96 else None
         # INT96 columns that were written from units coarser than nanoseconds.
         self._coarse = frozenset(
@@ -137,7 +139,15 @@ class ParquetReader(base.FormatReader):
         if batch_bytes < _WHOLE_GROUP_BYTES:
             self._file = _open_file(self._source, self._file.metadata, whole_bytes=batch_bytes)
         for batch in self._decode(names, groups, batch_rows, batch_bytes):
-            yield batch if batch.schema.names == names else batch.select(names)
+            rows = batch if batch.schema.names == names else batch.select(names)
+            yield rows if self._julian is None else self._gregorian(rows, self._julian)
+
+    def _gregorian(self, rows: pa.RecordBatch, julian: JulianTimes) -> pa.RecordBatch:
+        columns = [
+            julian.mended(column, name, is_int96=name in self._int96)
+            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
     def prepare(
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
@@ -198,11 +208,9 @@ class ParquetReader(base.FormatReader):
     def _wide(self) -> frozenset[str]:
         """The INT96 columns with values beyond 64 bits of nanoseconds, by their bytes."""
         # The same file with another footer, in which INT96 columns have 12 bytes a value.
-        size, source = self._source.size(), cast(Any, self._source)  # the stubs lack an argument
-        footer = int.from_bytes(source.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
-        tail = int96_as_bytes(source.read_at(footer, size - footer))
+        tail = parquet_footer.int96_as_bytes(self._tail)
         metadata = pq.read_metadata(pa.BufferReader(tail[-4:] + tail))
-        raw = pq.ParquetFile(source, metadata=metadata, **_READING)
+        raw = pq.ParquetFile(self._source, metadata=metadata, **_READING)
         names, groups = sorted(self._int96), [*range(raw.num_row_groups)]
         return frozenset(
             name
@@ -210,6 +218,29 @@ class ParquetReader(base.FormatReader):
             for name in names
             if _is_wide(rows.column(name))
         )
+
+    @property
+    def _tail(self) -> bytes:
+        """The footer, and what is behind it."""
+        size, source = self._source.size(), cast(Any, self._source)  # the stubs lack an argument
+        footer = int.from_bytes(source.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
+        return bytes(source.read_at(footer, size - footer))
+
+    def _has_order(self, column: Any) -> bool:
+        """Whether the bounds of a flat column are in the order of its values."""
+        is_decimal, is_variable = (
+            column.converted_type == "DECIMAL", column.physical_type == "BYTE_ARRAY",
+        )  # fmt: skip
+        if is_variable or column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+            # Writers disagree about decimals of a length that varies.
+            return self._has_byte_order[is_decimal] and not (is_decimal and is_variable)
+        return not column.converted_type.startswith("UINT") or self._has_byte_order[False]
+
+    @cached_property
+    def _has_byte_order(self) -> tuple[bool, bool]:
+        """Whether bounds of bytes are in their order, and those of decimals in bytes."""
+        has_order = partial(parquet_footer.has_order, self._tail, self._file.metadata.created_by)
+        return has_order(of_decimals=False), has_order(of_decimals=True)
 
     def _sized_batches(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int
@@ -285,17 +316,25 @@ class ParquetReader(base.FormatReader):
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
         """Yield name → bounds in each row group; those of nested columns are unknown."""
         metadata, stored = self._file.metadata, self._file.schema_arrow
-        leaves = {path: number for number, path in enumerate(self._paths) if path in names}
+        leaves: dict[str, int] = {}
+        has_order: dict[str, bool] = {}
         groups = range(metadata.num_row_groups)
         with base.named_errors(self._path, self.title):
+            for leaf, path in enumerate(self._paths):
+                column: Any = self._file.schema.column(leaf) if path in names else None
+                if column is not None and not column.max_repetition_level:  # lists are never null
+                    leaves[path], has_order[path] = leaf, self._has_order(column)
             group_chunks = self._chunks(groups, [*leaves.values()])
             for group, chunks in zip(groups, group_chunks, strict=True):
                 rows = metadata.row_group(group).num_rows
-                # As stored, not as written: Parquet stores seconds as milliseconds.
-                bounds = {
-                    name: _bounds_of(chunk, stored.field(name).type, rows)
-                    for name, chunk in zip(leaves, chunks, strict=True)
-                }
+                bounds = {}
+                for name, chunk in zip(leaves, chunks, strict=True):
+                    # As stored, not as written: Parquet stores seconds as milliseconds.
+                    kind = stored.field(name).type
+                    bounds[name] = _bounds_of(chunk, kind, rows, has_order=has_order[name])
+                    if self._julian is not None:
+                        is_int96 = name in self._int96
+                        bounds[name] = self._julian.bounds(bounds[name], kind, is_int96=is_int96)
                 yield defaultdict(lambda: UNKNOWN, bounds)
 
     def vague_timestamps(self) -> frozenset[str]:
@@ -564,19 +603,23 @@ def _column_chunks(
         yield chunks
 
 
-def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int) -> Bounds:
+def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int, *, has_order: bool) -> Bounds:
     statistics = chunk.statistics
     if statistics is None:
         return UNKNOWN
     nulls = statistics.null_count if statistics.has_null_count else None
-    if not statistics.has_min_max or pa.types.is_floating(data_type):
-        # Statistics leave out NaN, so they are not bounds.
+    if nulls is not None and not 0 <= nulls <= row_count:
+        nulls = None
+    if not has_order or not statistics.has_min_max or pa.types.is_floating(data_type):
+        # Statistics of floating-point columns leave out NaN, so they are not bounds.
         return Bounds(null_count=nulls, row_count=row_count)
     is_time = pa.types.is_temporal(data_type)  # some are outside Python's range
     try:
         low = _internal(None if is_time else statistics.min, statistics.min_raw, data_type)
         high = _internal(None if is_time else statistics.max, statistics.max_raw, data_type)
     except UnicodeDecodeError:  # bytes that became a STRING need not be one
+        low = high = None
+    if low is not None and high is not None and low > high:
         low = high = None
     return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
 
@@ -674,7 +717,7 @@ class _TwoKinds:
         writer.close()
         times = [time for each in self.schema for time in _leaves(each.type)]
         coarse = [None if time is None or time[0] == "ns" else time for time in times]
-        self.sink.write(with_timestamps(b"".join(self._held), coarse))
+        self.sink.write(parquet_footer.with_timestamps(b"".join(self._held), coarse))
 
     def write(self, data: Any) -> int:
         if self._held is None:
@@ -705,7 +748,7 @@ def _stored_schema(schema: pa.Schema, *, longs: bool) -> pa.Schema:
     return pa.schema([changed_field(each, stored) for each in schema])
 
 
-def _leaves(arrow_type: Any) -> Iterator[LeafTime | None]:
+def _leaves(arrow_type: Any) -> Iterator[parquet_footer.LeafTime | None]:
     """Yield for each leaf of a type its unit and whether it is an instant; None if no timestamp."""
     if pat.is_timestamp(arrow_type):
         yield ("ms" if arrow_type.unit == "s" else arrow_type.unit), arrow_type.tz is not None

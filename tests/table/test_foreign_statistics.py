@@ -1,0 +1,221 @@
+"""Files of other writers: statistics that are absent, or wrong, hide no row from a filter."""
+
+import datetime as dt
+import io
+import itertools
+from decimal import Decimal
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from paimon_assets import Schema, open_catalog
+from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull
+from tests.testkit import footers
+from tests.testkit.effort import often
+from tests.testkit.foreign import add_segment as add
+
+_COLUMNS = {
+    "n": ("INT", pa.int32(), st.integers(-3, 3)),
+    "s": ("STRING", pa.string(), st.sampled_from(["", "a", "ab", "z", "é", "zé", "\U0001f600"])),
+    "b": ("BYTES", pa.binary(), st.sampled_from([b"", b"\x00", b"\x7f", b"\x80", b"\xff\x01"])),
+    "d": ("DECIMAL(30, 2)", pa.decimal128(30, 2), st.decimals(-150, 150, places=2)),
+    "x": ("DATE", pa.date32(), st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))),
+    "f": ("DOUBLE", pa.float64(), st.sampled_from([-1.5, -0.0, 0.0, 2.0, float("inf")])),
+    "l": ("BOOLEAN", pa.bool_(), st.booleans()),
+}  # fmt: skip
+_IMPALA = b"impala version 2.8.0 (build 1)"
+
+
+@st.composite
+def tables(draw, columns=tuple(_COLUMNS)):
+    count = draw(st.integers(1, 6))
+    return pa.table(
+        {
+            name: pa.array(
+                [draw(st.one_of(st.none(), _COLUMNS[name][2])) for _ in range(count)],
+                _COLUMNS[name][1],
+            )
+            for name in columns
+        }
+    )
+
+
+def _parquet(table, **options):
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def _orc(table, **options):
+    sink = io.BytesIO()
+    orc.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def _filters(name, values):
+    """Yield (a filter, which values pass it)."""
+    yield IsNull(name), lambda value: value is None
+    yield IsNull(name, negated=True), lambda value: value is not None
+    for literal in [*dict.fromkeys(value for value in values if value is not None)][:2]:
+        if isinstance(literal, float) and literal == 0:  # Java's order has two of them
+            continue
+        yield In(name, (literal,)), lambda value, it=literal: value == it
+        for op in CompareOp:
+            if not (isinstance(literal, bytes) and op not in "=<>"):
+                yield (
+                    Comparison(name, op, literal),
+                    lambda value, c=op.compare, it=literal: value is not None and c(value, it),
+                )
+
+
+def check_filters(folder, table, data, file_format="parquet"):
+    """Add a file to a table, and compare each filter with what passes it among all rows."""
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / f"a.{file_format}").write_bytes(data)
+    catalog = open_catalog(str(folder / "w"))
+    catalog.create_database("db")
+    schema = Schema.of({name: _COLUMNS[name][0] for name in table.column_names})
+    paimon = catalog.create_table("db.t", schema)
+    add(paimon, folder / "in", file_format)
+    whole = paimon.to_arrow()
+    assert whole.num_rows == table.num_rows
+    tried = 0
+    for name in table.column_names:
+        values = whole.column(name).to_pylist()
+        assert values == table.column(name).to_pylist()
+        for where, passes in _filters(name, table.column(name).to_pylist()):
+            assert paimon.count(where) == sum(map(passes, values)), where
+            tried += 1
+    return tried
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    base = tmp_path_factory.mktemp("foreign")
+    return lambda: base / str(next(_numbers))
+
+
+_WRITERS = {
+    "pyarrow 1.0": ("parquet", lambda table, _: _parquet(table, version="1.0")),
+    "pyarrow 2.4": ("parquet", lambda table, _: _parquet(table, version="2.4", row_group_size=2)),
+    "pyarrow 2.6": ("parquet", lambda table, _: _parquet(table, store_decimal_as_integer=True)),
+    "no statistics": ("parquet", lambda table, _: _parquet(table, write_statistics=False)),
+    "pyarrow of one column": ("parquet", lambda table, _: _parquet(table, write_statistics=["n"])),
+    "orc": ("orc", lambda table, _: _orc(table)),
+    "orc snappy": ("orc", lambda table, _: _orc(table, compression="snappy")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("writer", [*_WRITERS, "duckdb", "polars"])
+@settings(phases=(Phase.generate,), max_examples=often(4))
+@given(data=st.data())
+def test_filters_find_what_a_whole_read_finds(folders, writer, data):
+    names = [name for name in _COLUMNS if not (writer == "duckdb" and name == "x")]
+    table, folder = data.draw(tables(names)), folders()
+    folder.mkdir()
+    if writer == "duckdb":
+        duckdb.from_arrow(table).write_parquet(str(folder / "file"))
+        file_format, written = "parquet", (folder / "file").read_bytes()
+    elif writer == "polars":
+        pl.from_arrow(table).write_parquet(folder / "file")
+        file_format, written = "parquet", (folder / "file").read_bytes()
+    else:
+        file_format, write = _WRITERS[writer]
+        written = write(table, folder)
+    assert check_filters(folder / "t", table, written, file_format)
+
+
+def _signed(data):
+    return [byte - 256 * (byte > 127) for byte in data]
+
+
+@settings(phases=(Phase.generate,), max_examples=often(6))
+@given(table=tables(["s", "b", "d", "n"]))
+def test_bounds_that_compare_bytes_as_signed_prune_nothing(folders, table):
+    """As Impala, Hive and old parquet-mr wrote them: in the old fields, and without orders."""
+
+    def change(footer):
+        footer.pop(7, None)
+        footer[6] = (footers.BINARY, _IMPALA)
+        for name, groups in footers.parquet_statistics(footer).items():
+            for statistics in groups:
+                low, high = statistics.pop(6, None), statistics.pop(5, None)
+                if name != "n" and low is not None:
+                    values = [low[1], high[1]]
+                    if name in "sb":
+                        stored = [
+                            each for each in table.column(name).to_pylist() if each is not None
+                        ]
+                        values = [each.encode() if name == "s" else each for each in stored]
+                    statistics[2] = (footers.BINARY, min(values, key=_signed))
+                    statistics[1] = (footers.BINARY, max(values, key=_signed))
+
+    data = footers.change_parquet_footer(_parquet(table), change)
+    assert pq.read_metadata(io.BytesIO(data)).created_by == _IMPALA.decode()
+    assert check_filters(folders(), table, data)
+
+
+@pytest.mark.parametrize(
+    ("created_by", "columns"),
+    [
+        ("parquet-rs version 4.4.0", "sbd"),
+        ("Polars", "sbd"),
+        ("Arrow2 - Native Rust implementation of Arrow", "sbd"),
+        ("parquet-cpp version 1.5.1-SNAPSHOT", "d"),
+        ("parquet-cpp-arrow version 3.0.0", "d"),
+        ("", "sbd"),
+    ],
+)
+@settings(phases=(Phase.generate,), max_examples=often(3))
+@given(table=tables(["s", "b", "d"]))
+def test_bounds_of_writers_that_are_known_to_be_wrong_prune_nothing(
+    folders, created_by, columns, table
+):
+    def change(footer):
+        footer[6] = (footers.BINARY, created_by.encode())
+        for name, groups in footers.parquet_statistics(footer).items():
+            for statistics in groups:
+                if name in columns and 5 in statistics:  # both are the largest or the smallest
+                    statistics[5] = statistics[6]
+
+    data = footers.change_parquet_footer(_parquet(table), change)
+    assert check_filters(folders(), table, data)
+
+
+def test_bounds_of_newer_versions_still_prune(tmp_path):
+    table = pa.table(
+        {"s": ["a", "b"], "d": pa.array([Decimal(1), Decimal(2)], pa.decimal128(30, 2))}
+    )
+    for number, writer in enumerate(
+        ["parquet-rs version 5.2.0", "parquet-cpp-arrow version 4.0.0"]
+    ):
+
+        def change(footer, name=writer):
+            footer[6] = (footers.BINARY, name.encode())
+
+        data = footers.change_parquet_footer(_parquet(table), change)
+        folder = tmp_path / str(number)
+        check_filters(folder, table, data)
+        paimon = open_catalog(str(folder / "w")).get_table("db.t")
+        for where in ("s > 'b'", "d > 2"):
+            assert not paimon.new_read_builder().with_filter(where).plan().splits, where
+
+
+@pytest.mark.parametrize("counts", [{1: 0, 10: 0}, {1: 0}, {10: 0}, {}])
+@settings(phases=(Phase.generate,), max_examples=often(4))
+@given(table=tables([name for name in _COLUMNS if name != "f"]))
+def test_orc_statistics_that_do_not_count_all_rows_say_nothing(folders, counts, table):
+    data = footers.change_orc_statistics(
+        _orc(table, compression="uncompressed"),
+        lambda number, message: counts if number % 2 else message,
+    )
+    assert check_filters(folders(), table, data, "orc")

@@ -1,0 +1,126 @@
+"""Files that Spark wrote in the Julian calendar are read by the names of days, as Spark does."""
+
+import datetime as dt
+import io
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from paimon_assets import FormatError, Schema, open_catalog
+from tests.testkit import footers
+from tests.testkit.effort import often
+from tests.testkit.errors import refused
+from tests.testkit.foreign import add_segment as add
+
+_SPARK = {b"org.apache.spark.version": b"4.1.0"}
+_LEGACY = {**_SPARK, b"org.apache.spark.legacyDateTime": b""}
+_OLD = {b"org.apache.spark.version": b"2.4.8"}
+_UTC = {b"org.apache.spark.timeZone": b"UTC"}
+_FIRST = dt.date(1582, 10, 15)
+_DAYS = st.one_of(
+    st.dates(dt.date(1, 1, 1), dt.date(1600, 1, 1)),
+    st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31)),
+).filter(lambda day: not dt.date(1582, 10, 4) < day < _FIRST)
+_numbers = iter(range(10**9))
+
+
+def _julian(day):
+    """Return a day as the Julian calendar counts it, in days since 1970."""
+    if day >= _FIRST:
+        return (day - dt.date(1970, 1, 1)).days
+    shift = (14 - day.month) // 12
+    year, month = day.year + 4800 - shift, day.month + 12 * shift - 3
+    return day.day + (153 * month + 2) // 5 + 365 * year + year // 4 - 32083 - 2_440_588
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    base = tmp_path_factory.mktemp("julian")
+    return lambda: base / str(next(_numbers))
+
+
+def _table(folder, columns, data, file_format="parquet"):
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / f"a.{file_format}").write_bytes(data)
+    catalog = open_catalog(str(folder / "w"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", Schema.of(columns))
+    add(table, folder / "in", file_format)
+    return table
+
+
+def _parquet(columns, keys):
+    sink = io.BytesIO()
+    rows = pa.table(columns)
+    with pq.ParquetWriter(sink, rows.schema, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({key.decode(): text.decode() for key, text in keys.items()})
+    return sink.getvalue()
+
+
+def _orc(columns, keys):
+    sink = io.BytesIO()
+    orc.write_table(pa.table(columns), sink, compression="uncompressed")
+    return footers.change_orc_statistics(sink.getvalue(), lambda _, message: message, keys)
+
+
+def _dates(days):
+    stored = pa.array([None if day is None else _julian(day) for day in days], pa.int32())
+    return {"d": stored.view(pa.date32()), "l": pa.ListArray.from_arrays(
+        pa.array(range(len(days) + 1), pa.int32()), stored.view(pa.date32()))}  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", [_LEGACY, _OLD, None], ids=["legacy", "spark-2", "orc"])
+@settings(max_examples=often(8), phases=(Phase.explicit, Phase.generate))
+@given(st.lists(st.one_of(st.none(), _DAYS), min_size=1, max_size=8))
+@example(
+    [dt.date(1, 1, 1), dt.date(1582, 10, 4), _FIRST, dt.date(1500, 3, 1), dt.date(1200, 2, 29)]
+)
+def test_dates_keep_their_names(folders, keys, days):
+    data = _orc(_dates(days), _SPARK) if keys is None else _parquet(_dates(days), keys)
+    columns = {"d": "DATE", "l": "ARRAY<DATE>"}
+    table = _table(folders(), columns, data, "orc" if keys is None else "parquet")
+    rows = table.to_arrow()
+    assert rows.column("d").to_pylist() == days
+    assert rows.column("l").to_pylist() == [[day] for day in days]
+    for day in {day for day in days if day is not None}:
+        assert table.count(f"d = DATE '{day}'") == days.count(day)
+        assert table.count(f"d < DATE '{day}'") == sum(it is not None and it < day for it in days)
+
+
+@settings(max_examples=often(8), phases=(Phase.generate,))
+@given(st.lists(_DAYS, min_size=1, max_size=8))
+def test_instants_of_utc_keep_their_names_and_local_times_stay(folders, days):
+    stored = pa.array([_julian(day) * 86_400_000_000 + 5 for day in days], pa.int64())
+    data = _parquet(
+        {"z": stored.cast(pa.timestamp("us", "UTC")), "n": stored.cast(pa.timestamp("us"))},
+        {**_LEGACY, **_UTC},
+    )
+    table = _table(folders(), {"z": "TIMESTAMP_LTZ(6)", "n": "TIMESTAMP(6)"}, data)
+    rows = table.to_arrow()
+    expected = [dt.datetime.combine(day, dt.time(0, 0, 0, 5), dt.UTC) for day in days]
+    assert rows.column("z").to_pylist() == expected
+    assert rows.column("n").cast(pa.int64()).to_pylist() == stored.to_pylist()
+    assert table.count(f"z >= TIMESTAMP '{days[0]} 00:00:00'") >= 1
+
+
+@pytest.mark.parametrize("keys", [_LEGACY, {**_OLD, b"org.apache.spark.timeZone": b"Asia/Tokyo"}])
+def test_instants_of_other_zones_before_1900_are_refused(folders, keys):
+    moments = [dt.datetime(1899, 12, 31, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
+    values = pa.array(moments, pa.timestamp("us", "UTC"))
+    table = _table(folders(), {"z": "TIMESTAMP_LTZ(6)"}, _parquet({"z": values}, keys))
+    with refused(FormatError, "'z' .* before 1900 .*= CORRECTED", kind="timestamp-calendar"):
+        table.to_arrow()
+    newer = _table(folders(), {"z": "TIMESTAMP_LTZ(6)"}, _parquet({"z": values[1:]}, keys))
+    assert newer.to_arrow().column("z").to_pylist() == moments[1:]
+
+
+def test_dates_of_the_gregorian_calendar_stay(folders):
+    days = pa.array([-719_162, -200_000, 0], pa.int32()).view(pa.date32())
+    for keys in (_SPARK, {}):
+        table = _table(folders(), {"d": "DATE"}, _parquet({"d": days}, keys))
+        assert table.to_arrow().column("d").combine_chunks().equals(days)
