@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from paimon_assets.engine.fileio.canonical import absolute_path
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
+from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.iceberg_types import iceberg_fields, iceberg_type
 from paimon_assets.engine.spec.types.literals import Internal
 
@@ -144,6 +146,8 @@ class PartitionField:
         low, high = summary["lower_bound"], summary["upper_bound"]
         if value is None:
             return bool(summary["contains_null"])
+        if _is_nan(value):
+            return summary["contains_nan"] is not False
         if low is None or high is None:
             return True
         bounds = [_ordered(self.column.type, bound) for bound in (low, high)]
@@ -151,10 +155,16 @@ class PartitionField:
         return bool(bounds[0] <= own <= bounds[1])
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def _ordered(data_type: types.DataType, bound: bytes) -> Any:
     """Return a bound as a value in the order of the type."""
     if data_type.root in TEXT_LIKE:
         return bound
+    if data_type.root in FLOAT_ROOTS:
+        return struct.unpack("<f" if len(bound) == 4 else "<d", bound)[0]
     return int.from_bytes(bound, "big" if data_type.root is types.TypeRoot.DECIMAL else "little",
                           signed=data_type.root is not types.TypeRoot.BOOLEAN)  # fmt: skip
 
@@ -225,17 +235,30 @@ class IcebergTable:
         return {field.name: plain_value(field.column.type, value) for field, value in pairs}
 
     def partition_summaries(self, records: Iterable[Record]) -> list[Record]:
-        """Return bounds of partitions for a manifest list; floats have none, for NaN."""
+        """Return bounds of partitions for a manifest list."""
         listed = list(records)
-        return [self._summary(field, [each[field.name] for each in listed]) for field in
-                self.partition_fields]  # fmt: skip
+        return [
+            partition_summary(field.column.type, [each[field.name] for each in listed])
+            for field in self.partition_fields
+        ]
 
-    def _summary(self, field: PartitionField, values: list[Any]) -> Record:
-        data_type = field.column.type
-        known = {value for value in values if value is not None}
-        summary = {"contains_null": None in values, "contains_nan": None}
-        if not known or data_type.root in (types.TypeRoot.FLOAT, types.TypeRoot.DOUBLE):
-            return summary | {"lower_bound": None, "upper_bound": None}
+
+def partition_summary(data_type: types.DataType, values: list[Any]) -> Record:
+    """Return the bounds of a column's partitions, those of NaN aside."""
+    known = {value for value in values if value is not None and not _is_nan(value)}
+    is_float = data_type.root in FLOAT_ROOTS
+    summary: Record = {
+        "contains_null": None in values,
+        "contains_nan": any(map(_is_nan, values)) if is_float else None,
+        "lower_bound": None,
+        "upper_bound": None,
+    }
+    if known:
         bounds = sorted((bound_bytes(data_type, value) for value in known),
                         key=lambda bound: _ordered(data_type, bound))  # fmt: skip
-        return summary | {"lower_bound": bounds[0], "upper_bound": bounds[-1]}
+        low, high = bounds[0], bounds[-1]
+        if is_float:  # zeros have two signs, and in Java -0.0 is smaller; the bounds hold for both
+            low = low if _ordered(data_type, low) else bound_bytes(data_type, -0.0)
+            high = high if _ordered(data_type, high) else bound_bytes(data_type, 0.0)
+        summary |= {"lower_bound": low, "upper_bound": high}
+    return summary
