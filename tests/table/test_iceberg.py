@@ -1,12 +1,16 @@
 """Iceberg metadata beside Paimon's: what a commit adds, what follows, what is refused."""
 
 import json
+import math
 import shutil
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from paimon_assets import (
     InvalidInputError,
@@ -27,9 +31,15 @@ from paimon_assets.engine.control.iceberg import document
 from paimon_assets.engine.control.iceberg.changes import PublishedFiles
 from paimon_assets.engine.control.iceberg.follow import follow_commit, repair
 from paimon_assets.engine.control.iceberg.state import iceberg_state, newest_metadata
-from paimon_assets.engine.control.iceberg.table_schema import IcebergTable
+from paimon_assets.engine.control.iceberg.table_schema import (
+    IcebergTable,
+    PartitionField,
+    partition_summary,
+)
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.system.table_health import table_health
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from paimon_assets.server.serve import ServeSettings
@@ -344,7 +354,7 @@ def test_old_documents_are_deleted_and_some_are_kept(catalog):
 
 
 def test_history_and_files_stay_few(catalog, monkeypatch):
-    monkeypatch.setattr(document, "_MOST_SNAPSHOTS", 4)
+    monkeypatch.setattr(document, "MOST_SNAPSHOTS", 4)
     table = written(
         catalog, 30, options={"metadata.iceberg.previous-versions-max": "1",
                               "metadata.iceberg.compaction.max.file-num": "5"})  # fmt: skip
@@ -384,6 +394,55 @@ def test_rename_and_drop(catalog, tmp_path, storage):
     assert not place.exists()
     again = written(catalog, 1, name="db.u", options={"metadata.iceberg.storage": storage})
     assert newest_metadata(again._store).document["table-uuid"] != uuid
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
+def test_a_rename_keeps_tags_and_history(catalog, storage, version):
+    options = {"metadata.iceberg.storage": storage, "metadata.iceberg.format-version": version}
+    table = written(catalog, 5, options=options)
+    table.tags.create("second", 2)
+    table.tags.create("fourth", 4)
+    before = reader.newest(Path(newest_metadata(table._store).location).parent)
+    expected = {number: reader.rows(before, number) for number in (2, 4, 5)}
+    maintenance = Maintenance(store=table._store, expire_before=4)
+    maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
+    catalog.rename_table("db.t", "db.u")
+    table = catalog.get_table("db.u")
+    for more in range(2):
+        shown = newest_metadata(table._store).document
+        refs = {name: ref["snapshot-id"] for name, ref in shown["refs"].items()}
+        assert refs == {"second": 2, "fourth": 4, "main": 5 + more}
+        assert [each["snapshot-id"] for each in shown["snapshots"]] == [2, *range(4, 6 + more)]
+        for number, rows in expected.items():
+            assert reader.rows(shown, number) == rows
+        table.append(arrow(COLUMNS, (8, "x")))
+
+
+@settings(max_examples=often(60), phases=(Phase.generate,))
+@given(
+    st.sampled_from(["FLOAT", "DOUBLE"]),
+    st.lists(st.sampled_from([None, 0.0, -0.0]) | st.floats(width=32), min_size=1),
+)
+def test_summaries_of_floating_point_partitions_bound_all_but_nan(type_text, values):
+    data_type = parse_type(type_text)
+    summary = partition_summary(data_type, values)
+    assert summary["contains_null"] == (None in values)
+    numbers = [value for value in values if value is not None]
+    assert summary["contains_nan"] == any(map(math.isnan, numbers))
+    numbers = [value for value in numbers if not math.isnan(value)]
+    bounds = [summary["lower_bound"], summary["upper_bound"]]
+    if not numbers:
+        assert bounds == [None, None]
+        return
+    low, high = (struct.unpack("<f" if type_text == "FLOAT" else "<d", each)[0] for each in bounds)
+    assert (low, high) == (min(numbers), max(numbers))
+    signs = [math.copysign(1, each) for each in (low, high)]
+    assert low or signs[0] < 0
+    assert high or signs[1] > 0
+    field = PartitionField(column=DataField(id=1, name="p", type=data_type), field_id=1000)
+    assert all(field.may_be_in(value, summary) for value in values)
+    assert not field.may_be_in(math.nan, summary) or summary["contains_nan"]
 
 
 def test_branches_have_none_and_fast_forward_is_followed(catalog):
@@ -501,7 +560,7 @@ def test_writers_at_the_same_time_are_all_followed(catalog):
 
 
 def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
-    monkeypatch.setattr(document, "_MOST_SNAPSHOTS", 5)
+    monkeypatch.setattr(document, "MOST_SNAPSHOTS", 5)
     table = written(catalog, 40, options={"metadata.iceberg.compaction.max.file-num": "8"})
     sizes = [path.stat().st_size for path in sorted(folder(table).glob("v*.json"))]
     assert max(sizes) < 1.05 * min(sizes)

@@ -19,7 +19,7 @@ from paimon_assets.engine.spec.types.iceberg_types import iceberg_ids
 TOP_LEVEL = "paimon-assets.top-level"
 """Property: the level from which on files of a primary-key table are shown."""
 FORM = "1"
-_MOST_SNAPSHOTS = 100
+MOST_SNAPSHOTS = 100
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
@@ -87,7 +87,7 @@ class DocumentDraft:
         listed = [] if self.base is None else list(self.base.document["snapshots"])
         listed += self.added
         named = set(self.tags.values())
-        young = {each["snapshot-id"] for each in listed[-_MOST_SNAPSHOTS:]}
+        young = {each["snapshot-id"] for each in listed[-MOST_SNAPSHOTS:]}
         newest = listed[-1]["snapshot-id"]
         kept = []
         for each in listed:

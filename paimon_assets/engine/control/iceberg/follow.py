@@ -9,14 +9,19 @@ A commit stands whatever happens here; Iceberg is behind until the next one, or 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.iceberg import state
-from paimon_assets.engine.control.iceberg.document import FORM, TOP_LEVEL, DocumentDraft
+from paimon_assets.engine.control.iceberg.document import (
+    FORM,
+    MOST_SNAPSHOTS,
+    TOP_LEVEL,
+    DocumentDraft,
+)
 from paimon_assets.engine.control.iceberg.manifest_files import ManifestFiles
 from paimon_assets.engine.control.iceberg.publish import Publisher
 from paimon_assets.engine.control.iceberg.snapshots import SnapshotWriter
@@ -198,7 +203,7 @@ class _Follower:
         row_id = 0 if newest is None else int(newest.document.get("next-row-id") or 0)
         added = None if base is None else self._added(base, row_id)
         if added is None:
-            base, added = None, [self.writer.whole(self.snapshot, row_id)]
+            base, added = None, list(self._anew(row_id))
         earliest = self.store.snapshots.earliest_id() if self.thorough else None
         return DocumentDraft(
             table=self.table,
@@ -210,6 +215,39 @@ class _Follower:
             earliest_id=earliest or 0,
             properties=self.properties,
         ).document()
+
+    @cached_property
+    def _held(self) -> Mapping[int, Snapshot]:
+        """The snapshots that a new history lists: after a rename all files have other paths.
+
+        A commit lists the newest alone.
+        """
+        held = {self.snapshot.id: self.snapshot}
+        if self.thorough:
+            ids = [n for n in self.store.snapshots.list_ids() if n < self.snapshot.id]
+            read = map(self._snapshot, ids[-MOST_SNAPSHOTS:])
+            tagged = (tag.snapshot for tag in self.store.tags.list())
+            older = [*tagged, *(each for each in read if each is not None)]
+            held |= {each.id: each for each in older if each.id < self.snapshot.id}
+        return held
+
+    def _anew(self, row_id: int) -> Iterator[JsonObject]:
+        """Yield a history that goes on with no document; snapshots that cannot be shown are not."""
+        parent, before = None, None
+        for number in sorted(self._held):
+            snapshot, is_newest = self._held[number], number == self.snapshot.id
+            try:
+                if parent is not None and before is not None and before.id == number - 1:
+                    parent = next(self.writer.later(parent, before, [snapshot], row_id))
+                else:
+                    parent = self.writer.whole(snapshot, row_id)
+            except PaimonError as error:
+                logger.warning("table %s: %s", self.store.label, error.message)
+                if not is_newest:
+                    continue
+                parent = self.writer.whole(snapshot, row_id)
+            before, row_id = snapshot, row_id + parent.get("added-rows", 0)
+            yield parent
 
     def _added(self, base: state.IcebergMetadata, row_id: int) -> list[JsonObject] | None:
         """Return the snapshots after a base; None if one is gone, or the base is damaged."""
@@ -240,6 +278,12 @@ class _Follower:
             tag = self.store.tags.get_or_none(name)
             if tag is None:
                 continue
-            if base is None or tag.snapshot.id > base.version or base.shows(tag.snapshot):
+            listed = self._held.get(tag.snapshot.id)
+            if (
+                base.shows(tag.snapshot) or tag.snapshot.id > base.version
+                if base is not None
+                else listed is not None
+                and state.identity_of(listed) == state.identity_of(tag.snapshot)
+            ):
                 tags[name] = tag.snapshot.id
         return tags
