@@ -98,9 +98,17 @@ def _cell(value: Any) -> Text:
             return Text(str(value))
 
 
+def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """Return rows as Python's values; those that Python does not have, as the year 0, as texts."""
+    try:
+        return rows.to_pylist(maps_as_pydicts="strict")
+    except (OverflowError, ValueError):
+        return shown_rows(rows)
+
+
 def table_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a system table; texts of JSON are parsed."""
-    rows = table.to_pylist(maps_as_pydicts="strict")
+    rows = python_rows(table)
     for row in rows:
         for name, value in row.items():
             if isinstance(value, str) and value[:1] in ("{", "["):
@@ -157,7 +165,7 @@ def print_json_rows(batches: Iterable[pa.RecordBatch], *, is_system: bool = Fals
     for batch in batches:
         # JSON has no columnar writer in Arrow; one Python object a row.
         table = pa.Table.from_batches([batch])
-        for row in table_rows(table) if is_system else batch.to_pylist(maps_as_pydicts="strict"):
+        for row in table_rows(table) if is_system else python_rows(batch):
             click.echo(f"{opening}\n  {json_text(row)}", nl=False)
             opening = ","
     click.echo("[]" if opening == "[" else "\n]")
@@ -414,5 +422,5 @@ class _JsonLines:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write rows: JSON lines have no columnar writer in Arrow; one Python object a row."""
-        rows = batch.to_pylist(maps_as_pydicts="strict")
+        rows = python_rows(batch)
         self._sink.write("".join(f"{json_text(row)}\n" for row in rows).encode())

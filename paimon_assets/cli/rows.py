@@ -203,7 +203,7 @@ def follow(args: commands.Arguments) -> None:
             plan = read.plan()
             for batch in read.read(plan, executor):
                 # JSON lines have no columnar writer in Arrow; one Python object a row.
-                for row in batch.to_pylist(maps_as_pydicts="strict"):
+                for row in output.python_rows(batch):
                     click.echo(output.json_text(row))
             is_over = args.once and plan.next_snapshot == position
             position = plan.next_snapshot

@@ -203,7 +203,7 @@ _LONG = 2**63 - 1
 @pytest.mark.parametrize(
     ("column_type", "arrow_type", "fit", "bad"),
     [
-        ("DATE", pa.date32(), [-719_162, 2_932_896], [-719_163, 2_932_897, 2**31 - 1, 1 - 2**31]),
+        ("DATE", pa.date32(), [-719_528, 2_932_896], [-719_529, 2_932_897, 2**31 - 1, 1 - 2**31]),
         ("TIME", pa.time32("ms"), [0, 86_399_999], [-1, 86_400_000]),
         ("TIME", pa.time64("us"), [0, 86_399_999_000], [-1_000, 86_400_000_000]),
         ("TIMESTAMP(3)", pa.timestamp("ms"), [-(10**17), 10**17], [_LONG, -_LONG]),
@@ -245,7 +245,7 @@ def test_rows_with_times_of_others_can_be_changed_and_compacted(tmp_path, schema
     table = catalog.create_table("db.t", schema)
     far = pa.array([6_585_322, 2**31 - 1, 5], pa.int32()).view(pa.date32())
     rows = pa.table({"i": pa.array([1, 2, 3], pa.int32()), "x": ["a", "b", "c"], "d": far})
-    with pytest.raises(InvalidInputError, match="years 1 to 9999"):
+    with pytest.raises(InvalidInputError, match="years 0 to 9999"):
         table.new_write_builder().write(rows)
     table.copy({"write.check-times": "false"}).new_write_builder().write(rows)
     catalog.execute("UPDATE db.t SET x = 'z' WHERE i = 1")

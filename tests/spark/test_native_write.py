@@ -149,7 +149,7 @@ WRONG = {
     "long text": ("VARCHAR(3)", "if(n = 7, 'abcd', 'abc')", "input-length"),
     "long bytes": ("BINARY(3)", "cast(if(n = 7, 'abcd', 'abc') as binary)", "input-length"),
     "far day": ("DATE", "date_add(date'9999-12-31', if(n = 7, 1, 0))", "input-range"),
-    "early day": ("DATE", "date_add(date'0001-01-01', if(n = 7, -1, 0))", "input-range"),
+    "early day": ("DATE", "date_add(date'0000-01-01', if(n = 7, -1, 0))", "input-range"),
 }
 
 

@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, TypeRoot
-from paimon_assets.engine.spec.types.literals import Internal
+from paimon_assets.engine.spec.types.literals import DAYS_OF_400_YEARS, Internal
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
 _HEX = re.compile("%([0-9A-Fa-f]{2})")
@@ -35,6 +35,19 @@ def unescape(text: str) -> str:
     return _HEX.sub(lambda match: chr(int(match[1], 16)), text)
 
 
+def date_text(days: int) -> str:
+    """Return a day since 1970 as Java does, in any year.
+
+    >>> date_text(-719_528), date_text(2_932_897)
+    ('0000-01-01', '+10000-01-01')
+    """
+    cycles, rest = divmod(days, DAYS_OF_400_YEARS)
+    day = dt.date(1970, 1, 1) + dt.timedelta(days=rest)
+    year = day.year + 400 * cycles
+    sign = "+" if year > dt.MAXYEAR else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04d}-{day:%m-%d}"
+
+
 def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | None:
     """Return the directory text of a partition value, None for null."""
     if value is None:
@@ -43,7 +56,7 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
         case TypeRoot.DATE if not legacy:
-            return str(dt.date(1970, 1, 1) + dt.timedelta(days=int(value)))
+            return date_text(int(value))
         case TypeRoot.TIME if not legacy and isinstance(data_type, AtomicType):
             seconds, fraction = divmod(int(value), 1000)
             clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

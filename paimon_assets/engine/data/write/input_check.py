@@ -43,8 +43,8 @@ from paimon_assets.engine.spec.words import sample
 _SHOWN_POSITIONS = 5
 _MOST_DIGITS = 38
 _TIMES = types.TIMESTAMP_ROOTS | {types.TypeRoot.DATE, types.TypeRoot.TIME}
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""0001-01-01 and 9999-12-31: the years of DATE in SQL, Python and Spark."""
+_FIRST_DAY, _LAST_DAY = -719_528, 2_932_896
+"""0000-01-01 and 9999-12-31: the years of DATE in Paimon. Python's begin with the year 1."""
 _INFINITE = 2**63 - 1
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
@@ -338,7 +338,7 @@ class InputCheck:
 def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
     """Return (lowest number, highest number, description of others) of a type of times."""
     if pat.is_date32(arrow_type):
-        return _FIRST_DAY, _LAST_DAY, "no dates of the years 1 to 9999"
+        return _FIRST_DAY, _LAST_DAY, "no dates of the years 0 to 9999"
     if pat.is_time(arrow_type):
         unit = arrow_type.unit
         return 0, _DAY[unit] - 1, f"no times from 00:00 to before 24:00 ({unit} of a day)"

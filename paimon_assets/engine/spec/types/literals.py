@@ -25,6 +25,8 @@ _NUMBERS = types.INTEGER_ROOTS | {
     types.TypeRoot.DECIMAL,
 }
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+DAYS_OF_400_YEARS = 146_097
+"""After so many days the calendar repeats."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -106,6 +108,9 @@ def _boolean(value: Literal) -> bool:
 
 def _days(value: Literal) -> int:
     if isinstance(value, str):
+        if value.startswith("0000-"):  # a year that Python does not have
+            leap = dt.date.fromisoformat(f"0400{value[4:]}").toordinal()
+            return leap - _EPOCH_DAY - DAYS_OF_400_YEARS
         value = dt.date.fromisoformat(value)
     if isinstance(value, dt.datetime):
         raise TypeError("expected a date without time")
