@@ -15,8 +15,10 @@ from paimon_assets.engine.codec.row_files import RowFormat, naming
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit.effort import often
 from tests.testkit.foreign import add_segment, rows, write
 from tests.testkit.foreign_bytes import COLUMNS, Case, outcomes
+from tests.testkit.foreign_cases import case_of
 
 ONE = b'{"id": 1, "v": "a"}\n'
 
@@ -134,3 +136,11 @@ def test_types_that_nest_deep_are_refused(levels):
     said = outcomes([Case(file_format="orc", data=sink.getvalue())])[1:]
     expected = "1 rows" if levels < MOST_LEVELS else "FormatError"
     assert {line.partition(": ")[2].split(" s")[0].split(" f")[0] for line in said} == {expected}
+
+
+def test_any_bytes_give_rows_or_a_typed_error():
+    count = often(40)
+    said = outcomes([case_of(seed) for seed in range(count)])
+    assert sum(line.startswith("case ") for line in said) == count
+    taken = {line.partition(":")[0] for line in said if line.endswith(" rows")}
+    assert {"segment", "landing", "inferred", "rows"} <= taken
