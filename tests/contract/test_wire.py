@@ -221,7 +221,7 @@ def test_a_wrapped_split_of_pypaimon_is_read_and_its_version_written():
 
 def test_bytes_behind_a_split_are_damage():
     with pytest.raises(errors.FormatError, match="left behind"):
-        wire.load_split(wire.dump_split(SPLIT) + b"\0")
+        wire.load_split(wire.dump_split(SPLIT) + b"\2")
 
 
 def test_a_split_cut_anywhere_is_damage():

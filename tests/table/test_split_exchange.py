@@ -1,5 +1,7 @@
 """Splits as a product: planned here and read there, as Java's DataSplits."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -8,6 +10,8 @@ from paimon_assets.engine.contract.wire import dump_split, load_splits
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment
+
+_WRAPPED = (0x53504C49545F5631).to_bytes(8, "big") + (1).to_bytes(4, "big")
 
 
 def rows(*ids, text="a"):
@@ -86,11 +90,37 @@ def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
         plan.to_bytes(10, for_java=False)
 
 
-def test_a_plan_that_splits_do_not_say_stays_here(table):
+@pytest.mark.parametrize("version", [2, 8, 9])
+def test_splits_of_a_fallback_branch_say_so(catalog, version):
+    schema = Schema.of({"p": "INT", "id": "INT", "s": "STRING"}, partition_keys=["p"])
+    table = catalog.create_table("db.f", schema)
     table.branches.create("b")
-    plan = table.copy({"scan.fallback-branch": "b"}).new_read_builder().plan()
-    with refused(InvalidInputError, "fallback branch", kind="split-tied"):
-        plan.to_bytes()
+    branch = catalog.get_table("db.f$branch_b")
+    both = pa.table({"p": pa.array([1, 2], pa.int32()), "id": pa.array([1, 2], pa.int32()),
+                     "s": ["branch", "branch"]})  # fmt: skip
+    branch.append(both)
+    table.alter([RenameColumn(field_names=("s",), new_name="z")])
+    branch.alter([RenameColumn(field_names=("s",), new_name="z")])
+    table = table.refresh()
+    table.append(both.slice(0, 1).rename_columns(["p", "id", "z"]))
+    reading = table.copy({"scan.fallback-branch": "b"})
+    builder = reading.new_read_builder()
+    plan = builder.plan()
+    expected = builder.read(plan).read_all()
+    assert sorted(expected.column("p").to_pylist()) == [1, 2]
+    data = plan.to_bytes(version)
+    flags = {split.is_fallback: split for split in load_splits(data)}
+    assert flags.keys() == {False, True}
+    assert flags[True].data_files[0].schema_id == 0
+    elsewhere = open_table(table.path).copy({"scan.fallback-branch": "b"}).new_read_builder()
+    assert elsewhere.read_splits(data).read_all().equals(expected)
+    assert b"".join(dump_split(split, version) for split in load_splits(data)) == data
+    with refused(InvalidInputError, "Set 'scan.fallback-branch'", kind="split-table"):
+        table.new_read_builder().plan_from(data)
+    wrapped = _WRAPPED + (6).to_bytes(4, "big") + dump_split(flags[True], version)
+    twice = _WRAPPED + (7).to_bytes(4, "big") + b"\1" + _WRAPPED + (1).to_bytes(4, "big")
+    plain = dump_split(replace(flags[True], is_fallback=None), version)
+    assert load_splits(wrapped + twice + plain) == (flags[True], flags[True])
 
 
 @pytest.mark.parametrize("mode", ["delta", "diff"])

@@ -39,13 +39,13 @@ class ReadContext:
     """Names of external files → the content that was checked (`FileStatus.tag`)."""
     fallback: TableSchema | None = None
     """What splits of the fallback branch are read as, with its own key and options; None if as
-    `schema`. Their files' schemas have larger ids than it."""
+    `schema`."""
+    fallback_offset: int = 0
+    """By how much ids of schemas are larger in splits of the fallback branch than in its files."""
 
     def of(self, split: DataSplit) -> Self:
         """Return the context that a split is read in."""
-        if self.fallback is None or not split.data_files:
-            return self
-        if split.data_files[0].schema_id <= self.fallback.id:
+        if self.fallback is None or not split.is_fallback:
             return self
         return replace(self, schema=self.fallback, fallback=None)
 

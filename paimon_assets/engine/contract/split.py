@@ -3,7 +3,7 @@
 Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.words import counted
@@ -46,6 +46,8 @@ class DataSplit:
     """Keep row kinds; neither merge nor drop deletes."""
     raw_convertible: bool = False
     """Files may be read one after the other, without merging."""
+    is_fallback: bool | None = None
+    """Whether the files are of the fallback branch; None if the table has none."""
 
     def __repr__(self) -> str:
         files = counted(len(self.before_files) + len(self.data_files), "file")
@@ -68,3 +70,9 @@ class DataSplit:
     @property
     def file_bytes(self) -> int:
         return sum(file.file_size for file in (*self.before_files, *self.data_files))
+
+
+def shifted(split: DataSplit, offset: int) -> DataSplit:
+    """Return a split whose files' schemas have other ids."""
+    files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
+    return replace(split, data_files=tuple(files))

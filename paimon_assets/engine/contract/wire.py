@@ -14,7 +14,7 @@ Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from functools import cache, partial
@@ -37,8 +37,10 @@ T = TypeVar("T")
 SPLIT_VERSION = 8
 SPLIT_MAGIC = -2_394_839_472_490_812_314
 WRAPPED_SPLIT_MAGIC = 0x53504C49545F5631
-_WRAPPED_DATA_SPLIT = (1, 1)
-"""Version of the wrapper, and its type of plain DataSplits."""
+_WRAPPER = 1
+"""Its version; the types of wrapped splits follow."""
+_WRAPPED_PLAIN, _WRAPPED_OF_FALLBACK, _WRAPPED_TWICE = 1, 6, 7
+_FLAGS = (b"\0", b"\1")
 _FILE_ARITY = {2: 16, 3: 17, 4: 17, 5: 18, 6: 18, 7: 19, 8: 20, 9: 21}
 """Version → members of a file's row."""
 _LAST_VERSION = max(_FILE_ARITY)
@@ -70,6 +72,8 @@ def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
     _write_deletions(out, split.deletion_files, version)
     out.write_boolean(split.is_streaming)
     out.write_boolean(split.raw_convertible)
+    if split.is_fallback is not None:
+        out.write_boolean(split.is_fallback)
     return out.to_bytes()
 
 
@@ -91,7 +95,17 @@ def load_splits(data: bytes) -> tuple[DataSplit, ...]:
 
 
 def _read_split(source: DataInput) -> DataSplit:
-    version = _split_version(source)
+    """Read a split; those of tables with a fallback branch have a boolean behind them.
+
+    No split begins with a byte that is one.
+    """
+    magic = source.read_long()
+    if magic == WRAPPED_SPLIT_MAGIC:
+        if _wrapped_type(source) == _WRAPPED_TWICE:
+            is_fallback = source.read_boolean()
+            return replace(_read_split(source), is_fallback=is_fallback)
+        magic = source.read_long()
+    version = _split_version(source, magic)
     split = DataSplit(
         snapshot_id=source.read_long(),
         partition=source.read_bytes(),
@@ -104,6 +118,7 @@ def _read_split(source: DataInput) -> DataSplit:
         deletion_files=_read_deletions(source, version),
         is_streaming=source.read_boolean(),
         raw_convertible=source.read_boolean(),
+        is_fallback=source.read_boolean() if source.peek() in _FLAGS else None,
     )
     if split.is_streaming and split.before_files:
         raise errors.UnsupportedFeatureError(
@@ -114,17 +129,18 @@ def _read_split(source: DataInput) -> DataSplit:
     return split
 
 
-def _split_version(source: DataInput) -> int:
-    magic = source.read_long()
-    if magic == WRAPPED_SPLIT_MAGIC:
-        wrapper = source.read_int(), source.read_int()
-        if wrapper != _WRAPPED_DATA_SPLIT:
-            raise errors.UnsupportedFeatureError(
-                f"A wrapped split (SPLIT_V1) of version and type {wrapper} is not read: it says"
-                " more than its DataSplit, such as which row ids. Pass plain DataSplits.",
-                kind="split-version",
-            )
-        magic = source.read_long()
+def _wrapped_type(source: DataInput) -> int:
+    wrapper, kind = source.read_int(), source.read_int()
+    if wrapper != _WRAPPER or kind not in (_WRAPPED_PLAIN, _WRAPPED_OF_FALLBACK, _WRAPPED_TWICE):
+        raise errors.UnsupportedFeatureError(
+            f"A wrapped split (SPLIT_V1) of version and type {wrapper, kind} is not read: it says"
+            " more than its DataSplit, such as which row ids. Pass plain DataSplits.",
+            kind="split-version",
+        )
+    return kind
+
+
+def _split_version(source: DataInput, magic: int) -> int:
     version = source.read_int() if magic == SPLIT_MAGIC else 1
     if version not in _FILE_ARITY:
         raise errors.UnsupportedFeatureError(

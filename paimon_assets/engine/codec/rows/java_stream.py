@@ -80,6 +80,10 @@ class DataInput:
         self._data = data
         self._at = 0
 
+    def peek(self) -> bytes:
+        """Return the next byte, which stays; none at the end."""
+        return self._data[self._at : self._at + 1]
+
     def read_boolean(self) -> bool:
         return self._take(1) != b"\x00"
 

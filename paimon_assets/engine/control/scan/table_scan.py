@@ -11,7 +11,7 @@ Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, shifted
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
@@ -49,6 +49,7 @@ class TableScan:
     file_tags: Mapping[str, str] = field(default_factory=dict)
     """As in a `ReadContext`."""
     fallback: TableSchema | None = None
+    fallback_offset: int = 0
     """As in a `ReadContext`."""
 
 
@@ -65,19 +66,13 @@ def scan_table(
     main_scan = TableScan()
     if snapshot is not None:
         main_scan = _scan(store, snapshot, predicate, only_top_level=only_top_level)
-    branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
-    if not branch:
+    fallback = _fallback_of(store)
+    if fallback is None:
         return main_scan
-    main_only = {*time_travel_keys(), BUCKET.key}
-    options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
-    fallback = store.reopened(
-        {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
-        name=f"{store.label}$branch_{branch}",
-    )
     snapshots = fallback.snapshots
     newest = snapshots.latest() if instant_ms is None else snapshots.at_timestamp(instant_ms)
     if newest is None:
-        return main_scan
+        return _joined(store, store, main_scan, TableScan())
     if instant_ms is not None:
         fallback = fallback.with_schema(schema_at(fallback, newest))
     fallback = _read_as(fallback, store)
@@ -86,20 +81,37 @@ def scan_table(
         held = FileStoreScan(store).partitions(snapshot, predicate)
         held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
-    first = max((store.schema.id, *(schema.id for schema in main_scan.file_schemas))) + 1
+    return _joined(store, fallback, main_scan, lacking)
+
+
+def _fallback_of(store: FileStore) -> FileStore | None:
+    """Return the fallback branch of a table, if it has one."""
+    branch = store.schema.typed_options.get(SCAN_FALLBACK_BRANCH)
+    if not branch:
+        return None
+    main_only = {*time_travel_keys(), BUCKET.key}
+    options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
+    return store.reopened(
+        {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
+        name=f"{store.label}$branch_{branch}",
+    )
+
+
+def _joined(store: FileStore, fallback: FileStore, own: TableScan, lacking: TableScan) -> TableScan:
+    """Return the splits of the main branch, and those of the fallback branch behind them."""
+    first = max((store.schema.id, *(schema.id for schema in own.file_schemas))) + 1
     offset = first + 1  # the fallback's schemas get ids that main's do not use
-    splits = []
-    for split in lacking.splits:
-        files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
-        splits.append(replace(split, data_files=tuple(files)))
+    splits = [replace(split, is_fallback=False) for split in own.splits]
+    splits += [shifted(replace(split, is_fallback=True), offset) for split in lacking.splits]
     schemas = (replace(schema, id=schema.id + offset) for schema in lacking.file_schemas)
     is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
-        splits=(*main_scan.splits, *splits),
-        file_schemas=(*main_scan.file_schemas, *schemas),
-        text_options={**main_scan.text_options, **lacking.text_options},
-        file_tags={**main_scan.file_tags, **lacking.file_tags},
+        splits=tuple(splits),
+        file_schemas=(*own.file_schemas, *schemas),
+        text_options={**own.text_options, **lacking.text_options},
+        file_tags={**own.file_tags, **lacking.file_tags},
         fallback=None if is_alike else replace(fallback.schema, id=first),
+        fallback_offset=offset,
     )
 
 
@@ -175,16 +187,29 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
 
 def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
     """Return an external plan's splits as `scan_of_splits`, if their buckets lie in the table."""
-    own = [_spelling(root) for root in store.roots]
+    roots = [_spelling(root) for root in store.roots]
     for path in {split.bucket_path for split in splits}:
-        if not any(is_within(_spelling(path), root) for root in own):
+        if not any(is_within(_spelling(path), root) for root in roots):
             raise InvalidInputError(
                 f"A split names the bucket '{path}', which is none of table '{store.label}'. Read "
                 "it with the table it was planned for.",
                 kind="split-table",
                 details={"table": store.label, "path": path},
             )
-    return scan_of_splits(store, splits)
+    lacking = [split for split in splits if split.is_fallback]
+    own = scan_of_splits(store, [split for split in splits if not split.is_fallback])
+    if not lacking:
+        return own
+    fallback = _fallback_of(store)
+    if fallback is None:
+        raise InvalidInputError(
+            f"Some splits are of a fallback branch, and table '{store.label}' has none. Set"
+            f" '{SCAN_FALLBACK_BRANCH.key}' to the one they were planned with.",
+            kind="split-table",
+            details={"table": store.label},
+        )
+    fallback = _read_as(fallback, store)
+    return _joined(store, fallback, own, scan_of_splits(fallback, lacking))
 
 
 def _spelling(path: str) -> str:

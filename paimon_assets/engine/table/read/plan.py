@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, shifted
 from paimon_assets.engine.contract.wire import SPLIT_VERSION, dump_split
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import TableScan
@@ -187,6 +187,7 @@ def read_context(
         text_options=scan.text_options,
         file_tags=scan.file_tags,
         fallback=scan.fallback,
+        fallback_offset=scan.fallback_offset,
     )
 
 
@@ -246,7 +247,9 @@ class Plan:
                         kind="split-text",
                         details={"table": self.context.table, "path": split.path_of(file)},
                     )
-        return b"".join(dump_split(split, version) for split in self.splits)
+        offset = self.context.fallback_offset
+        plain = (shifted(each, -offset) if each.is_fallback else each for each in self.splits)
+        return b"".join(dump_split(split, version) for split in plain)
 
     def narrowed(self, columns: Sequence[str] | None, predicate: pred.Predicate | None) -> "Plan":
         """Return the plan for some columns (all for None) and, where it fits, a filter more."""

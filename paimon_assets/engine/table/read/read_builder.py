@@ -48,7 +48,6 @@ from paimon_assets.engine.table.read.plan import (
     read_context,
 )
 
-_FALLBACK = "files of its fallback branch have other schemas; plan each branch by itself"
 _CHANGES = "rows of a changelog are read whole, and not merged; plan them with row kinds"
 
 
@@ -276,7 +275,7 @@ class ReadBuilder(FrameReads):
         oldest_id = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
         oldest = store.snapshots.snapshot_or_none(oldest_id)
         context = read_context(store, scan, names, self._bound(store.schema))
-        return Plan(context=context, splits=splits, snapshot=oldest, oldest=oldest)
+        return Plan(context=context, splits=scan.splits, snapshot=oldest, oldest=oldest)
 
     def read_schema(self) -> TableSchema:
         """Return the schema of the rows: the newest, or that of the snapshot or tag to read.
@@ -376,7 +375,6 @@ class ReadBuilder(FrameReads):
             snapshot=snapshot,
             next_snapshot=FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1,
             oldest=snapshot,
-            tied_by=_FALLBACK if store.schema.typed_options.get(opt.SCAN_FALLBACK_BRANCH) else "",
         )
 
     def _plan_changes(self, current: FileStore, between: Between) -> Plan:
