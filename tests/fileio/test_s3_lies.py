@@ -9,14 +9,31 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.engine.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    PaimonError,
+    StorageError,
+)
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import often
-from tests.testkit.s3_faults import CUT, EMPTY, ERROR, HTML, LIES, NOT_FOUND, RESET, s3_faults
+from tests.testkit.http_servers import Say, ScriptedServer
+from tests.testkit.s3_faults import (
+    CUT,
+    EMPTY,
+    ERROR,
+    HTML,
+    HTML_ETAG,
+    LIES,
+    NOT_FOUND,
+    RESET,
+    SILENT,
+    s3_faults,
+)
 from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
 
 SCHEMA = Schema.of({"id": "BIGINT"}, options={"commit.max-retries": "2"})
@@ -249,3 +266,71 @@ def test_no_lie_loses_a_row_or_a_file_that_is_needed(table, faults, server, seed
             known = _all_rows(table.path, server)
     print(dict(happened))  # noqa: T201 - the counts of a hunt
     assert happened["lies"] > 5
+
+
+def test_a_snapshot_that_is_only_said_to_be_stored_is_published_again(table, faults, server):
+    faults.plan("PUT", "*/snapshot/snapshot-7", HTML_ETAG)
+    _append(table, 7)
+    assert faults.fired
+    assert sorted(_all_rows(table.path, server)[7]) == [1, 2, 3, 4, 7, 100]
+
+
+@pytest.mark.parametrize("name", ["manifest/*", "bucket-0/*"])
+def test_a_put_that_is_only_said_to_be_stored_is_no_commit(table, faults, server, name):
+    before = _all_rows(table.path, server)
+    faults.plan("PUT", f"*/{name}", HTML_ETAG)
+    with pytest.raises((StorageError, CommitUnknownError), match="lacks it"):
+        _append(table, 7)
+    assert faults.fired
+    assert _all_rows(table.path, server) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "way_out"),
+    [
+        (501, "NotImplemented", "does not take this request"),
+        (404, "NoSuchKey", "does not take this request"),
+        (400, "ExpiredToken", "give new ones"),
+    ],
+)
+def test_an_error_of_a_put_names_a_way_out(status, code, way_out):
+    with ScriptedServer().running() as odd:
+        options = {"s3.endpoint": odd.uri, "s3.access-key": "a", "s3.secret-key": "b"}
+        odd.will(Say(status, f"<Error><Code>{code}</Code></Error>".encode()))
+        with pytest.raises(StorageError, match=way_out):
+            file_io_for("s3://b/k", options).write_bytes("s3://b/k", b"x")
+
+
+@pytest.mark.parametrize("look", ["read_bytes", "list_directory", "exists", "delete_file"])
+def test_a_silent_server_is_left_in_time_and_the_option_is_named(faults, proxied, look):
+    file_io = file_io_for(f"s3://{BUCKET}/a", {**proxied[1], "s3.read-timeout": "1 s"})
+    faults.plan("*", "*", SILENT)
+    with pytest.raises(StorageError, match=r"s3\.read-timeout"):
+        getattr(file_io, look)(f"s3://{BUCKET}/silent/a")
+    assert faults.fired
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://", "http://a:port", "htp://a:1", "http://a b", "http:///x", "://"]
+)
+@pytest.mark.parametrize("scheme", ["s3", "gs", "abfs"])
+def test_an_endpoint_that_is_no_url_is_refused(scheme, endpoint):
+    keys = {"s3": ("access-key", "secret-key"), "abfs": ("account-name", "account-key")}
+    options = {f"{scheme}.{key}": "aGk=" for key in keys.get(scheme, ())}
+    options |= {"gs.token": "anon"} if scheme == "gs" else {}
+    options[f"{scheme}.endpoint"] = endpoint
+    with pytest.raises(InvalidInputError, match=rf"{scheme}\.endpoint"):
+        file_io_for(f"{scheme}://b/k", options).read_bytes(f"{scheme}://b/k")
+
+
+def test_an_endpoint_without_scheme_is_taken_for_one_with_tls_and_the_error_says_so(server):
+    options = {**server, "s3.endpoint": server["s3.endpoint"].removeprefix("http://")}
+    file_io = file_io_for("s3://b/k", options)
+    for look in (file_io.read_bytes, file_io.list_directory):
+        with pytest.raises(StorageError, match="begin the endpoint with http://"):
+            look("s3://b/k")
+
+
+def test_a_limit_that_is_no_duration_is_refused(server):
+    with pytest.raises(InvalidInputError, match=r"s3\.read-timeout"):
+        file_io_for("s3://b/k", {**server, "s3.read-timeout": "soon"}).read_bytes("s3://b/k")

@@ -328,10 +328,33 @@ def os_error(error: BaseException) -> OSError:
         return OSError(BUCKET_MISSING, "the bucket does not exist")
     if code in _CREDENTIALS_ENDED and status == "400":
         number = errno.EACCES
+    if status == "404" and re.search("performing (PUT|POST)", text):
+        number = errno.EIO  # no file is missing
+    if "kind: Timeout" in text:
+        return OSError(errno.ETIMEDOUT, _TIMEOUT)
     if not status:
         causes = re.findall(r'ConnectError\("([^"]+)"|message: "([^"]+)"', text)
         code = ", ".join(dict.fromkeys(part for parts in causes for part in parts if part))
     if "incorrectly configured region" in text:
         code = "the bucket is in another region: set 's3.region'"
     reason = " ".join(part for part in (status, code) if part)
-    return OSError(number, f"the storage failed ({reason or type(error).__name__})")
+    told = f"the storage failed ({reason or type(error).__name__})"
+    return OSError(number, "; ".join(filter(None, (told, _way_out(status, code, text)))))
+
+
+_TIMEOUT = (
+    "no answer in time: the server is silent, or too slow; the storage's options 'connect-timeout' "
+    "(10 s by default), 'read-timeout' (60 s) and 'timeout' (300 s, of a whole request), such as "
+    "'s3.read-timeout', say how long to wait"
+)
+
+
+def _way_out(status: str, code: str, text: str) -> str:
+    """Return advice about an error whose status and code give none."""
+    if code in ("ExpiredToken", "InvalidToken"):
+        return "the credentials have ended: give new ones, or a profile or role, which renews them"
+    if status == "501" or (status == "404" and "performing HEAD" not in text):
+        return "the endpoint does not take this request: look if it is the storage's, and S3"
+    if not status and re.search(r"InvalidContentType|wrong version number|WRONG_VERSION", text):
+        return "the server has no TLS: begin the endpoint with http:// if that is meant"
+    return ""

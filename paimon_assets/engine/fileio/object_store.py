@@ -4,6 +4,8 @@ Messages name paths, never option values, which may be credentials.
 """
 
 import errno
+import hashlib
+import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -55,6 +57,10 @@ _LEAST_LISTED = 3
 """Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
 _BEYOND_THE_END = "(416"
 """In the text of an error: HTTP's status of a range behind the end."""
+_NOT_STORED = (
+    "it says that the object was stored, and lacks it; look at the storage's endpoint, and at "
+    "proxies in front of it"
+)
 _SHORT = 100
 """Files of a directory that is listed in place of requests."""
 _SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
@@ -69,8 +75,16 @@ class _Upload:
 
     mode = "wb"
 
-    def __init__(self, writer: Any, keep_end: Callable[[int, bytes], None]) -> None:
-        self._writer, self._keep_end = writer, keep_end
+    def __init__(
+        self,
+        opening: Callable[[], Any],
+        put: Callable[[bytes], object],
+        keep_end: Callable[[int, bytes], None],
+    ) -> None:
+        self._opening, self._put, self._keep_end = opening, put, keep_end
+        self._writer: Any = None
+        self._whole = io.BytesIO()
+        """A file that is too small for parts: whether one is stored, the answer to its put says."""
         self._at = self._held = 0
         self._last = deque[bytes]()
         self.closed = False
@@ -78,7 +92,14 @@ class _Upload:
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
         with self._abort_on_error():
-            written: int = self._writer.write(view)
+            if self._writer is None and self._at + len(view) < _PART_BYTES:
+                written = self._whole.write(view)
+            else:
+                if self._writer is None:
+                    self._writer = self._opening()
+                    self._writer.write(self._whole.getvalue())
+                    self._whole = io.BytesIO()
+                written = self._writer.write(view)
         self._at += written
         self._last.append(bytes(view[-ranged.WHOLE_BYTES :]))
         self._held += len(self._last[-1])
@@ -96,7 +117,10 @@ class _Upload:
         if not self.closed:
             with self._abort_on_error():
                 self.closed = True
-                self._writer.close()
+                if self._writer is None:
+                    self._put(self._whole.getvalue())
+                else:
+                    self._writer.close()
             self._keep_end(self._at, b"".join(self._last))
 
     def discard(self) -> None:
@@ -310,8 +334,9 @@ class ObjectFileIO(FileIO):
         with self._errors(path):
             store, key = self._at(path)
             sizes = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
-            writer = self._open_writer(store, key, **sizes)
-            return UploadStream(_Upload(writer, partial(self._keep_end, path)))
+            opening = partial(self._open_writer, store, key, **sizes)
+            put = partial(self._put, path)
+            return UploadStream(_Upload(opening, put, partial(self._keep_end, path)))
 
     def _keep_end(self, path: str, size: int, last: bytes) -> None:
         end = Future[pa.Buffer]()
@@ -323,9 +348,30 @@ class ObjectFileIO(FileIO):
 
     def _write(self, path: str, data: bytes) -> None:
         with self._errors(path):
-            store, key = self._at(path)
-            result = store.put(key, data, chunk_size=_WHOLE_BYTES)
-            self._keep(path, result["e_tag"], data)
+            self._keep(path, self._put(path, data), data)
+
+    def _put(self, path: str, data: bytes) -> str | None:
+        """Store an object, and return its ETag; errors are obstore's."""
+        store, key = self._at(path)
+        result = store.put(key, data, chunk_size=_WHOLE_BYTES)
+        if not self._is_stored(result, data) and self._stored_size(path) != len(data):
+            raise OSError(errno.EIO, _NOT_STORED)
+        tag: str | None = result["e_tag"]
+        return tag
+
+    def _is_stored(self, result: Mapping[str, Any], data: bytes) -> bool:
+        """Whether the answer to a put proves it: a gateway that is no S3 may say 200, too.
+
+        S3's ETag is the MD5 of the content, but for some kinds of encryption.
+        """
+        if self._spec.scheme not in S3_SCHEMES:
+            return True
+        return _tag(result) == hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+    def _stored_size(self, path: str) -> int | None:
+        with suppress(errors.NotFoundError):
+            return self.file_size(path)
+        return None
 
     replace = write_bytes
     write_hint = write_bytes
@@ -347,6 +393,8 @@ class ObjectFileIO(FileIO):
                 result = store.put(key, data, mode="create", attributes={_MARK: mark})
             except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
                 return self._looked_up(path, mark, os_error(error))
+            if not self._is_stored(result, data):
+                return self._looked_up(path, mark, OSError(errno.EIO, _NOT_STORED))
             self._keep(path, result["e_tag"], data)
             return True
 
@@ -572,7 +620,7 @@ class ObjectFileIO(FileIO):
                 )
             schemas = [key for key in keys if "/schema/" in key[len(old) :]]
             for some in (set(keys).difference(schemas), schemas):
-                copies = [send(store.copy, key, new + key[len(old) :]) for key in some]
+                copies = [send(_copy, store, key, new + key[len(old) :]) for key in some]
                 for copy in copies:
                     copy.result()
             # S3 may answer 200 to a copy that failed.
@@ -622,6 +670,13 @@ class ObjectFileIO(FileIO):
         what = f"Storage '{self._spec.scheme}' failed at '{path}': {failure.strerror}."
         kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
         return errors.StorageError(what, kind=kind, details=details)
+
+
+def _copy(store: Any, key: str, target: str) -> None:
+    try:
+        store.copy(key, target)
+    except FileNotFoundError:  # with a number: of a put it would be another error
+        raise FileNotFoundError(errno.ENOENT, "it is gone") from None
 
 
 def _root(path: str) -> str:
