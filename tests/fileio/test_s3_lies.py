@@ -334,3 +334,12 @@ def test_an_endpoint_without_scheme_is_taken_for_one_with_tls_and_the_error_says
 def test_a_limit_that_is_no_duration_is_refused(server):
     with pytest.raises(InvalidInputError, match=r"s3\.read-timeout"):
         file_io_for("s3://b/k", {**server, "s3.read-timeout": "soon"}).read_bytes("s3://b/k")
+
+
+@pytest.mark.parametrize("lie", [HTML, 403])
+def test_a_commit_that_cannot_look_back_deletes_nothing(table, faults, server, lie):
+    faults.plan("GET", "*/schema/schema-0", lie)
+    with pytest.raises(CommitUnknownError):
+        _append(table, 7)
+    assert faults.fired
+    assert sorted(_all_rows(table.path, server)[7]) == [1, 2, 3, 4, 7, 100]

@@ -18,6 +18,7 @@ from paimon_assets.engine.errors import (
     CommitUnknownError,
     InvalidInputError,
     NotFoundError,
+    PaimonError,
     StorageError,
 )
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -93,7 +94,9 @@ def looked_back(
             raise unknown
         if is_there:
             store.file_io.delete_file(store.paths.snapshot(snapshot.id))
-    except StorageError as error:
+    except CommitUnknownError:
+        raise
+    except PaimonError as error:  # a page in place of a schema is no answer either
         raise unknown from error
     if same_table:
         return False

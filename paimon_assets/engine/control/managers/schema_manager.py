@@ -193,7 +193,7 @@ class SchemaManager:
             if self.is_same(before):
                 return
             is_there = self.is_same(new)
-        except errors.StorageError:
+        except (errors.StorageError, errors.FormatError):
             # Only a rename or a drop of this instant would undo the schema.
             logger.warning("table %s: cannot look back", self._paths.table, exc_info=True)
             return
