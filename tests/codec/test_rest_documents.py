@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets import FormatError, UnsupportedFeatureError, move_column
+from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError, move_column
+from paimon_assets import documents as d
 from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.codec.rest.documents import (
     INSTANT,
@@ -180,3 +181,36 @@ def test_a_snapshot_names_no_file_elsewhere():
 
 def test_a_token_is_not_shown():
     assert "secret" not in repr(TokenResponse(token={"k": "secret"}, expires_at_millis=1))
+
+
+_WRITTEN = [
+    (d.DataType, "INT NOT NULL"),
+    (d.DataType, {"type": "ARRAY", "element": "INT"}),
+    (d.DataType, {"type": "MAP", "key": "INT", "value": "STRING"}),
+    (d.DataType, {"type": "ROW", "fields": [{"id": 1, "name": "a", "type": "INT"}]}),
+    (d.DataField, {"id": 0, "name": "a", "type": "INT", "description": "x"}),
+    (d.Schema, {"fields": [{"id": 0, "name": "a", "type": "INT"}], "partitionKeys": [],
+                "primaryKeys": ["a"], "options": {"bucket": "1"}}),
+    (d.Move, {"fieldName": "a", "referenceFieldName": "b", "type": "AFTER"}),
+    (d.SchemaChange, {"action": "dropColumn", "fieldNames": ["a"]}),
+    (d.SchemaChange, {"action": "setOption", "key": "a", "value": "b"}),
+    (d.Instant, {"type": "snapshot", "snapshotId": 3}),
+    (d.Instant, {"type": "tag", "tagName": "a"}),
+    (d.ViewChange, {"action": "setOption", "key": "a", "value": "b"}),
+    (d.PartitionStatistics, {"spec": {"p": "1"}, "recordCount": -1, "fileSizeInBytes": 2,
+                             "fileCount": 1, "lastFileCreationTime": 3, "totalBuckets": 1}),
+    (d.Identifier, {"database": "a", "object": "b"}),
+    (d.TokenResponse, {"token": {"a": "b"}, "expiresAtMillis": 2**62}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "written"), _WRITTEN)
+def test_documents_are_written_as_they_were_read(kind, written):
+    assert d.write_document(d.read_document(kind, written)) == written
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _ in _WRITTEN[4:]))
+def test_documents_that_are_none_are_refused(kind):
+    for other in (None, 3, "a", [], [{}]):
+        with pytest.raises(PaimonError):
+            d.read_document(kind, other)

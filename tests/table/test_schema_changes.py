@@ -372,3 +372,17 @@ def test_a_key_that_is_no_column_is_refused_where_it_is_declared(keys):
         errors.InvalidInputError, match=r"'idd' is not a column of the table; it has id"
     ):
         Schema.of({"id": "INT", "v": "INT"}, **{keys: ["idd"]})
+
+
+def test_changes_may_be_documents(catalog):
+    table = catalog.create_table("db.documents", Schema.of({"a": "INT", "b": "STRING"}))
+    changes = [
+        {"action": "addColumn", "fieldNames": ["c"], "dataType": "DATE"},
+        {"action": "dropColumn", "fieldNames": ["b"]},
+    ]
+    assert table.plan_alter(changes).new.field_names == ("a", "c")
+    assert table.alter(changes).schema.field_names == ("a", "c")
+    with pytest.raises(errors.InvalidInputError, match="dropTable"):
+        table.alter([{"action": "dropTable"}])
+    plan = table.refresh().alter_checked([{"action": "updateComment", "comment": "x"}])
+    assert plan.new.comment == "x"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, changes_of
 from paimon_assets.engine.spec.options.all_options import BRANCH, ICEBERG_STORAGE
 from paimon_assets.engine.table.table_state import TableState, Tags
 
@@ -316,7 +316,7 @@ class Table:
 
         return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
 
-    def alter(self, changes: Sequence[SchemaChange]) -> Table:
+    def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> Table:
         """Change the schema, all changes or none, and return the table as it is then.
 
         Stored values are not looked at; see `plan_alter` and `alter_checked`. Readers opened
@@ -324,7 +324,8 @@ class Table:
         shows their values unchanged, and else they plan by the newest.
 
         Args:
-            changes: In the order to apply them; see `spec.evolution.schema_change`.
+            changes: In the order to apply them; see `spec.evolution.schema_change`. Or their JSON,
+                as the job and the REST catalog take it: `{"action": "dropColumn", ...}`.
 
         Raises:
             InvalidInputError: A change is refused; nothing was changed.
@@ -336,8 +337,9 @@ class Table:
         """
         from paimon_assets.engine.table.schema_changes import evolved
 
-        new = evolved(self._store, changes)
-        self._store.schemas.commit_changes(changes, time_millis=new.time_millis)
+        made = changes_of(changes)
+        new = evolved(self._store, made)
+        self._store.schemas.commit_changes(made, time_millis=new.time_millis)
         with after("changed", self._store.label):
             return Table(_followed(self._store.reopened()))
 
@@ -364,7 +366,7 @@ class Table:
 
     def plan_alter(
         self,
-        changes: Sequence[SchemaChange],
+        changes: Sequence[SchemaChange | Mapping[str, Any]],
         *,
         where: Predicate | None = None,
         executor: ExecutorChoice = None,
@@ -379,11 +381,11 @@ class Table:
         """
         from paimon_assets.engine.table.schema_changes import plan_schema_changes
 
-        return plan_schema_changes(self._store, changes, where=where, executor=executor)
+        return plan_schema_changes(self._store, changes_of(changes), where=where, executor=executor)
 
     def alter_checked(
         self,
-        changes: Sequence[SchemaChange],
+        changes: Sequence[SchemaChange | Mapping[str, Any]],
         *,
         on_overflow: OnOverflow = OnOverflow.REFUSE,
         executor: ExecutorChoice = None,
@@ -402,7 +404,11 @@ class Table:
         from paimon_assets.engine.table.schema_changes import change_schema
 
         return change_schema(
-            self._store, changes, on_overflow=on_overflow, executor=executor, judged=judged
+            self._store,
+            changes_of(changes),
+            on_overflow=on_overflow,
+            executor=executor,
+            judged=judged,
         )
 
     def truncate(self) -> Snapshot:

@@ -5,6 +5,7 @@ Named as in Java: `org.apache.paimon.rest.requests`, `org.apache.paimon.rest.res
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from paimon_assets.engine.codec.rest.structure import (
     ABSENT,
@@ -31,11 +32,17 @@ from paimon_assets.engine.codec.rest.structure import (
     one_of,
     optional,
 )
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.evolution.schema_change import (
+    Move,
+    SchemaChange,
+    read_move,
+    write_move,
+)
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
+from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_type, type_to_json
 
 
 class Identifier(Structure):
@@ -515,3 +522,46 @@ class ListTagsResponse(Page):
 
 class ListConsumersResponse(Page):
     consumers: tuple[ConsumerInfo, ...] = member(list_of(nested(ConsumerInfo)))
+
+
+VALUES: Mapping[Any, Kind[Any]] = {
+    Schema: SCHEMA,
+    DataField: Kind(lambda json: FIELDS.read([json])[0], field_to_json),
+    DataType: Kind(parse_type, type_to_json),
+    Snapshot: SNAPSHOT,
+    PartitionStatistics: PARTITION_STATISTICS,
+    Move: Kind(read_move, write_move),
+    SchemaChange: SCHEMA_CHANGE,
+    Instant: INSTANT,
+    ViewChange: VIEW_CHANGE,
+}
+"""Structures that are values of the format, or one of several classes."""
+
+
+def read_document(kind: Any, json: Json) -> Any:
+    """Read a structure from its JSON; `kind` is its class, such as `Schema` or `SchemaChange`.
+
+    >>> read_document(SchemaChange, {"action": "dropColumn", "fieldNames": ["a"]})
+    DropColumn(field_names=('a',))
+
+    Raises:
+        FormatError, InvalidInputError: The JSON is not one of the structure.
+    """
+    plain: Kind[Any] = VALUES[kind] if kind in VALUES else nested(kind)
+    try:
+        return plain.read(json)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        name = getattr(kind, "__name__", "one of several structures")
+        raise FormatError(f"The document is no {name}: {error}.", kind="document") from error
+
+
+def write_document(value: Any, *, dlf: bool = False) -> Json:
+    """Return a structure's JSON as Java writes it, or with DLF's own names.
+
+    >>> write_document(TagInstant(tag_name="a"))
+    {'type': 'tag', 'tagName': 'a'}
+    """
+    kind = next((kind for of, kind in VALUES.items() if isinstance(value, of)), None)
+    kind = nested(type(value)) if kind is None else kind
+    json: Json = (kind.dlf if dlf and kind.dlf else kind.write)(value)
+    return json

@@ -277,11 +277,15 @@ def _to_json(value: Any) -> Json:
         case DataType():
             return type_to_json(value)
         case Move():
-            return _members(value)
+            return write_move(value)
         case MoveType():
             return value.value
         case _:
             return list(value) if isinstance(value, tuple) else cast("Json", value)
+
+
+def write_move(move: Move) -> Json:
+    return _members(move)
 
 
 def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
@@ -300,6 +304,11 @@ def changes_from_json(json: object) -> tuple[SchemaChange, ...]:
                 details={**error.details, "change": number},
             ) from error
     return tuple(changes)
+
+
+def changes_of(changes: Iterable[SchemaChange | Mapping[str, Any]]) -> tuple[SchemaChange, ...]:
+    """Return changes, of which some may be documents: the members of their JSON."""
+    return tuple(change_from_json(each) if isinstance(each, Mapping) else each for each in changes)
 
 
 def change_from_json(json: object) -> SchemaChange:
@@ -368,7 +377,7 @@ def _data_type(value: Json, where: str) -> DataType:
         raise _wrong(f"{where} is no data type: {shown}") from error
 
 
-def _read_move(value: Json, where: str) -> Move:
+def read_move(value: Json, where: str = "the document") -> Move:
     if not isinstance(value, Mapping):
         raise _wrong(f"{where} must be an object, not {value!r}")
     texts = {}
@@ -394,6 +403,6 @@ _READERS: Mapping[str, Callable[[Json, str], Any]] = {
     "field_names": _path,
     **dict.fromkeys(("data_type", "new_data_type"), _data_type),
     **dict.fromkeys(("keep_nullability", "new_nullability"), _boolean),
-    "move": _read_move,
+    "move": read_move,
 }
 """Field of a change → how its member is read."""
