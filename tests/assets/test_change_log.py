@@ -145,6 +145,70 @@ def test_what_cannot_be_known_is_refused_and_nothing_is_committed(
     assert rows_of(paimon) == [(7, "a", "kept")]
 
 
+def test_late_and_doubled_inserts_below_a_delete_do_not_stop_the_run(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    doubled = debezium("c", 10, id=1, state="a", note="n")
+    land(landing, "1", doubled, debezium("c", 11, id=2, state="a", note="n"))
+    land(landing, "2", debezium("d", 20, id=1))
+    applied(asset, paimon, run_config=config(max_files=1))
+    applied(asset, paimon)
+    land(landing, "3", doubled, debezium("c", 15, id=3, state="late", note="n"))
+    assert applied(asset, paimon)["paimon/keys_newer_already"] == 1
+    assert rows_of(paimon) == [(2, "a", "n"), (3, "late", "n")]
+    table_of(paimon).compact(full=True)
+    land(landing, "4", doubled)
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(2, "a", "n"), (3, "late", "n")]
+
+
+@pytest.mark.parametrize(
+    ("doubt", "again"),
+    [
+        (debezium("u", 10, id=7, state="a", note=GONE), (7, "whole", "x")),
+        (debezium("c", 15, id=1, state="late", note="z"), (1, "whole", "x")),
+        (
+            "\n".join((debezium("d", 40, id=2), debezium("u", 50, id=2, state="b", note=GONE))),
+            (2, "whole", "x"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("way_out", ["set_aside", "sent again"])
+def test_a_row_that_cannot_be_known_does_not_stop_the_asset_for_good(
+    way_out: str, doubt: str, again: Any, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
+    land(
+        landing, "1",
+        *(debezium("c", 10 + key, id=key, state="a", note="n") for key in (1, 2)),
+        debezium("u", 20, id=1, state="b", note="n"),
+    )  # fmt: skip
+    applied(asset, paimon)
+    land(landing, "2", debezium("u", 30, id=1, state="c", note=GONE))
+    applied(asset, paimon)
+    before = rows_of(paimon)
+    land(landing, "3", doubt, debezium("c", 60, id=9, state="new", note="n"))
+    assert "set_aside=true" in refused(asset, paimon)
+    if way_out == "sent again":
+        key, state, note = again
+        land(landing, "4", debezium("u", 70, id=key, state=state, note=note))
+        applied(asset, paimon)
+        assert rows_of(paimon) == sorted(
+            [row for row in before if row[0] != key] + [again, (9, "new", "n")]
+        )
+        return
+    assert "dead_letters" in refused(orders(landing), paimon, run_config=config(set_aside=True))
+    shown = applied(asset, paimon, run_config=config(set_aside=True))
+    assert shown["paimon/dead_letters"] == len(doubt.splitlines())
+    assert rows_of(paimon) == sorted([*before, (9, "new", "n")])
+    letters = paimon.catalog().get_table("shop.dead").to_arrow().to_pylist()
+    assert [(each["file"].endswith("3.json"), each["line"]) for each in letters] == [
+        (True, number) for number, _ in enumerate(doubt.splitlines(), start=1)
+    ]
+    assert all("cannot be known" in each["reason"] for each in letters)
+
+
 def test_records_without_the_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "1", debezium("c", 10, ID=7, state="a"))
     assert "have no column id, of the table's key: " in refused(orders(landing), paimon)

@@ -177,13 +177,25 @@ def test_a_late_full_image_under_a_full_row_is_left_out() -> None:
     assert store.values == {1: (5, "b")}
 
 
-def test_a_late_insert_under_a_delete_is_not_guessed() -> None:
+def test_a_late_insert_is_dead_under_the_delete_of_its_key_alone() -> None:
     store = Store()
     store.apply(Change(5, DELETE, 1))
+    settled = store.apply(Change(3, INSERT, 1, 3, "late"), Change(4, INSERT, 2, 4, "other"))
+    assert (settled.doubts, settled.stale) == ({}, 1)
+    assert not store.apply(Change(3, INSERT, 1, 3, "late"), Change(5, DELETE, 1)).doubts
+    assert store.values == {2: (4, "other")}
+
+
+def test_a_late_insert_under_a_delete_that_is_not_remembered_is_not_guessed() -> None:
+    store = Store()
+    store.apply(Change(5, DELETE, 1), Change(6, DELETE, 2))
+    store.apply(*(Change(at, DELETE, at) for at in range(100, 355)))
+    assert next(iter(store.state.deletes.values())) == text(6)
     settled = store.apply(Change(3, INSERT, 1, 3, "late"))
     assert list(settled.doubts) == [change_fold.Doubt.MAY_BE_DELETED]
-    assert not store.apply(Change(3, INSERT, 1, 3, "late"), Change(5, DELETE, 1)).doubts
-    assert store.values == {}
+    assert store.apply(Change(5, INSERT, 2, 3, "late")).stale == 1
+    assert not store.apply(Change(7, INSERT, 3, 3, "late")).doubts
+    assert store.values == {3: (3, "late")}
 
 
 @st.composite

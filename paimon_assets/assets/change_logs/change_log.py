@@ -149,3 +149,8 @@ class ChangeLogConfig(IngestConfig):
         description="Whether files of another server or log are taken, as changes after all that "
         "the table holds: after a failover.",
     )
+    set_aside: bool = Field(
+        default=False,
+        description="Whether changes of rows that cannot be known go to the table of dead letters, "
+        "with the reason, and all others are applied.",
+    )

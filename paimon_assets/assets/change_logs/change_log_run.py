@@ -11,12 +11,14 @@ how far the log is applied (`log_positions.LogHead`), so files may come late and
 """
 
 import datetime as dt
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 import dagster as dg
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,7 +32,7 @@ from paimon_assets.assets.files.topic_source import Order, TopicLogConfig
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.wire import load, load_error
-from paimon_assets.engine.data.cdc.change_batch import ChangeBatch
+from paimon_assets.engine.data.cdc.change_batch import REJECTED_SCHEMA, ChangeBatch
 from paimon_assets.engine.data.change_fold import Doubt, Images, LogState, Settled, settle
 from paimon_assets.engine.data.change_logs.change_images import POSITION, images_of
 from paimon_assets.engine.data.change_logs.log_positions import (
@@ -69,10 +71,12 @@ _MOST_TRIES = 5
 _WAYS_OUT = {
     Doubt.NO_ROW: "Load a snapshot of the source first, or all of it again (reload=true); or let "
     "the source send whole rows",
-    Doubt.WAS_DELETED: "Let the source send whole rows",
+    Doubt.WAS_DELETED: "Let the source send whole rows; a later one of the key in the same run "
+    "settles it",
     Doubt.MAY_BE_DELETED: "Take the later files into the same run (max_files), keep deleted rows "
-    "(soft_deletes), or load all again (reload=true)",
-    Doubt.MAY_BE_NEWER: "Load all again (reload=true), or let the source send whole rows",
+    "(soft_deletes), load all again (reload=true), or let the source send the row once more",
+    Doubt.MAY_BE_NEWER: "Load all again (reload=true), or let the source send whole rows; a later "
+    "one of the key in the same run settles it",
 }
 
 
@@ -88,6 +92,8 @@ class ChangeLogRun(IngestionRun):
     numbers: LogNumbers = field(init=False, default_factory=LogNumbers)
     settled: Settled | None = field(init=False, default=None)
     dead_letters: DeadLetters = field(init=False)
+    origin: pa.Table = field(init=False)
+    """Of the changes that this process has read, with their positions."""
     plain: frozenset[str] = frozenset()
     """See `FollowedSchema.plain`; so for `renewed`, of which the run has changed the table."""
     renewed: frozenset[str] = frozenset()
@@ -99,6 +105,8 @@ class ChangeLogRun(IngestionRun):
 
     def choose(self, config: ChangeLogConfig | TopicLogConfig) -> None:
         """Choose the new files that the run ingests; of a reload all count as new."""
+        if config.set_aside and self.log.dead_letters is None:
+            raise invalid_choice("set_aside needs a table: ChangeLog(dead_letters='db.table').")
         self.config = config
         self.intake.choose(config, again=config.reload)
 
@@ -109,7 +117,8 @@ class ChangeLogRun(IngestionRun):
         intake = self.intake
         if isinstance(intake, TopicIntake) and intake.has_tasks(self.target.executor):
             is_by_offset = intake.source.order == Order.OFFSET and not intake.has_moved_keys
-            outcome = self._write_ranges(intake) if is_by_offset else None
+            is_alone = not is_by_offset or self.config.set_aside
+            outcome = None if is_alone else self._write_ranges(intake)
             if outcome is not None:
                 return outcome
             self.step.log.info("The process of the run reads the records, all by itself.")
@@ -190,6 +199,7 @@ class ChangeLogRun(IngestionRun):
             accepted=self.config.new_log,
         )
         self.numbers = LogNumbers.of(changes, positions.texts)
+        self.origin = changes.origin.append_column(POSITION, positions.texts)
         parts = self._parts(batches, positions.texts)
         seen = [tuple(seen_schemas(*part)) for part in parts]
         is_changed, followed = self._follow(seen, positions.head, changes.name)
@@ -370,6 +380,9 @@ class ChangeLogRun(IngestionRun):
         look_up = no_rows if empties else stored
         marks = self.log.soft_deletes
         settled = settle(images, keys, POSITION, state, look_up, marks=marks)
+        while settled.doubts and self.config.set_aside:
+            images = self._set_aside(images, settled)
+            settled = settle(images, keys, POSITION, state, look_up, marks=marks)
         self._refuse_doubts(settled)
         settled = replace(settled, rows=fitting(settled.rows, self.table.name))
         self.settled = settled
@@ -383,6 +396,8 @@ class ChangeLogRun(IngestionRun):
             high=max(head.state.high, truncate, *(each.high for each in states)),
             filled=max(each.filled for each in states),
             deleted=max(truncate, *(each.deleted for each in states)),
+            deletes=settled.state.deletes,
+            forgotten=max(settled.state.forgotten, *(each.deleted for each in states[1:]), ""),
         )
         head = replace(head, state=applied, truncated=max(head.truncated, truncate))
         writer = self._writer(empties=empties)
@@ -414,6 +429,26 @@ class ChangeLogRun(IngestionRun):
             )
         return max(due)
 
+    def _set_aside(self, images: Images, settled: Settled) -> Images:
+        """Return the images of keys whose rows are known; the others become dead letters."""
+        keys = [*self.table.schema.primary_keys]
+        numbered = images.rows.select(keys)
+        numbered = numbered.append_column("__row", pa.array(np.arange(len(numbered))))
+        stays = np.ones(len(numbered), dtype=np.bool_)
+        for doubt, rows in settled.doubts.items():
+            own = numbered.join(rows.select(keys), keys=keys, join_type="left semi")["__row"]
+            stays[own.to_numpy()] = False
+            unknown = images.rows.take(own)
+            at = pc.index_in(unknown[POSITION], value_set=self.origin[POSITION])
+            origin = self.origin.take(at)
+            records: Any = [json.dumps(row, default=str) for row in unknown.to_pylist()]
+            reasons: Any = pa.repeat(pa.scalar(f"its row cannot be known: {doubt}"), len(own))
+            columns: Any = [origin["file"], origin["line"], reasons, pa.array(records, pa.string())]
+            letters = pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA)
+            self.dead_letters.tables.append(letters)
+        self.dead_letters.write(self.paimon.catalog())
+        return images.take(stays)
+
     def _refuse_doubts(self, settled: Settled) -> None:
         for doubt, rows in settled.doubts.items():
             first = ""
@@ -423,7 +458,9 @@ class ChangeLogRun(IngestionRun):
             raise InvalidInputError(
                 f"Table '{self.table.name}': the row of {counted(rows.num_rows, 'key')} cannot be "
                 f"known{first}: {doubt}. Nothing was committed. {_WAYS_OUT[doubt]} (Postgres: "
-                "REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL).",
+                "REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL). To go on at once: "
+                "set_aside=true puts these changes into a table (dead_letters) and applies the "
+                "others.",
                 kind="cdc-unknown-row",
                 details={"table": self.table.name, "keys": rows.num_rows},
             )

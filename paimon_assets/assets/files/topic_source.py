@@ -197,6 +197,11 @@ class TopicLogConfig(TopicConfig):
         description="Whether records of another server or log are taken, as changes after all "
         "that the table holds: after a failover. Only with order 'record'.",
     )
+    set_aside: bool = Field(
+        default=False,
+        description="Whether changes of rows that cannot be known go to the table of dead letters, "
+        "with the reason, and all others are applied.",
+    )
 
 
 def check_config(config: TopicConfig) -> None:

@@ -17,7 +17,7 @@ those it needs. Everything here is pure and works on whole columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -27,10 +27,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.data.key_order import order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.spec.types.data_types import RowKind
 
+_REMEMBERED = 256
+"""The deletes that a ledger names."""
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.int64]
 LookUp: TypeAlias = Callable[[pa.Table, Sequence[str]], pa.Table]
@@ -283,6 +286,31 @@ class LogState:
     """The highest one of a row with a value that did not arrive with it."""
     deleted: str = ""
     """The highest one of a delete."""
+    deletes: Mapping[str, str] = field(default_factory=dict)
+    """Key, as `_marks_of` names it → the position of its delete, of the newest deletes."""
+    forgotten: str = ""
+    """The highest position of a delete that is not among them."""
+
+    def with_deletes(self, keys: Sequence[str], positions: Sequence[str]) -> "LogState":
+        """Return the state with more deletes; the newest are remembered."""
+        deletes = dict(self.deletes)
+        for key, text in zip(keys, positions, strict=True):
+            deletes[key] = max(text, deletes.get(key, ""))
+        newest = sorted(deletes.items(), key=lambda each: each[1])
+        rest, newest = newest[:-_REMEMBERED], newest[-_REMEMBERED:]
+        forgotten = max(self.forgotten, *(text for _, text in rest[-1:]), "")
+        return replace(self, deletes=dict(newest), forgotten=forgotten)
+
+
+def _marks_of(keys: pa.Table) -> Any:
+    """Return texts that stand for keys: hashes, as a ledger shows no value."""
+    parts = [_plain(keys, name) for name in keys.column_names]
+    parts = [
+        each if pa.types.is_binary(each.type) else each.cast(pa.string()).cast(pa.binary())
+        for each in parts
+    ]
+    joined = pc.binary_join_element_wise(*(each.fill_null(b"") for each in parts), b"\0")
+    return pa.array(xxhash64(joined)).cast(pa.string())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +372,14 @@ def settle(
     adds = folded.kinds != RowKind.DELETE
     unborn = is_late & ~folded.has_stored & adds
     unborn &= to_numpy(pc.less(positions, pa.scalar(state.deleted)))
+    dead = np.zeros(len(adds), dtype=np.bool_)
+    if unborn.any():
+        rows, known = from_numpy(unborn), state.deletes
+        keys_of = _marks_of(folded.rows.select(list(keys)).filter(rows))
+        places = pc.index_in(keys_of, value_set=pa.array([*known], pa.string()))
+        deleted = pa.array([*known.values()], pa.string()).take(places)
+        dead[unborn] = to_numpy(pc.less(positions.filter(rows), deleted).fill_null(False))  # noqa: FBT003
+        unborn &= ~dead & to_numpy(pc.less(positions, pa.scalar(state.forgotten)))
     counts = adds
     if marks:
         counts = ~to_numpy(_plain(folded.rows, marks).fill_null(False))  # noqa: FBT003
@@ -354,7 +390,12 @@ def settle(
         Doubt.MAY_BE_NEWER: folded.contradicts,
     }
     shown = folded.rows.select([*keys, position])
-    writes = ~folded.is_stored
+    writes = ~folded.is_stored & ~dead
+    gone = from_numpy(_newest(positions, ~adds & writes))
+    state = state.with_deletes(
+        _marks_of(folded.rows.select(list(keys)).take(gone)).to_pylist(),
+        positions.take(gone).to_pylist(),
+    )
     return Settled(
         rows=folded.rows.filter(from_numpy(writes)),
         kinds=folded.kinds[writes],
@@ -373,8 +414,15 @@ def settle(
             deleted=_highest(state.deleted, positions.filter(from_numpy(~adds))),
         ),
         looked_up=int(asked.sum()),
-        stale=int(folded.is_stored.sum()),
+        stale=int((folded.is_stored | dead).sum()),
     )
+
+
+def _newest(positions: Any, flags: Flags) -> Places:
+    """Return some of the rows, the oldest first, as many as are remembered and one more."""
+    rows = np.flatnonzero(flags)
+    order: Places = to_numpy(pc.sort_indices(positions.take(from_numpy(rows)))).astype(np.int64)
+    return rows[order[-_REMEMBERED - 1 :]]
 
 
 def _with_stored(images: Images, found: pa.Table) -> Images:

@@ -4,7 +4,7 @@ Records without a position count in the order of files and lines.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ class LogHead:
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "LogHead":
         """Parse what a ledger has."""
-        state = LogState(**{key: str(text) for key, text in members.get("state", {}).items()})
+        known = {"forgotten": members.get("state", {}).get("deleted", ""), "deletes": {}}
+        state = LogState(**{**known, **members.get("state", {})})
         texts = {name: str(members.get(name, "")) for name in ("truncated", "source")}
         logs = tuple(map(str, members.get("logs", ())))
         of_columns: Any = {name: dict(members.get(name, {})) for name in _OF_COLUMNS}
@@ -56,7 +57,7 @@ class LogHead:
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""
-        state = {name: getattr(self.state, name) for name in ("high", "filled", "deleted")}
+        state = {each.name: getattr(self.state, each.name) for each in fields(LogState)}
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
         return {"logs": [*self.logs], "state": state, **texts, **more}
