@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -72,8 +73,7 @@ _MOST_LISTINGS = 5
 class LocalFileIO(FileIO):
     """Files of this machine. Publishing is one hard link, see `fileio.atomic`."""
 
-    def __init__(self) -> None:
-        self._expected: dict[str, str] = {}
+    _expected: Mapping[str, str] = MappingProxyType({})
 
     @property
     def spec(self) -> FileIOSpec:
@@ -94,7 +94,7 @@ class LocalFileIO(FileIO):
         return file
 
     def expect(self, tags: Mapping[str, str]) -> None:
-        self._expected.update(tags)
+        self._expected = {**self._expected, **tags}
 
     def open_output(self, path: str) -> pa.NativeFile:
         local = local_path(path)
