@@ -9,7 +9,11 @@ from paimon_assets.engine.control.commit.abort import abort
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    SCHEMA_PROPERTY,
+    CommitKind,
+)
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.builders import snapshot
 from tests.testkit.errors import refused
@@ -48,7 +52,7 @@ def test_the_first_commit_makes_snapshot_1_with_an_empty_base(store, tmp_path):
     assert (made.commit_user, made.commit_identifier) == ("me", BATCH_COMMIT_IDENTIFIER)
     assert made.commit_kind is CommitKind.APPEND
     assert made.time_millis == FixedClock().now
-    assert made.properties == {"k": "v"}
+    assert made.properties == {SCHEMA_PROPERTY: "0-1", "k": "v"}
     assert store.manifests.read_list(made.base_manifest_list) == ()
     for name, size in (
         (made.base_manifest_list, made.base_manifest_list_size),

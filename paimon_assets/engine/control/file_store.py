@@ -29,12 +29,20 @@ from paimon_assets.engine.control.manifests import ManifestStore, PartitionValue
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    SCHEMA_PROPERTY,
+    PartitionStatistics,
+    Snapshot,
+)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
+
+_SAME_TABLES: dict[tuple[str | None, ...], None] = {}
+"""(scheme, schema folder, schema of a handle, schema or list that a snapshot names), as seen."""
+_MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +225,28 @@ class FileStore:
         newest_of = (
             None if managed is None else partial(managed.catalog.load_snapshot, managed.identifier)
         )
-        return SnapshotManager(self.file_io, self.paths, newest_of=newest_of)
+        return SnapshotManager(
+            self.file_io, self.paths, newest_of=newest_of, check=self._check_is_same
+        )
+
+    def _check_is_same(self, snapshot: Snapshot | None) -> None:
+        """Raise if a snapshot, or none, is of another table that was created under this path.
+
+        One that names the schema at hand is the table's own. Else the schema file is looked at,
+        once for each schema that snapshots name, and each snapshot that names none.
+        """
+        identity, named = self.schema.identity, None
+        if snapshot is not None:
+            named = snapshot.properties.get(SCHEMA_PROPERTY, snapshot.delta_manifest_list)
+        key = (self.file_io.spec.scheme, self.paths.schema_directory, identity, named)
+        if named == identity or key in _SAME_TABLES:
+            return
+        if not self.schemas.is_same(self.schema):
+            raise self.schemas.not_the_same(self.schema)
+        if named is not None:
+            _SAME_TABLES[key] = None
+            if len(_SAME_TABLES) > _MOST_REMEMBERED:
+                _SAME_TABLES.pop(next(iter(_SAME_TABLES)), None)
 
     @cached_property
     def managed(self) -> ManagedBranch | None:
@@ -248,10 +277,7 @@ class FileStore:
 
     def newest(self) -> Snapshot | None:
         """Return the newest snapshot, None if nothing was committed yet."""
-        snapshot = self.snapshots.latest()
-        if snapshot is None and not self.schemas.is_same(self.schema):
-            raise self.schemas.not_the_same(self.schema)
-        return snapshot
+        return self.snapshots.latest()
 
     @cached_property
     def changelogs(self) -> ChangelogManager:

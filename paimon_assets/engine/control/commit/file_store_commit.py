@@ -67,6 +67,7 @@ from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import (
     FIRST_SNAPSHOT_ID,
     LEDGER_PROPERTY_PREFIX,
+    SCHEMA_PROPERTY,
     CommitKind,
     PartitionStatistics,
     Snapshot,
@@ -282,7 +283,10 @@ class FileStoreCommit:
                     next_row_id=next_row_id,
                 )
             lists = files.write(changes, latest, checked.index, live)
-            inherited = inherited_properties(self._store, latest, changes, request.kind)
+            inherited = {
+                **inherited_properties(self._store, latest, changes, request.kind),
+                SCHEMA_PROPERTY: self._store.schemas.schema(schema_id).identity,
+            }
             now_ms = self._clock.now_millis()
             snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
             snapshot = replace(snapshot, next_row_id=next_row_id)

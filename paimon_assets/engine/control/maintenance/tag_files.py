@@ -51,6 +51,7 @@ class DeletedTag:
 def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> DeletedTag:
     """Delete a tag with the files that only it kept. Cost: its manifests, and its neighbours'."""
     tag = store.tags.get(name)
+    store.snapshots.check(tag.snapshot)
     if name.startswith(HOLD_TAG_PREFIX):
         raise InvalidInputError(
             f"Tag '{name}' of table '{store.label}' keeps other engines from deleting the files of"

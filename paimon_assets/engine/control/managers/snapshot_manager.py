@@ -63,8 +63,15 @@ class SnapshotManager:
     """Finds and reads snapshots; keeps none, because a rollback may rewrite them."""
 
     def __init__(
-        self, file_io: FileIO, paths: TablePaths, *, newest_of: NewestOf | None = None
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        *,
+        newest_of: NewestOf | None = None,
+        check: Callable[[Snapshot | None], None] = lambda _: None,
     ) -> None:
+        self.check = check
+        """Raises if a snapshot is of another table, which took the place of this one."""
         self._file_io = file_io
         self._paths = paths
         self._newest_of = newest_of
@@ -73,6 +80,7 @@ class SnapshotManager:
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         snapshot = self.snapshot_or_none(snapshot_id)
+        self.check(snapshot)
         if snapshot is not None:
             return snapshot
         ids = self.list_ids()
@@ -148,13 +156,17 @@ class SnapshotManager:
         return reads, list(map(self._paths.snapshot, nexts))
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet.
+        """Return the newest snapshot of the table that was opened, None if there is none yet.
 
         Cost: three storage calls (hint, is there a next one, the snapshot) if the hint is right;
-        one request where a catalog knows.
+        one request where a catalog knows. One more to look for the table, if the snapshot does not
+        say whose it is, or there is none.
         """
-        if self._newest_of is not None:
-            return self._newest_of()
+        latest = self._latest() if self._newest_of is None else self._newest_of()
+        self.check(latest)
+        return latest
+
+    def _latest(self) -> Snapshot | None:
         path, (reads, files) = self._paths.snapshot, self.paths_of_latest()
         with self._file_io.ahead(reads=reads, files=files):
             hinted = self._read_hint(LATEST)

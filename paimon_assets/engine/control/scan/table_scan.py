@@ -65,6 +65,7 @@ def scan_table(
     check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
     main_scan = TableScan()
     if snapshot is not None:
+        store.snapshots.check(snapshot)  # a tag's was read by its name alone
         main_scan = _scan(store, snapshot, predicate, only_top_level=only_top_level)
     fallback = _fallback_of(store)
     if fallback is None:

@@ -26,6 +26,8 @@ DATA_VERSION_PROPERTY = "paimon-assets.data-version"
 """In a snapshot that changes no row: the version of the data it took over."""
 BUILT_ON_PROPERTY = "paimon-assets.built-on"
 """The list of changes of the snapshot before: ids are used twice, lists are not."""
+SCHEMA_PROPERTY = "paimon-assets.schema"
+"""The identity of the snapshot's schema: another table of the same path has another one."""
 
 
 class CommitKind(StrEnum):

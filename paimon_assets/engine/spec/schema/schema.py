@@ -181,6 +181,11 @@ class TableSchema:
         return f"TableSchema({self.id}: {_describe(self)})"
 
     @property
+    def identity(self) -> str:
+        """Its id and when it was made: a table that is created again has another one."""
+        return f"{self.id}-{self.time_millis}"
+
+    @property
     def declared(self) -> Schema:
         return Schema(
             fields=self.fields,
