@@ -96,7 +96,7 @@ def test_json_in_one_array_is_refused_and_the_way_out_named(tmp_path):
 @pytest.mark.parametrize("row_format", list(RowFormat))
 def test_a_damaged_file_is_named_in_one_line(tmp_path, row_format):
     path = tmp_path / "damaged"
-    path.write_bytes(b'\x00"{[' * 20)
+    path.write_bytes(b'\x00"{[' * 20 + b"\n1,2")
     with pytest.raises(FormatError, match="damaged") as caught:
         read(path, row_format, pa.schema({"id": pa.int64()})).column("id")
     assert "\n" not in caught.value.message

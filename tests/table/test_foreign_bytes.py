@@ -98,6 +98,13 @@ def test_files_of_0_bytes_lie_beside_others(catalog, tmp_path, name):
     assert read_files(LocalFileIO(), paths, source, schema).read_all().num_rows == 1
 
 
+def test_topics_refuse_columns_that_json_cannot_fill():
+    said = outcomes(
+        [Case(file_format="json", data=b'{"t": "10:00:00"}', columns=(("t", "TIME(3)"),))]
+    )
+    assert any(line.startswith("topic: FormatError") for line in said)
+
+
 def test_topics_refuse_members_that_no_column_takes():
     said = outcomes([Case(file_format="json", data=b'{"id": 2, "zz": 1}')])
     assert "topic: FormatError kafka-record" in said

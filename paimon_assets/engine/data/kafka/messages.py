@@ -112,7 +112,8 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
             ),
         )
         batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
-    except pa.ArrowInvalid:  # the reader of files takes it, or says what is wrong
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # The reader of files takes it, or says what is wrong.
         source: Any = _Memory(data)
         with open_external_file(source, name, _KIND, schema) as opened:
             _refuse_others(name, opened.schema.names, schema.names)
