@@ -3,8 +3,6 @@
     write, buckets     rows → route (mapInArrow) → repartition(task) → sort → write (mapInArrow)
     write, unaware     rows → write (mapInArrow)
     write, plain scan  files → read and route, or write (one mapInArrow), as above (`plain_scan`)
-    write, no buckets  rows of Spark → Spark's own writer → files of ours (`native_write`)
-    write, few rows    a small batch of a stream → this process (`micro_batch`)
     read               splits, one a task → read (mapInArrow) → batches here, or a DataFrame
 
 Rows never pass through the driver on the way into or out of a DataFrame; it gets the wire bytes of
@@ -78,9 +76,7 @@ from paimon_assets.spark.shortcuts.driver_read import (
     read_keys_on_driver,
     read_on_driver,
 )
-from paimon_assets.spark.shortcuts.micro_batch import is_small_batch, rows_of_batch
 from paimon_assets.spark.shortcuts.native_read import read_natively
-from paimon_assets.spark.shortcuts.native_write import write_natively
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shortcuts.size_estimate import with_size_estimate
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
@@ -262,21 +258,7 @@ class SparkExecutor:
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.
         """
-        first = cache(lambda: self._source(rows, context))
-        frame, source = first()
-        if source.is_columns and is_small_batch(frame, tasks=2):
-            with typed_errors():
-                few = rows_of_batch(frame, source.schema)
-            return EmbeddedExecutor().map_rows(context, few)
-        if source.is_columns:
-            InputCheck(table=context.table, schema=context.schema).conform(
-                empty_batch(source.table_schema)
-            )
-            with typed_errors(), named_jobs(self.session, f"write {context.table}"):
-                native = write_natively(frame, context)
-            if native is not None:
-                return native
-        return self._map(context, first)
+        return self._map(context, cache(lambda: self._source(rows, context)))
 
     def _map(
         self, context: WriteContext, rows: Callable[[], tuple[DataFrame, RowSource]]
@@ -294,10 +276,7 @@ class SparkExecutor:
 
     def _write(self, frame: DataFrame, source: RowSource, context: WriteContext) -> WriteResult:
         context_bytes, schema = dump(context), context.schema
-        tasks = groups_of(schema, parallelism(self.session)) + len(schema.partition_keys)
-        if schema.bucket_mode is BucketMode.BUCKET_UNAWARE or (
-            source.is_columns and is_small_batch(frame, tasks=tasks)
-        ):
+        if schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             write = partial(write_unrouted, context_bytes, source)
             answers = map_in_arrow(frame, write, ddl(ANSWER_SCHEMA))
         else:

@@ -52,7 +52,6 @@ from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.spark import packing
 from paimon_assets.spark.failure import WorkerError, encoded_errors
 from paimon_assets.spark.python_rows import ArrowMap
-from paimon_assets.spark.shortcuts.worker_imports import keep_imports
 from paimon_assets.spark.shuffle import task_of
 from paimon_assets.spark.types import to_spark_batch
 
@@ -349,10 +348,8 @@ def run_slots(
 def task_threads() -> Threads:
     """Return the threads of this Spark task: one a core it has, which is `spark.task.cpus`.
 
-    Arrow's own threads become as many; this process runs one task at a time. Later ones begin
-    sooner (`worker_imports`).
+    Arrow's own threads become as many; this process runs one task at a time.
     """
-    keep_imports()
     task = TaskContext.get()
     cores = (task.cpus() if task else 0) or 1
     pa.set_cpu_count(cores)

@@ -21,7 +21,6 @@ types = pytest.importorskip("pyspark.sql.types")
 pytestmark = pytest.mark.spark
 
 SETTING = plain_scan_module.READ_BY_WRITERS
-WRITE_BY_SPARK = "spark.paimon_assets.writeBySpark"
 MICROS = (-62_135_596_800_000_000, -14_825_000_000_123_456, -1, 0, 1, 253_402_300_799_999_999)
 """From year 1, over a day the calendars call differently, to year 9999."""
 TYPES = {
@@ -68,8 +67,7 @@ def scan_of(frame):
 
 def written(spark, table, frame, *, by_writers):
     """Write a frame; return the rows with what is in the files."""
-    settings = {SETTING: str(by_writers).lower(), WRITE_BY_SPARK: "false"}
-    with session_with(spark, **settings):
+    with session_with(spark, **{SETTING: str(by_writers).lower()}):
         tables.write_dataframe(table, frame)
     return table
 

@@ -416,7 +416,6 @@ def s3a_settings(store: Mapping[str, str]) -> dict[str, str]:
         "spark.hadoop.fs.s3a.access.key": store["s3.access-key"],
         "spark.hadoop.fs.s3a.secret.key": store["s3.secret-key"],
         "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.paimon_assets.nativeRead": "s3a",
     }
 
 

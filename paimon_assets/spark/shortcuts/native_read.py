@@ -8,10 +8,10 @@ is already what the read returns:
     types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones, and no
         file that may hold an instant: Spark's reader does not parse the name of its type
     external Parquet files as far as their footers say so (`with_plain_times`)
-    storage that Spark reaches as this engine does: local paths, HDFS; S3 if asked (`s3a_storage`)
+    storage that Spark reaches as this engine does: local paths, HDFS
 
 All else is read by the engine; the two are united. Partition columns come from the metadata. The
-session's `spark.paimon_assets.nativeRead` = false turns this off; s3a asks for S3.
+session's `spark.paimon_assets.nativeRead` = false turns this off.
 
     one scan  =  files of one format that name their columns alike
                + of one partition, or of any partitions below one folder
@@ -47,7 +47,6 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.object_clients import S3_SCHEMES
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.partition import unescape
@@ -67,7 +66,6 @@ from paimon_assets.engine.spec.types.data_types import (
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.parquet_footers import FOOTERS_AT_ONCE, footer_of, has_julian_dates
 from paimon_assets.spark.session_cache import SessionCache
-from paimon_assets.spark.shortcuts.s3a_storage import s3a_path, splits_of_s3a
 from paimon_assets.spark.types import (
     MICROS,
     compares_as_spark,
@@ -79,13 +77,12 @@ from paimon_assets.spark.types import (
 logger = logging.getLogger(__name__)
 
 NATIVE_READ = "spark.paimon_assets.nativeRead"
-"""Session setting: `false` turns Spark's own reader off, `s3a` lets it read from S3, too."""
-_ON_S3_TOO = "s3a"
+"""Session setting: `false` turns Spark's own reader off."""
 MAX_SCANS = 16
 """Scans of one read; what is beyond them is left to the engine."""
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
-_SCHEMES = frozenset({"file", "hdfs", "viewfs"}) | S3_SCHEMES
+_SCHEMES = frozenset({"file", "hdfs", "viewfs"})
 _MILLIS = 3
 _LITERAL_ROOTS = INTEGER_ROOTS | CHARACTER_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.DATE}
 """Types whose values Spark has as literals, and reads from the names of folders, as they are."""
@@ -121,8 +118,8 @@ def read_natively(
     Rows come in no order. What Spark cannot open is left to the engine, which says why.
     """
     left = list(splits)
-    mode = str(session.conf.get(NATIVE_READ, "true")).lower()
-    if mode not in ("true", _ON_S3_TOO) or not columns_fit(context):
+    is_on = str(session.conf.get(NATIVE_READ, "true")).lower() == "true"
+    if not is_on or not columns_fit(context):
         return None, left
     condition = None
     if context.predicate is not None:
@@ -131,9 +128,6 @@ def read_natively(
             return None, left
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
-    if far := [split for split in plain if _is_on_s3(split)]:
-        plain = [split for split in plain if not _is_on_s3(split)]
-        plain += splits_of_s3a(session, context, far) if mode == _ON_S3_TOO else []
     plain = with_plain_times(context, plain)
     scans = plan_scans(context, plain)
     if not scans:
@@ -281,10 +275,6 @@ def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> b
         and not (has_key and any(file.delete_row_count != 0 for file in split.data_files))
         and all(_is_plain_file(split.path_of(file), file, schemas) for file in split.data_files)
     )
-
-
-def _is_on_s3(split: DataSplit) -> bool:
-    return any(scheme_of(split.path_of(file)) in S3_SCHEMES for file in split.data_files)
 
 
 def _is_plain_file(path: str, file: DataFileMeta, schemas: PlainSchemas) -> bool:
@@ -589,7 +579,7 @@ def _files_on_driver(session: SparkSession, paths: Sequence[str]) -> Iterator[No
 
 def _uri(path: str) -> str:
     """Return a path as Hadoop takes it, whatever Spark's default file system is."""
-    return f"file://{path}" if path.startswith("/") else s3a_path(path)
+    return f"file://{path}" if path.startswith("/") else path
 
 
 # Filters.

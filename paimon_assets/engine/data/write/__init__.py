@@ -9,6 +9,5 @@ Concept → modules:
     memory, flushing                                  bucket_writer (RowBuffer)
     sort and merge by key, or order of arrival        bucket_writer (numbers: data.sequence)
     files, statistics, indexes                        rolling_file
-    files that Spark's writer wrote                   adopted_file
     files with other options: changelog, postponed    write_support
 """

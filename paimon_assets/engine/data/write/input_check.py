@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, with_offsets
-from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS, first_failing
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
@@ -35,7 +35,6 @@ from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.data.nested import parts_of
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.words import sample
@@ -131,21 +130,6 @@ class InputCheck:
             columns.append(values)
         self._rows_seen += batch.num_rows
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
-
-    def admits(self, column: types.DataField, values: Bounds) -> bool:
-        """Whether rows of such bounds keep the rules of a flat column, all but those of length."""
-        if column.name in self._required and values.null_count != 0:
-            return False
-        kind: Any = self._target.field(column.name).type
-        limits = _value_range(kind) if self._checks_times else None
-        if limits is None or values.all_null:
-            return True
-        if values.minimum is None or values.maximum is None:
-            return False
-        low, high = (
-            limit * (UNIT_NANOS[kind.unit] if pat.is_timestamp(kind) else 1) for limit in limits[:2]
-        )
-        return bool(low <= values.minimum and values.maximum <= high)
 
     def _refuse(
         self,

@@ -53,7 +53,6 @@ from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import (
     KEPT_SINCE,
     SEQUENCE_NUMBER,
@@ -187,29 +186,6 @@ class StatsCollector:
         for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
             if not stats.unknown:
                 stats.add(column, mode, rows.column(column.name))
-
-    def add_bounds(self, bounds: Sequence[Bounds]) -> None:
-        """Add rows of the file by the bounds of each column, as a footer has them."""
-        for column, mode, stats, values in zip(
-            self.fields, self.modes, self._columns, bounds, strict=True
-        ):
-            if values.null_count is None:
-                stats.unknown = True
-            if stats.unknown:
-                continue
-            stats.nulls += values.null_count or 0
-            has_bounds = (
-                mode.kind is not StatsKind.COUNTS
-                and column.type.root not in data_types.BINARY_ROOTS
-            )
-            if not has_bounds or values.all_null:
-                continue
-            low, high = values.minimum, values.maximum
-            if low is None or high is None:
-                stats.unknown = True
-                continue
-            stats.minimum = low if stats.minimum is None else min(stats.minimum, low)
-            stats.maximum = high if stats.maximum is None else max(stats.maximum, high)
 
     def finish(self) -> data_file.SimpleStats:
         """Return the statistics of all rows, an entry for each column."""
