@@ -133,7 +133,6 @@ if TYPE_CHECKING:
         paimon_input as paimon_input,
         paimon_output as paimon_output,
     )
-    from paimon_assets.assets.tables.pipes_client import PaimonPipesClient as PaimonPipesClient
     from paimon_assets.assets.tables.lineage import columns_of_sql as columns_of_sql
     from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
     from paimon_assets.assets.tables.table_write import (

@@ -34,6 +34,7 @@ from paimon_assets.engine.spec.options.all_options import (
     IGNORE_UPDATE_BEFORE,
     SEQUENCE_AUTO_PADDING,
 )
+from paimon_assets.engine.spec.options.merge_options import MERGE_ENGINE, MergeEngine
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import not_null
@@ -159,6 +160,9 @@ def spec_metadata(
     }
     if schema is not None:
         metadata |= declared_columns(schema)
+        if schema.options.get(MERGE_ENGINE.key) == MergeEngine.PARTIAL_UPDATE:
+            names = ", ".join(field.name for field in schema.fields)
+            metadata[translator.WRITES_COLUMNS] = names  # others may write the rest
     if resource != translator.DEFAULT_RESOURCE_KEY:
         metadata[translator.RESOURCE_KEY] = resource
     if warehouse is not None:

@@ -204,6 +204,40 @@ def test_a_table_without_such_files_is_refused_before_it_is_altered(paimon, tabl
     assert plain.refresh().schema.field_names == ("id",)
 
 
+def test_assets_of_a_partial_update_table_write_columns_beside_each_other(paimon):
+    options = {"merge-engine": "partial-update"}
+    columns = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options=options)
+    more = Schema.of({"id": "INT", "score": "INT"}, primary_keys=["id"], options=options)
+
+    def all_customers() -> Any:
+        return pa.table({"id": [1, 2], "n": [3, 4]})
+
+    def score_of_each(paimon: PaimonCatalogResource) -> Any:
+        rows = paimon.catalog().get_table("shop.customers").to_arrow()
+        return pa.table({"id": rows["id"], "score": pc.multiply(rows["n"], 2)})
+
+    customers = paimon_asset("shop.customers", columns, schema_policy="add")(all_customers)
+    score = paimon_asset(
+        "shop.customers", more, schema_policy="add", name="score", deps=[customers]
+    )(score_of_each)
+    refuse_shared_tables([customers, score])
+    for _ in range(2):
+        assert run([customers, score], paimon).success
+    found = paimon.catalog().get_table("shop.customers").to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "n": 3, "score": 6}, {"id": 2, "n": 4, "score": 8}]
+
+
+def test_a_keyed_table_is_refused_with_the_way_out(paimon, table):
+    keyed = Schema.of({"id": "INT"}, primary_keys=["id"], options={"bucket": "1"})
+    paimon.catalog().create_table("shop.keyed", keyed)
+
+    def score(rows: pa.Table) -> Any:
+        return rows
+
+    asset = column_asset("shop.keyed", {"score": "INT"}, reads=["id"])(score)
+    assert "'merge-engine' = partial-update" in failure_text(run(asset, paimon))
+
+
 def test_options_that_it_cannot_have_are_refused_at_once():
     def lazy(rows: pl.LazyFrame) -> Any:
         return rows
@@ -221,48 +255,11 @@ def test_options_that_it_cannot_have_are_refused_at_once():
             make()
 
 
-KEYED = Schema.of(
-    {"day": "STRING", "id": "INT", "amount": "DOUBLE", "status": "STRING"},
-    primary_keys=["day", "id"],
-    partition_keys=["day"],
-    options={"bucket": "1", "merge-engine": "partial-update"},
-)
-
-
 def judged(asset, check, paimon):
     """Evaluate the check alone."""
     result = run([asset, check], paimon, selection=dg.AssetSelection.checks(check))
     [evaluation] = result.get_asset_check_evaluations()
     return evaluation
-
-
-def test_of_a_table_with_a_key_it_is_the_same(paimon):
-    rows = [ROWS]
-
-    def rows_of_orders() -> Any:
-        return arrow(KEYED, *rows[0])
-
-    orders = paimon_asset("shop.orders", KEYED, schema_policy="add")(rows_of_orders)
-    asset = scoring()
-    check = build_rows_behind_check(asset)
-    assert run(orders, paimon).success
-    result = run([asset, check], paimon)
-    assert metadata_of(result, KEY)["paimon/rows_behind"] == 6
-    assert result.get_asset_check_evaluations()[0].passed
-    table = paimon.catalog().get_table("shop.orders")
-    assert scores(table) == SCORES
-    assert table.schema.field_names[-2:] == ("score", "score_version")
-
-    rows[0] = [("b", 4, 10.0, None)]
-    assert run(orders, paimon).success
-    evaluation = judged(asset, check, paimon)
-    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
-    [line] = evaluation.metadata["paimon/rows_behind_by_partition"].value.records
-    assert line.data == {"partition": "day=b", "rows behind": 1, "rows": 3}
-    result = run([orders, asset, check], paimon)
-    assert metadata_of(result, KEY)["paimon/rows_written"] == 1
-    assert result.get_asset_check_evaluations()[0].passed
-    assert scores(table)[4] == (4, 20.0)
 
 
 def test_the_check_of_rows_behind(paimon, table):

@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.assets import (
     PaimonCatalogResource,
@@ -14,7 +14,7 @@ from paimon_assets.assets import (
     paimon_output,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import failure_text, metadata_of, rows_of
+from tests.testkit.asset_tables import failure_text, rows_of
 from tests.testkit.io_manager_runs import io_run
 
 pytestmark = pytest.mark.spark
@@ -125,47 +125,3 @@ def test_rows_are_deleted(lake: PaimonCatalogResource, spark: SparkSession) -> N
         result = io_run(table(values, mode), lake)
         assert result.success, failure_text(result)
     assert rows_of(lake.catalog().get_table("shop.rows")) == [{"id": 1, "v": "a"}]
-
-
-def test_where_columns_come_from(lake: PaimonCatalogResource, spark: SparkSession) -> None:
-    @dg.asset(key=["shop", "orders"])
-    def orders() -> Any:
-        return spark.createDataFrame([(1, 7, 2.5)], "id int, shop int, price double")
-
-    @dg.asset(key=["shop", "shops"])
-    def shops() -> Any:
-        return spark.createDataFrame([(7, "a")], "id int, name string")
-
-    ins = {name: dg.AssetIn(["shop", name]) for name in ("orders", "shops")}
-
-    @dg.asset(key=["shop", "totals"], ins=ins)
-    def totals(orders: DataFrame, shops: DataFrame) -> Any:
-        others = spark.createDataFrame([(1, 3)], "id int, z int")
-        joined = orders.join(shops, orders.shop == shops.id).join(others, orders.id == others.id)
-        summed = (
-            joined.where("price > 1")
-            .groupBy(shops.name)
-            .agg(
-                functions.sum(orders.price + orders.id).alias("total"),
-                functions.max(others.z + orders.id).alias("mixed"),
-                functions.count("*").alias("n"),
-            )
-        )
-        return summed.union(summed)
-
-    @dg.asset(key=["shop", "ids"], ins=ins)
-    def both(orders: DataFrame, shops: DataFrame) -> Any:
-        return orders.select("id").union(shops.select("id"))
-
-    result = io_run([orders, shops, totals, both], lake)
-    assert result.success, failure_text(result)
-
-    def shown(name: str) -> dict[str, list[str]]:
-        lineage = metadata_of(result, dg.AssetKey(["shop", name]))["dagster/column_lineage"]
-        return {
-            column: sorted(f"{dep.asset_key.path[-1]}.{dep.column_name}" for dep in deps)
-            for column, deps in lineage.deps_by_column.items()
-        }
-
-    assert shown("totals") == {"name": ["shops.name"], "total": ["orders.id", "orders.price"]}
-    assert shown("ids") == {"id": ["orders.id", "shops.id"]}

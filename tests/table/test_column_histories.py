@@ -1,4 +1,4 @@
-"""Random histories of a table with a computed column, of both kinds, against a model.
+"""Random histories of a table with a computed column, against a model.
 
 Others write, change and remove rows between the runs and while a run's function runs. After each
 step the table has the model's rows, and a row whose column is not what its input gives is behind.
@@ -8,10 +8,9 @@ import random
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
-from paimon_assets.engine.table.write.keyed_columns import changes_for_columns
-from tests.table.test_keyed_columns import SCORE, change, keyed
+from paimon_assets.engine.spec.evolution.schema_change import add_column
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.effort import often
 from tests.testkit.evolving import EVOLVING
 from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
@@ -22,7 +21,6 @@ class History:
 
     def __init__(self, table, rows, seed):
         self.table, self.rows, self.random, self.clock = table, dict(rows), random.Random(seed), 1  # noqa: S311
-        self.is_keyed = table.schema.has_primary_key
 
     def put(self):
         """Write new rows, or new inputs of rows."""
@@ -30,22 +28,15 @@ class History:
         for k in self.random.sample(range(20), 3):
             n = self.random.choice([None, *range(50)])
             day = self.rows[k][0] if k in self.rows else self.random.choice("ab")
-            if self.is_keyed:
-                change(self.table, (day, k, n, self.clock))
-            elif k in self.rows:
+            if k in self.rows:
                 self.table.new_row_change_builder().update({"n": n}, f"k = {k}", EXECUTOR)
             else:
                 write(self.table, (day, k, n, None))
             self.rows[k] = (day, n)
 
     def remove(self):
-        """Remove a row, or where rows are not removed one by one, a day."""
+        """Remove the rows of a day."""
         self.clock += 1
-        if self.is_keyed and self.rows and self.random.random() < 0.8:
-            k = self.random.choice(sorted(self.rows))
-            day, n = self.rows.pop(k)
-            change(self.table, (day, k, n, self.clock), kinds=["-D"])
-            return
         self.table.drop_partitions([{"day": "a"}])
         self.rows = {k: row for k, row in self.rows.items() if row[0] != "a"}
 
@@ -78,21 +69,17 @@ class History:
             assert (wrong, rows.behind) == ([], 0)
 
 
-@pytest.mark.parametrize("kind", ["keyed", "append"])
-def test_random_histories(tmp_path, kind):
+def test_random_histories(tmp_path):
     for seed in range(often(2)):
-        follow(tmp_path / str(seed), kind, seed)
+        follow(tmp_path / str(seed), seed)
 
 
-def follow(tmp_path, kind, seed):
+def follow(tmp_path, seed):
     rows = {k: ("a" if k < 5 else "b", k) for k in range(10)}
-    if kind == "keyed":
-        table = keyed(tmp_path)
-    else:
-        columns = {"day": "STRING", "k": "INT", "n": "INT"}
-        made = [(day, k, n) for k, (day, n) in rows.items()]
-        table = new_table(tmp_path, columns, *made, partition_keys=["day"], options=EVOLVING)
-        table = table.alter(changes_for_columns(table.schema, SCORE))
+    columns = {"day": "STRING", "k": "INT", "n": "INT"}
+    made = [(day, k, n) for k, (day, n) in rows.items()]
+    table = new_table(tmp_path, columns, *made, partition_keys=["day"], options=EVOLVING)
+    table = table.alter([add_column("score", parse_type("BIGINT"))])
     history = History(table, rows, seed)
     for _ in range(6):
         step = history.random.choice([history.put, history.put, history.remove, history.compact])

@@ -8,5 +8,4 @@ Concept → modules:
     write-audit-publish                   audit
     declared and stored schema            declared_table
     column lineage                        lineage
-    Pipes                                 pipes_client
 """

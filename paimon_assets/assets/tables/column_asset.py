@@ -38,12 +38,12 @@ from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.features import check_column_files
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from_batches
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder, RowsBehind
-from paimon_assets.engine.table.write.keyed_columns import changes_for_columns, check_keyed_columns
 from paimon_assets.executors import spark_module
 
 _REFUSED: Mapping[str, str] = {
@@ -87,8 +87,7 @@ class _Columns:
         """Return the table with the columns; those that it lacks are added."""
         table = paimon.catalog().get_table(self.target.identifier)
         before = table.schema.id
-        check = check_keyed_columns if table.schema.has_primary_key else check_column_files
-        check(table.name, table.schema)
+        check_column_files(table.name, table.schema)
         for column in self.target.schema.fields:
             stored = table.schema.by_name.get(column.name)
             if stored is not None and stored.type != column.type:
@@ -98,7 +97,11 @@ class _Columns:
                     kind="schema-mismatch",
                     details={"table": table.name, "column": column.name},
                 )
-        changes = changes_for_columns(table.schema, self.target.schema.fields)
+        changes = [
+            add_column(column.name, column.type)
+            for column in self.target.schema.fields
+            if column.name not in table.schema.by_name
+        ]
         return EnsuredTable(table=table.alter(changes) if changes else table, schema_before=before)
 
     def builder(self, table: Table) -> ColumnWriteBuilder:
@@ -324,7 +327,7 @@ def build_rows_behind_check(
         InvalidInputError: The asset is none of columns (kind `asset-options`).
 
     Cost:
-        Metadata alone; of a table with a primary key, a read of what `rows_behind` reads.
+        Metadata alone.
     """
     metadata = asset.get_asset_spec().metadata
     if _READS not in metadata:

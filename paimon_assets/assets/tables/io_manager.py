@@ -38,7 +38,6 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
-from paimon_assets.assets.tables.lineage import lineage_of, note_input
 from paimon_assets.assets.tables.table_write import (
     Materialized,
     TableWrite,
@@ -107,13 +106,12 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             io_metadata.check_keys(
                 definition, io_metadata.OUTPUT_KEYS, f"{'asset' if has_key else 'output'} '{key}'"
             )
-            lineage = lineage_of(context.run_id, context.step_key, audited.frame)
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)
                 audited.results = audit.results_without_rows(audited.checks)
                 return
-            produced = dg.MaterializeResult(value=frame, metadata=lineage)
+            produced = dg.MaterializeResult(value=frame)
             try:
                 write = self._write_of(context, ensured, audited.checks)
                 materialized = write.materialize(lambda: produced)
@@ -176,10 +174,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 consumed = replace(consumed, next_snapshot=plan.next_snapshot)
                 consumption.READS.add(step.run_id, step.step.key, consumed)
             _log_read(context, table, plan)
-            frame = self._frame(kind, read, plan, nested, own.get(io_metadata.EXECUTOR))
-            if upstream is not None and upstream.has_asset_key and step is not None:
-                note_input(step.run_id, step.step.key, upstream.asset_key, frame)
-            return frame
+            return self._frame(kind, read, plan, nested, own.get(io_metadata.EXECUTOR))
 
     def _consuming(self, context: dg.InputContext, table: Table) -> consumption.Consumed | None:
         consumer = context.definition_metadata.get(io_metadata.CONSUMER)

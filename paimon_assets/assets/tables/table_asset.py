@@ -35,7 +35,7 @@ from paimon_assets.assets.tables.declared_table import (
     ensure_table,
     schema_policy,
 )
-from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata, lineage_of
+from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
 from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
@@ -406,8 +406,9 @@ def _materialize(
             produced = dg.MaterializeResult(value=produced)
         # Dagster's mark of a result without a value is a type.
         frame = None if isinstance(produced.value, type) else produced.value
-        lineage = lineage_of(step.run_id, step.key, frame) | target.lineage
-        return produced._replace(value=frame, metadata={**lineage, **(produced.metadata or {})})
+        return produced._replace(
+            value=frame, metadata={**target.lineage, **(produced.metadata or {})}
+        )
 
     with dagster_failures(target.identifier, context):
         ensured = target.ensure(paimon)

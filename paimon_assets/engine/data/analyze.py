@@ -28,7 +28,6 @@ from paimon_assets.engine.codec.arrow.arrow_values import internals, shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.file_index.file_index_bloom import is_long_decimal, to_longs
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
-from paimon_assets.engine.codec.hashing.row_fingerprint import mixed
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.context import ReadContext
@@ -163,7 +162,16 @@ def _hash(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
         return xxhash64(distinct)
     if is_long_decimal(column.type):
         return xxhash64(distinct.cast(pa.string()))
-    return mixed(to_longs(distinct, column.type).astype(np.uint64))
+    return _mixed(to_longs(distinct, column.type).astype(np.uint64))
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return pseudo-random bits of `uint64` values: the finalizer of SplitMix64."""
+    bits = values + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    hashes: npt.NDArray[np.uint64] = bits ^ (bits >> np.uint64(31))
+    return hashes
 
 
 ROWS_A_PASS = 50_000_000

@@ -14,12 +14,11 @@ Source: `org.apache.paimon.operation.commit.DataEvolutionConflictDetection`,
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
-from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
@@ -73,31 +72,6 @@ def columns_unchanged_since(
                 what = _obstacle(store, entry, other.commit_kind, ranges, ids)
                 if what is not None:
                     raise _conflict(store, other.id, f"snapshot {other.id} {what}")
-
-    return check
-
-
-def rows_kept_since(
-    store: FileStore, planned_on: Snapshot, buckets: Collection[tuple[bytes, int]]
-) -> Callable[[Snapshot | None], None]:
-    """Return a commit condition that refuses if others may have removed rows of buckets.
-
-    Of a table with a primary key: a record of some columns would bring such a row back.
-    """
-    rules = merge_rules_of(store.schema)
-    removes = any(group.removes_record for group in rules.groups) and not rules.ignore_delete
-
-    def check(latest: Snapshot | None) -> None:
-        for other in _snapshots_since(store, planned_on, latest):
-            if other.commit_kind is CommitKind.COMPACT:
-                continue
-            manifests = store.manifests
-            for entry in manifests.read_all(manifests.read_list(other.delta_manifest_list)):
-                if (entry.partition, entry.bucket) not in buckets:
-                    continue
-                if entry.kind is FileKind.DELETE or (removes and entry.file.delete_row_count != 0):
-                    what = f"snapshot {other.id} removed rows of bucket {entry.bucket}"
-                    raise _conflict(store, other.id, what)
 
     return check
 

@@ -25,7 +25,6 @@ from paimon_assets.engine.control.commit.abort import deleted_on_definite_failur
 from paimon_assets.engine.control.commit.column_conflicts import (
     COLUMNS_CHANGED,
     columns_unchanged_since,
-    rows_kept_since,
 )
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
@@ -38,7 +37,6 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
-from paimon_assets.engine.table.write.keyed_columns import KeyedRows, record_context
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteOutcome
 
@@ -106,8 +104,7 @@ class ColumnWriteBuilder(CommitBuilder):
     def rows_behind(self) -> RowsBehind:
         """Count rows.
 
-        By metadata alone, and of a range with a row that is behind all rows count; of a table with
-        a primary key by reading the key, what the columns are made from, and their version.
+        By metadata alone: all rows of a range count where one of them is behind.
 
         Raises:
             InvalidInputError, NotFoundError, UnsupportedFeatureError: As `write`.
@@ -115,8 +112,6 @@ class ColumnWriteBuilder(CommitBuilder):
         snapshot = self.store.newest()
         if snapshot is None:
             return RowsBehind(behind=0, total=0)
-        if self.store.schema.has_primary_key:
-            return RowsBehind.of(self.store, self.keyed_rows().count())
         return RowsBehind.of(self.store, self.groups(snapshot).counts())
 
     def write(self, compute: Compute, executor: Executor[Any] | None = None) -> ColumnWriteOutcome:
@@ -174,16 +169,6 @@ class ColumnWriteBuilder(CommitBuilder):
             self.store, snapshot, predicate, columns=self.columns, reads=self.reads
         )
 
-    def keyed_rows(self) -> KeyedRows:
-        """Plan a read of the rows of a table with a primary key."""
-        return KeyedRows(
-            store=self.store,
-            columns=self.columns,
-            reads=self.reads,
-            predicate=self.predicate,
-            only_behind=self.only_behind,
-        )
-
 
 @dataclass(kw_only=True)
 class _Run:
@@ -199,10 +184,7 @@ class _Run:
         if snapshot is None:
             return ColumnWriteOutcome(snapshot=None, report=WriteReport())
         try:
-            if store.schema.has_primary_key:
-                condition, counts = self._write_records(compute)
-            else:
-                condition, counts = self._write_ranges(snapshot, compute)
+            condition, counts = self._write_ranges(snapshot, compute)
         except BaseException:
             _discard(builder, self.messages)
             raise
@@ -226,17 +208,6 @@ class _Run:
             self.messages += self._written(groups, split, compute)
         columns = {*builder.columns, *builder.reads}
         return columns_unchanged_since(builder.store, snapshot, groups.files, columns), counts
-
-    def _write_records(self, compute: Compute) -> tuple[Condition, Mapping[bytes, Sequence[int]]]:
-        builder = self.builder
-        store = builder.store
-        rows = builder.keyed_rows()
-        context = record_context(store)
-        for chunk in rows.chunks(builder.rows_at_once):
-            made = self._values(compute(chunk.select(builder.names_read)), chunk.num_rows)
-            self.messages += self.executor.map_rows(context, rows.records(chunk, made)).messages
-        buckets = {(message.partition, message.bucket) for message in self.messages}
-        return rows_kept_since(store, rows.snapshot, buckets), rows.counts
 
     def _written(
         self, groups: ColumnGroups, split: DataSplit, compute: Compute
