@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.segments.segment_import import SegmentSource as SegmentSource
     from paimon_assets.engine.table.table import Table as Table
     from paimon_assets.engine.table.write.write_builder import WriteBuilder as WriteBuilder
-    from paimon_assets.executors import new_executor as new_executor
+    from paimon_assets.engine.executors import new_executor as new_executor
     from paimon_assets.spark.executor import SparkExecutor as SparkExecutor
 
 __version__ = "0.1.0"

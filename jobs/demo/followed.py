@@ -25,13 +25,8 @@ from jobs.demo.expectations import KEY, difference
 from jobs.demo.home import LANDING, prepare_dagster_home
 from jobs.demo.nycflights import read_flights
 from jobs.demo.schemas import FLIGHTS
-from paimon_assets.assets import (
-    ChangeLogConfig,
-    FileSource,
-    KafkaSource,
-    TopicLogConfig,
-    build_change_log_asset,
-)
+from paimon_assets.assets import FileSource
+from paimon_assets.cdc import ChangeLogConfig, KafkaSource, TopicLogConfig, build_change_log_asset
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
 from resources import build_resources

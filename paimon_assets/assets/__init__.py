@@ -2,7 +2,6 @@
 
     tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
     files/        files that land, exactly once; folders of external files as segments
-    change_logs/  tables that follow a database
     jobs/         compaction, maintenance, schema evolution, and what makes them due
     components/   all of it in YAML
     external_tables  tables and views that others write; sensors on them
@@ -42,18 +41,6 @@ if TYPE_CHECKING:
         build_small_files_check as build_small_files_check,
         build_source_overflow_check as build_source_overflow_check,
     )
-    from paimon_assets.assets.change_logs.change_log import (
-        ChangeLog as ChangeLog,
-        ChangeLogConfig as ChangeLogConfig,
-    )
-    from paimon_assets.assets.change_logs.change_log_asset import (
-        build_change_log_asset as build_change_log_asset,
-    )
-    from paimon_assets.assets.change_logs.whole_database import (
-        DatabaseLog as DatabaseLog,
-        OtherTablesConfig as OtherTablesConfig,
-        build_change_log_assets as build_change_log_assets,
-    )
     from paimon_assets.assets.components.catalog_components import (
         PaimonTablesComponent as PaimonTablesComponent,
     )
@@ -70,7 +57,7 @@ if TYPE_CHECKING:
         build_file_ingestion_asset as build_file_ingestion_asset,
         build_new_files_sensor as build_new_files_sensor,
     )
-    from paimon_assets.assets.files.landing import IngestConfig as IngestConfig
+    from paimon_assets.assets.files.source_files import IngestConfig as IngestConfig
     from paimon_assets.assets.files.segment_import import (
         SegmentImportConfig as SegmentImportConfig,
         build_new_segments_sensor as build_new_segments_sensor,
@@ -78,12 +65,6 @@ if TYPE_CHECKING:
         build_segment_import_job as build_segment_import_job,
     )
     from paimon_assets.assets.files.source_files import FileSource as FileSource
-    from paimon_assets.assets.files.topic_sensor import build_lag_sensor as build_lag_sensor
-    from paimon_assets.assets.files.topic_source import (
-        KafkaSource as KafkaSource,
-        TopicConfig as TopicConfig,
-        TopicLogConfig as TopicLogConfig,
-    )
     from paimon_assets.assets.jobs.compaction import (
         CompactionConfig as CompactionConfig,
         build_compaction_job as build_compaction_job,
@@ -139,13 +120,6 @@ if TYPE_CHECKING:
         WriteConfig as WriteConfig,
         WriteMode as WriteMode,
         WriteModeChoice as WriteModeChoice,
-    )
-    from paimon_assets.engine.data.cdc.change_batch import (
-        AbsentValue as AbsentValue,
-        BinaryMode as BinaryMode,
-        CdcOptions as CdcOptions,
-        TimeMode as TimeMode,
-        TypeMapping as TypeMapping,
     )
     from paimon_assets.engine.table.system.table_health import (
         FileDebt as FileDebt,

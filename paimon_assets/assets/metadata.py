@@ -27,6 +27,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
+from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
@@ -34,7 +35,7 @@ from paimon_assets.engine.spec.options.all_options import (
     IGNORE_UPDATE_BEFORE,
     SEQUENCE_AUTO_PADDING,
 )
-from paimon_assets.engine.spec.options.merge_options import MERGE_ENGINE, MergeEngine
+from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import not_null
@@ -160,7 +161,7 @@ def spec_metadata(
     }
     if schema is not None:
         metadata |= declared_columns(schema)
-        if schema.options.get(MERGE_ENGINE.key) == MergeEngine.PARTIAL_UPDATE:
+        if EngineTraits.of_options(Options(schema.options)).columns is ColumnRules.GROUPS:
             names = ", ".join(field.name for field in schema.fields)
             metadata[translator.WRITES_COLUMNS] = names  # others may write the rest
     if resource != translator.DEFAULT_RESOURCE_KEY:

@@ -19,13 +19,13 @@ from pydantic import Field, PrivateAttr
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
+from paimon_assets.engine.executors import kind_for, new_executor, spark_module
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
+from paimon_assets.engine.spec.options.environment import environment_variables
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
-from paimon_assets.environment import environment_variables
-from paimon_assets.executors import kind_for, new_executor, spark_module
 
 ExecutorKind = Literal["spark", "embedded", "auto"]
 """The executor of rows: Spark, this process, or Spark for its own frames and large inputs only."""
@@ -352,16 +352,6 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             options=self.options,
             text_options=text_options,
         )
-
-    def topics_dataframe(self, client: Any, ranges: Any, schema: pa.Schema, metadata: Any) -> Any:
-        """Return ranges of offsets as a Spark DataFrame; see `topics.topics_to_dataframe`."""
-        topics = spark_module("paimon_assets.spark.dataframes.topics")
-        return topics.topics_to_dataframe(self.spark.session(), client, ranges, schema, metadata)
-
-    def topic_ranges(self, ranges: Any, read: Any, fields: Any) -> Any:
-        """Return a context in which Spark's tasks have read ranges; see `topics.read_ranges`."""
-        topics = spark_module("paimon_assets.spark.dataframes.topics")
-        return topics.read_ranges(self.spark.session(), ranges, read, fields)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         yield from (("warehouse", self.warehouse), ("options", sorted(self.options)))

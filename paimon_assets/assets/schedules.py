@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from paimon_assets.assets.files.landing import IngestConfig
+from paimon_assets.assets.files.source_files import IngestConfig
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig
 from paimon_assets.assets.jobs.maintenance import MAINTENANCE_OP, MaintenanceConfig
 from paimon_assets.assets.translator import identifier_of_asset

@@ -17,6 +17,7 @@ from paimon_assets.cli.commands import (
     texts,
 )
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
+from paimon_assets.engine.add_ons import SERVER
 from paimon_assets.engine.codec.rest.documents import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import shown_options
@@ -268,7 +269,7 @@ def serve(settings: Settings, /, **arguments: Any) -> None:
     if settings.warehouse is None:
         raise InvalidInputError("A server needs --warehouse.", kind="target")
     try:
-        module = importlib.import_module("paimon_assets.server.serve")
+        module = importlib.import_module(SERVER)
     except ModuleNotFoundError as error:
         raise InvalidInputError(
             f"The package '{error.name}' is not installed: install paimon-assets[server].",

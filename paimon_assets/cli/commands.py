@@ -17,15 +17,15 @@ from paimon_assets.cli.main import JSON_ASKED, NOT_CONFIRMED, key_values
 from paimon_assets.cli.output import STANDARD_INPUT
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
+from paimon_assets.engine.executors import new_executor, spark_module
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, PREFIX, URI, WAREHOUSE
+from paimon_assets.engine.spec.options.environment import VARIABLES, environment_options
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
-from paimon_assets.environment import VARIABLES, environment_options
-from paimon_assets.executors import new_executor, spark_module
 
 _CONFIG = "paimon.toml"
 """Its name in the user's configuration folder."""

@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 from paimon_assets.cli import commands, output
 from paimon_assets.engine.contract.wire import SPLIT_VERSION
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, without_secrets
+from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
@@ -28,7 +29,6 @@ from paimon_assets.engine.table.sql.parse import is_segment_statement, parse_sql
 from paimon_assets.engine.table.sql.statements import Names, is_query, loss_of
 from paimon_assets.engine.table.sql_words import split_statements
 from paimon_assets.engine.table.table import Table
-from paimon_assets.executors import spark_module
 
 _TERMINAL_ROWS = 50
 _READING_OPTIONS = (

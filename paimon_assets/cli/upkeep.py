@@ -23,6 +23,7 @@ from paimon_assets.cli.commands import (
 )
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
+from paimon_assets.engine.executors import has_spark, spark_module
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
@@ -30,7 +31,6 @@ from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimi
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress, kept_text
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.executors import has_spark, spark_module
 
 _LOOKS_AT_ONCE = 16
 """Files that are asked for at a time: each answer takes the storage's time, not ours."""

@@ -32,7 +32,6 @@ from paimon_assets.engine.control.catalog.catalog_state import STATE_DIRECTORY
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.server.audit_log import Strangers, write_audit_line
 from paimon_assets.server.authentication import Authentication, Head, Nonces
-from paimon_assets.server.iceberg_form import DELEGATION, error_body
 from paimon_assets.server.metrics import Metrics
 from paimon_assets.server.principals import PrincipalsFile
 from paimon_assets.server.request import Refusal, Request, bad_request, forbidden, refusal_of
@@ -129,7 +128,7 @@ class App:
             refusal = bad_request(
                 "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length."
             )
-            response = _json(refusal.status, error_body(refusal, scope["path"]))
+            response = _json(refusal.status, self._routes.error_body(refusal, scope["path"]))
             response.headers["connection"] = "close"
         else:
             response = await self._answer(http, request_id)
@@ -163,7 +162,7 @@ class App:
                 body=b"",
                 principal=principal,
                 id=request_id,
-                delegation=head.header(DELEGATION),
+                delegation=self._routes.delegation(head, http.scope["path"]),
             )
             self._check_asker(http, request, route)
             with self._bodies.of(principal.name) as take:
@@ -180,14 +179,14 @@ class App:
             if status == HTTPStatus.UNAUTHORIZED:
                 client = http.client.host if http.client else "unknown"
                 self._strangers.write(client, operation, request_id)
-            return _json(status, error_body(refusal, http.scope["path"]))
+            return _json(status, self._routes.error_body(refusal, http.scope["path"]))
         except ClientDisconnect:
             status = 499  # as others count it; nobody reads the answer
             return Response(status_code=int(HTTPStatus.BAD_REQUEST))
         except Exception:
             logger.exception("request %s: %s failed", request_id, operation)
             failure = Refusal(status, f"Internal error; request {request_id}.")
-            return _json(status, error_body(failure, http.scope["path"]))
+            return _json(status, self._routes.error_body(failure, http.scope["path"]))
         finally:
             self._metrics.count(operation, status, time.perf_counter() - began)
             if is_audited and request is not None:

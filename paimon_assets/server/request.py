@@ -116,7 +116,7 @@ class Request:
     opened: list[str] = field(default_factory=list)
     """Id of the table that it works on, empty if that has none."""
     delegation: str = ""
-    """The ways to the files of tables that a client of Iceberg can take, separated by commas."""
+    """The ways to the files of tables that a client can take, separated by commas."""
 
     def read(self, structure: type[StructureT]) -> StructureT:
         try:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 
 from paimon_assets.engine.errors import PaimonError, StorageError
-from paimon_assets.server.iceberg_form import PATH as ICEBERG
-from paimon_assets.server.operations import iceberg
+from paimon_assets.server.authentication import Head
 from paimon_assets.server.operations import items as i
 from paimon_assets.server.operations import tables as t
 from paimon_assets.server.operations import versions as v
@@ -61,13 +61,39 @@ class Route:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """Another catalog's operations, which an add-on serves below a path of its own."""
+
+    path: str
+    routes: tuple[Route, ...]
+    error_members: Callable[[Refusal], Mapping[str, object]]
+    """Returns the members of an error's body."""
+    delegation: str
+    """The header of clients that would take credentials."""
+
+
 class Routes:
     """All routes; those of a path are found by their number of parts, then by their fixed ones."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], dialects: Iterable[Dialect] = ()) -> None:
+        self._dialects = tuple(dialects)
         self._by_length: dict[int, list[Route]] = {}
-        for route in routes:
+        for route in chain(routes, *(dialect.routes for dialect in self._dialects)):
             self._by_length.setdefault(len(route.segments), []).append(route)
+
+    def _dialect(self, path: str) -> Dialect | None:
+        return next((each for each in self._dialects if path.startswith(f"{each.path}/")), None)
+
+    def error_body(self, refusal: Refusal, path: str) -> Mapping[str, object]:
+        """Return the members of an error's body, in the form of the catalog of a path."""
+        dialect = self._dialect(path)
+        return refusal.body() if dialect is None else dialect.error_members(refusal)
+
+    def delegation(self, head: Head, path: str) -> str:
+        """Return the ways to the files of tables that a client can take."""
+        dialect = self._dialect(path)
+        return "" if dialect is None else head.header(dialect.delegation)
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         """Return the operation that a request means, and the names in its path."""
@@ -90,7 +116,7 @@ _TABLE = "databases/{database}/tables/{table}"
 _BRANCH = f"{_TABLE}/branches/{{branch}}"
 
 
-def _not_served(what: str) -> Handler:
+def not_served(what: str) -> Handler:
     """Return the operation that is not served, which says so to who may know of the thing."""
 
     def handler(_: Service, request: Request) -> Answer:
@@ -103,130 +129,71 @@ def _not_served(what: str) -> Handler:
     return handler
 
 
-_get, _ask = partial(Route, "GET"), partial(Route, "POST")
-_post, _delete = partial(Route, "POST", changes=True), partial(Route, "DELETE", changes=True)
+get, ask, head = partial(Route, "GET"), partial(Route, "POST"), partial(Route, "HEAD")
+post, delete = partial(Route, "POST", changes=True), partial(Route, "DELETE", changes=True)
 
 OPERATIONS = (
-    _get("/v1/config", "getConfig", i.get_config),
-    _get("databases", "listDatabases", i.list_databases),
-    _post("databases", "createDatabase", i.create_database),
-    _get(_DATABASE, "getDatabase", i.get_database),
-    _post(_DATABASE, "alterDatabase", i.alter_database),
-    _delete(_DATABASE, "dropDatabase", i.drop_database),
-    _get(f"{_DATABASE}/tables", "listTables", t.list_tables),
-    _post(f"{_DATABASE}/tables", "createTable", t.create_table),
-    _get(f"{_DATABASE}/table-details", "listTableDetails", t.list_table_details),
-    _post(f"{_DATABASE}/register", "registerTable", t.register_table),
-    _get("tables", "listTablesGlobally", t.list_tables_globally),
-    _post("tables/rename", "renameTable", t.rename_table),
-    _get("tables/id/{id}", "getTableById", t.get_table_by_id),
-    _get(_TABLE, "getTable", t.get_table),
-    _post(_TABLE, "alterTable", t.alter_table),
-    _delete(_TABLE, "dropTable", t.drop_table),
-    _post(f"{_TABLE}/commit", "commitTable", v.commit_table),
-    _post(f"{_TABLE}/rollback", "rollbackTable", v.rollback_table),
-    _post(f"{_TABLE}/rollback-schema", "rollbackSchema", v.rollback_table_schema),
-    _get(f"{_TABLE}/token", "getTableToken", t.get_table_token, is_audited=True),
-    _ask(f"{_TABLE}/auth", "authTableQuery", _not_served("row filters and column masks")),
-    _get(f"{_TABLE}/snapshot", "getTableSnapshot", v.get_table_snapshot),
-    _get(f"{_TABLE}/snapshots", "listSnapshots", v.list_snapshots),
-    _get(f"{_TABLE}/snapshots/{{version}}", "getVersionSnapshot", v.get_version_snapshot),
-    _get(f"{_TABLE}/partitions", "listPartitions", v.list_partitions),
-    _post(f"{_TABLE}/partitions", "createPartitions", v.create_partitions),
-    _post(f"{_TABLE}/partitions/drop", "dropPartitions", v.drop_partitions),
-    _post(f"{_TABLE}/partitions/mark", "markDonePartitions", v.mark_done_partitions),
-    _ask(f"{_TABLE}/partitions/list-by-names", "listPartitionsByNames", v.list_partitions_by_names),
-    _ask(
+    get("/v1/config", "getConfig", i.get_config),
+    get("databases", "listDatabases", i.list_databases),
+    post("databases", "createDatabase", i.create_database),
+    get(_DATABASE, "getDatabase", i.get_database),
+    post(_DATABASE, "alterDatabase", i.alter_database),
+    delete(_DATABASE, "dropDatabase", i.drop_database),
+    get(f"{_DATABASE}/tables", "listTables", t.list_tables),
+    post(f"{_DATABASE}/tables", "createTable", t.create_table),
+    get(f"{_DATABASE}/table-details", "listTableDetails", t.list_table_details),
+    post(f"{_DATABASE}/register", "registerTable", t.register_table),
+    get("tables", "listTablesGlobally", t.list_tables_globally),
+    post("tables/rename", "renameTable", t.rename_table),
+    get("tables/id/{id}", "getTableById", t.get_table_by_id),
+    get(_TABLE, "getTable", t.get_table),
+    post(_TABLE, "alterTable", t.alter_table),
+    delete(_TABLE, "dropTable", t.drop_table),
+    post(f"{_TABLE}/commit", "commitTable", v.commit_table),
+    post(f"{_TABLE}/rollback", "rollbackTable", v.rollback_table),
+    post(f"{_TABLE}/rollback-schema", "rollbackSchema", v.rollback_table_schema),
+    get(f"{_TABLE}/token", "getTableToken", t.get_table_token, is_audited=True),
+    ask(f"{_TABLE}/auth", "authTableQuery", not_served("row filters and column masks")),
+    get(f"{_TABLE}/snapshot", "getTableSnapshot", v.get_table_snapshot),
+    get(f"{_TABLE}/snapshots", "listSnapshots", v.list_snapshots),
+    get(f"{_TABLE}/snapshots/{{version}}", "getVersionSnapshot", v.get_version_snapshot),
+    get(f"{_TABLE}/partitions", "listPartitions", v.list_partitions),
+    post(f"{_TABLE}/partitions", "createPartitions", v.create_partitions),
+    post(f"{_TABLE}/partitions/drop", "dropPartitions", v.drop_partitions),
+    post(f"{_TABLE}/partitions/mark", "markDonePartitions", v.mark_done_partitions),
+    ask(f"{_TABLE}/partitions/list-by-names", "listPartitionsByNames", v.list_partitions_by_names),
+    ask(
         f"{_TABLE}/partitions/list-by-filter",
         "listPartitionsByFilter",
-        _not_served("partitions by filter; list them and filter there"),
+        not_served("partitions by filter; list them and filter there"),
     ),
-    _get(f"{_TABLE}/branches", "listBranches", v.list_branches),
-    _post(f"{_TABLE}/branches", "createBranch", v.create_branch),
-    _delete(_BRANCH, "dropBranch", v.drop_branch),
-    _post(f"{_BRANCH}/rename", "renameBranch", v.rename_branch),
-    _post(f"{_BRANCH}/forward", "forwardBranch", v.forward_branch),
-    _get(f"{_TABLE}/tags", "listTags", v.list_tags),
-    _post(f"{_TABLE}/tags", "createTag", v.create_tag),
-    _get(f"{_TABLE}/tags/{{tag}}", "getTag", v.get_tag),
-    _delete(f"{_TABLE}/tags/{{tag}}", "deleteTag", v.delete_tag),
-    _get(f"{_TABLE}/consumers", "listConsumers", v.list_consumers),
-    _post(f"{_TABLE}/consumers/reset", "resetConsumer", v.reset_consumer),
-    _get(f"{_DATABASE}/views", "listViews", i.VIEWS.list_names),
-    _post(f"{_DATABASE}/views", "createView", i.create_view),
-    _get(f"{_DATABASE}/view-details", "listViewDetails", i.VIEWS.list_details),
-    _get("views", "listViewsGlobally", i.VIEWS.list_globally),
-    _post("views/rename", "renameView", i.rename_view),
-    _get(f"{_DATABASE}/views/{{view}}", "getView", i.get_view),
-    _post(f"{_DATABASE}/views/{{view}}", "alterView", i.alter_view),
-    _delete(f"{_DATABASE}/views/{{view}}", "dropView", i.drop_view),
-    _get(f"{_DATABASE}/functions", "listFunctions", i.FUNCTIONS.list_names),
-    _post(f"{_DATABASE}/functions", "createFunction", i.create_function),
-    _get(f"{_DATABASE}/function-details", "listFunctionDetails", i.FUNCTIONS.list_details),
-    _get("functions", "listFunctionsGlobally", i.FUNCTIONS.list_globally),
-    _get(f"{_DATABASE}/functions/{{function}}", "getFunction", i.get_function),
-    _post(f"{_DATABASE}/functions/{{function}}", "alterFunction", i.alter_function),
-    _delete(f"{_DATABASE}/functions/{{function}}", "dropFunction", i.drop_function),
-    _get("permissions", "listPermissions", _not_served("permissions; see its file of principals")),
-    _post("permissions/grant", "grantPermission", _not_served("permissions; see its file")),
-    _post("permissions/revoke", "revokePermission", _not_served("permissions; see its file")),
-)
-
-_NAMESPACES = f"{ICEBERG}/v1/namespaces"
-_NAMESPACE = f"{_NAMESPACES}/{{database}}"
-_ICEBERG_TABLE = f"{_NAMESPACE}/tables/{{table}}"
-_head = partial(Route, "HEAD")
-_read_only = _not_served(
-    "changes by Iceberg's clients: it is read only to them. Write the table by a client of Paimon; "
-    "each commit adds Iceberg metadata"
-)
-_no_views = _not_served("views to Iceberg's clients; ask for them by a client of Paimon")
-_no_plans = _not_served("plans of scans; clients plan by the manifests")
-_no_reports = _not_served("reports of metrics; it keeps none")
-
-ICEBERG_OPERATIONS = (
-    _get(f"{ICEBERG}/v1/config", "icebergGetConfig", iceberg.get_config),
-    Route(
-        *("POST", f"{ICEBERG}/v1/oauth/tokens", "icebergGetToken", _read_only),
-        refusal=iceberg.refuse_oauth,
-    ),
-    _get(_NAMESPACES, "icebergListNamespaces", iceberg.list_namespaces),
-    _get(_NAMESPACE, "icebergLoadNamespace", iceberg.load_namespace),
-    _head(_NAMESPACE, "icebergNamespaceExists", iceberg.has_namespace),
-    _get(f"{_NAMESPACE}/tables", "icebergListTables", iceberg.list_tables),
-    _get(_ICEBERG_TABLE, "icebergLoadTable", iceberg.load_table, is_audited=True),
-    _head(_ICEBERG_TABLE, "icebergTableExists", iceberg.has_table),
-    _get(
-        f"{_ICEBERG_TABLE}/credentials",
-        "icebergLoadCredentials",
-        iceberg.load_credentials,
-        is_audited=True,
-    ),
-    _post(_NAMESPACES, "icebergCreateNamespace", _read_only),
-    _delete(_NAMESPACE, "icebergDropNamespace", _read_only),
-    _post(f"{_NAMESPACE}/properties", "icebergUpdateProperties", _read_only),
-    _post(f"{_NAMESPACE}/tables", "icebergCreateTable", _read_only),
-    _post(f"{_NAMESPACE}/register", "icebergRegisterTable", _read_only),
-    _post(_ICEBERG_TABLE, "icebergUpdateTable", _read_only),
-    _delete(_ICEBERG_TABLE, "icebergDropTable", _read_only),
-    _post(f"{_ICEBERG_TABLE}/unregister", "icebergUnregisterTable", _read_only),
-    _post(f"{ICEBERG}/v1/tables/rename", "icebergRenameTable", _read_only),
-    _post(f"{ICEBERG}/v1/transactions/commit", "icebergCommitTransaction", _read_only),
-    _ask(f"{_ICEBERG_TABLE}/metrics", "icebergReportMetrics", _no_reports),
-    _ask(f"{_ICEBERG_TABLE}/sign", "icebergSignRequest", _not_served("signed requests")),
-    _ask(f"{_ICEBERG_TABLE}/plan", "icebergPlanTableScan", _no_plans),
-    _ask(f"{_ICEBERG_TABLE}/tasks", "icebergFetchScanTasks", _no_plans),
-    _get(f"{_NAMESPACE}/views", "icebergListViews", _no_views),
-    _post(f"{_NAMESPACE}/views", "icebergCreateView", _no_views),
-    _post(f"{_NAMESPACE}/register-view", "icebergRegisterView", _no_views),
-    _get(f"{_NAMESPACE}/views/{{view}}", "icebergLoadView", _no_views),
-    _head(f"{_NAMESPACE}/views/{{view}}", "icebergViewExists", _no_views),
-    _post(f"{_NAMESPACE}/views/{{view}}", "icebergReplaceView", _no_views),
-    _delete(f"{_NAMESPACE}/views/{{view}}", "icebergDropView", _no_views),
-    _post(f"{ICEBERG}/v1/views/rename", "icebergRenameView", _no_views),
-    _get(
-        f"{_NAMESPACE}/functions",
-        "icebergListFunctions",
-        _not_served("functions to Iceberg's clients"),
-    ),
+    get(f"{_TABLE}/branches", "listBranches", v.list_branches),
+    post(f"{_TABLE}/branches", "createBranch", v.create_branch),
+    delete(_BRANCH, "dropBranch", v.drop_branch),
+    post(f"{_BRANCH}/rename", "renameBranch", v.rename_branch),
+    post(f"{_BRANCH}/forward", "forwardBranch", v.forward_branch),
+    get(f"{_TABLE}/tags", "listTags", v.list_tags),
+    post(f"{_TABLE}/tags", "createTag", v.create_tag),
+    get(f"{_TABLE}/tags/{{tag}}", "getTag", v.get_tag),
+    delete(f"{_TABLE}/tags/{{tag}}", "deleteTag", v.delete_tag),
+    get(f"{_TABLE}/consumers", "listConsumers", v.list_consumers),
+    post(f"{_TABLE}/consumers/reset", "resetConsumer", v.reset_consumer),
+    get(f"{_DATABASE}/views", "listViews", i.VIEWS.list_names),
+    post(f"{_DATABASE}/views", "createView", i.create_view),
+    get(f"{_DATABASE}/view-details", "listViewDetails", i.VIEWS.list_details),
+    get("views", "listViewsGlobally", i.VIEWS.list_globally),
+    post("views/rename", "renameView", i.rename_view),
+    get(f"{_DATABASE}/views/{{view}}", "getView", i.get_view),
+    post(f"{_DATABASE}/views/{{view}}", "alterView", i.alter_view),
+    delete(f"{_DATABASE}/views/{{view}}", "dropView", i.drop_view),
+    get(f"{_DATABASE}/functions", "listFunctions", i.FUNCTIONS.list_names),
+    post(f"{_DATABASE}/functions", "createFunction", i.create_function),
+    get(f"{_DATABASE}/function-details", "listFunctionDetails", i.FUNCTIONS.list_details),
+    get("functions", "listFunctionsGlobally", i.FUNCTIONS.list_globally),
+    get(f"{_DATABASE}/functions/{{function}}", "getFunction", i.get_function),
+    post(f"{_DATABASE}/functions/{{function}}", "alterFunction", i.alter_function),
+    delete(f"{_DATABASE}/functions/{{function}}", "dropFunction", i.drop_function),
+    get("permissions", "listPermissions", not_served("permissions; see its file of principals")),
+    post("permissions/grant", "grantPermission", not_served("permissions; see its file")),
+    post("permissions/revoke", "revokePermission", not_served("permissions; see its file")),
 )

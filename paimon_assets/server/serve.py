@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Concatenate
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from paimon_assets.engine.add_ons import ADD_ONS
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
@@ -35,7 +36,7 @@ from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import PrincipalsFile
-from paimon_assets.server.routes import ICEBERG_OPERATIONS, OPERATIONS, Routes
+from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.service import Service
 
 logger = logging.getLogger(__name__)
@@ -262,7 +263,7 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
     service.file_io.list_directory(service.catalog.warehouse)
     return App(
         service,
-        Routes((*OPERATIONS, *ICEBERG_OPERATIONS)),
+        Routes(OPERATIONS, (each.load("rest.routes").DIALECT for each in ADD_ONS)),
         principals=_principals(settings),
         health_seconds=settings.table_health,
     )

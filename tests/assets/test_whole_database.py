@@ -7,24 +7,23 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from paimon_assets.assets import (
+from paimon_assets.assets import FileSource, PaimonCatalogResource
+from paimon_assets.cdc import (
     ChangeLog,
     DatabaseLog,
-    FileSource,
     KafkaSource,
     OtherTablesConfig,
-    PaimonCatalogResource,
     build_change_log_assets,
 )
-from paimon_assets.assets.change_logs.shared_files import SharedFiles
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions, SourceTable
-from paimon_assets.engine.data.cdc.formats import cdc_format
+from paimon_assets.cdc.assets.shared_files import SharedFiles
+from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable
+from paimon_assets.cdc.records.formats import cdc_format
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit import recorded_debezium as real
+from tests.cdc.kit import recorded_debezium as real
+from tests.cdc.kit.change_logs import debezium, land, typed
 from tests.testkit.asset_tables import failure_text, lent_instance
-from tests.testkit.change_logs import debezium, land, typed
 
 OTHERS = dg.AssetKey(["shop", "other_tables"])
 ORDERS = Schema.of({"id": "BIGINT"}, primary_keys=["id"])

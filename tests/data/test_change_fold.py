@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data import change_fold
+from paimon_assets.cdc.fold import change_fold
 from paimon_assets.engine.spec.types.data_types import RowKind
 
 INSERT, UPDATE, DELETE = RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from paimon_assets.engine.add_ons import ADD_ONS
 from paimon_assets.engine.spec import options
 from paimon_assets.engine.spec.options import file_options
 from paimon_assets.engine.spec.options import option as kinds
@@ -49,11 +50,12 @@ Paimon are supported.
 def option_modules() -> list[ModuleType]:
     """Return the modules that declare table options, by name."""
     names = sorted(path.stem for path in Path(*options.__path__).glob("*_options.py"))
-    return [
+    own = (
         import_module(f"{options.__name__}.{name}")
         for name in names
         if name not in NO_TABLE_OPTIONS
-    ]
+    )
+    return [*own, *(each.load("options") for each in ADD_ONS)]
 
 
 def declared(module: ModuleType) -> list[Option[object]]:
@@ -67,7 +69,8 @@ def page() -> str:
 
 
 def _section(module: ModuleType) -> str:
-    title = module.__name__.rpartition(".")[2].removesuffix("_options").capitalize()
+    name = module.__name__.removesuffix(".options").rpartition(".")[2]  # of an add-on its package's
+    title = name.removesuffix("_options").capitalize()
     summary = (module.__doc__ or "").partition("\n")[0]
     rows = "".join(map(_row, declared(module)))
     return (

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.executors import SPARK_FROM_BYTES, kind_for
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.executors import SPARK_FROM_BYTES, kind_for
 
 
 def test_a_noun_follows_its_number() -> None:
@@ -39,7 +39,8 @@ def test_a_missing_obstore_names_the_extra() -> None:
 
 def test_a_missing_spark_names_pyspark() -> None:
     told = told_without(
-        "py4j", "from paimon_assets.executors import spark_module; spark_module('py4j.protocol')"
+        "py4j",
+        "from paimon_assets.engine.executors import spark_module; spark_module('py4j.protocol')",
     )
     assert "package 'pyspark' is not installed: install paimon-assets[spark]" in told
 
@@ -52,7 +53,7 @@ def test_an_unknown_storage_is_called_so() -> None:
 def test_the_executor_follows_what_is_installed() -> None:
     told = told_without(
         "pyspark",
-        "from paimon_assets.executors import kind_for; sys.exit(kind_for('auto', 10**12))",
+        "from paimon_assets.engine.executors import kind_for; sys.exit(kind_for('auto', 10**12))",
     )
     assert told == "embedded"
     assert kind_for("auto", SPARK_FROM_BYTES) == "spark"

@@ -18,10 +18,9 @@ from paimon_assets import (
     set_option,
     update_column_type,
 )
-from tests.testkit import iceberg_histories as histories
-from tests.testkit import iceberg_reader as reader
+from tests.iceberg.kit import histories, reader
+from tests.iceberg.kit.histories import located, seen_alike
 from tests.testkit.effort import often
-from tests.testkit.iceberg_histories import located, seen_alike
 from tests.testkit.tables import arrow
 
 pytestmark = pytest.mark.interop

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from tests.iceberg.kit.served import ROWS, served_lake, token_of
 from tests.interop.environment import ROOT, iceberg_home, iceberg_python
-from tests.testkit.iceberg_served import ROWS, served_lake, token_of
 
 pytestmark = pytest.mark.interop
 READS = {

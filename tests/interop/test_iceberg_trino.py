@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from paimon_assets import Table, add_column, open_catalog, rename_column, update_column_type
+from tests.iceberg.kit import histories
+from tests.iceberg.kit.served import ROWS, served_lake, token_of
+from tests.iceberg.kit.trino import Trino, TrinoError, as_json, trino
 from tests.interop.environment import trino_server
-from tests.testkit import iceberg_histories as histories
 from tests.testkit.effort import often
-from tests.testkit.iceberg_served import ROWS, served_lake, token_of
 from tests.testkit.s3_server import ACCESS_KEY, SECRET_KEY
 from tests.testkit.tables import arrow
-from tests.testkit.trino import Trino, TrinoError, as_json, trino
 
 pytestmark = pytest.mark.interop
 _ASKED = "PAIMON_TRINO_JAVA"

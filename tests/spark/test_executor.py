@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets import executors, open_catalog
+from paimon_assets import open_catalog
+from paimon_assets.engine import executors
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
+from paimon_assets.engine.executors import AutoExecutor, new_executor
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.executors import AutoExecutor, new_executor
 from tests.testkit.builders import data_file
 from tests.testkit.key_shapes import NAMES, SHAPES, drawn_rows, merged
 from tests.testkit.rows import plain_rows, rows_to_arrow

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option
-from tests.testkit import iceberg_reader
+from tests.iceberg.kit import reader as iceberg_reader
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
 

@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets import PaimonError, Schema, SegmentSource, open_catalog
+from paimon_assets.cdc.kafka.fetching import Fetched
+from paimon_assets.cdc.kafka.messages import rows as rows_of_topic
+from paimon_assets.cdc.kafka.topics import OffsetRange
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
-from paimon_assets.engine.data.kafka.fetching import Fetched
-from paimon_assets.engine.data.kafka.messages import rows as rows_of_topic
-from paimon_assets.engine.data.kafka.topics import OffsetRange
 from paimon_assets.engine.fileio.local import LocalFileIO
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}

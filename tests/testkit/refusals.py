@@ -24,6 +24,10 @@ from paimon_assets import (
     set_option,
     update_column_type,
 )
+from paimon_assets.cdc.kafka.registry import SchemaRegistry
+from paimon_assets.cdc.records.change_batch import CdcOptions
+from paimon_assets.cdc.records.formats import cdc_format
+from paimon_assets.cdc.records.mysql import mysql_type
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
 from paimon_assets.engine.codec.rest.documents import AlterTableRequest
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
@@ -33,14 +37,9 @@ from paimon_assets.engine.contract.wire import SPLIT_MAGIC, dump_split, load_spl
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.features import refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import repair
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions
-from paimon_assets.engine.data.cdc.formats import cdc_format
-from paimon_assets.engine.data.cdc.mysql import mysql_type
 from paimon_assets.engine.data.format.avro import avro_record
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.kafka.registry import SchemaRegistry
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.worker import read_split
@@ -55,12 +54,13 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.types.data_types import integer
 from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.iceberg.follow import repair
+from tests.cdc.kit.schema_registry import RegistryServer
 from tests.testkit import spark_refusals
 from tests.testkit.blob_files import PLACEHOLDER, file_bytes
 from tests.testkit.builders import data_file
 from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.retyped_keys import retype, write_on
-from tests.testkit.schema_registry import RegistryServer
 from tests.testkit.served_catalog import ServedCatalog
 from tests.testkit.tables import new_table, table_schema
 
@@ -358,7 +358,8 @@ def _no_atomic_publish(at):
 
 
 def _merging_change_log(at):
-    from paimon_assets.assets import FileSource, build_change_log_asset
+    from paimon_assets.assets import FileSource
+    from paimon_assets.cdc import build_change_log_asset
 
     schema = Schema.of(
         {"id": "INT"}, primary_keys=["id"], options={"merge-engine": "partial-update"}

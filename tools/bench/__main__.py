@@ -42,7 +42,7 @@ ENGINES = {
     "pypaimon-native": Engine(module="tests.interop.peers.pypaimon_native_peer", is_peer=True),
 }
 
-OTHERS = ("casts", "planning", "commits", "compaction", "segments", "rest")
+OTHERS = ("planning", "commits", "compaction")
 """Modules `bench_…` that print tables of their own, each in a process of its own."""
 
 
@@ -54,7 +54,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS), help="with the writes they build on")
     parser.add_argument("--spark", action="store_true", help="measure the Spark executor too")
     parser.add_argument("--also", default=",".join(OTHERS), help="benchmarks of their own")
-    parser.add_argument("--java", action="store_true", help="Java's REST server beside ours")
     parser.add_argument("--out", type=Path, help="also write all measurements as JSON")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.engines.split(",") if name not in ENGINES]
@@ -141,19 +140,15 @@ def main(arguments: list[str]) -> int:
     failed = 0
     for name in filter(None, options.also.split(",")):
         command = [sys.executable, "-m", f"tools.bench.bench_{name}"]
-        command += ["--java"] if options.java and name == "rest" else []
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
     return failed | (_measure_spark(options) if options.spark else 0)
 
 
 def _measure_spark(options: argparse.Namespace) -> int:
-    """Let the Spark executor's benchmarks print their own tables, in processes of their own."""
+    """Let the Spark executor's benchmark print its own table, in a process of its own."""
     sizes = ["--scale", str(options.scale), "--repeat", str(options.repeat)]
-    failed = 0
-    for name in ("bench_spark", "bench_connector"):
-        command = [sys.executable, "-m", f"tools.bench.{name}", *sizes]
-        failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
-    return failed
+    command = [sys.executable, "-m", "tools.bench.bench_connector", *sizes]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def _as_json(run: Measurement) -> dict[str, Any]:

@@ -37,10 +37,10 @@ from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.dataframes.tables import streaming_sink, to_spark, write_dataframe
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tools.bench import slow_s3
-from tools.bench.bench_spark import INPUTS, consume, first_python_stage
 from tools.bench.workload import APPEND_ROWS, COLUMNS, KEY_ROWS, UPSERTS, load_input
 
 CONNECTOR = "PAIMON_SPARK_CONNECTOR"
+INPUTS = Path(__file__).resolve().parents[2] / ".bench" / "input"
 KEYED = {"bucket": "2", "write-only": "true"}
 BUCKETED = {"bucket": "4", "bucket-key": "id"}
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -49,6 +49,12 @@ PARTITIONS = 12
 BATCHES, BATCH_ROWS = 8, 10_000
 _INPUT_FILES = 4
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+def consume(frame: DataFrame) -> tuple[Any, ...]:
+    """Compute every row and column of a DataFrame; the answer compares two of them."""
+    hashes = [fn.sum(fn.hash(column).cast("bigint")) for column in frame.columns]
+    return tuple(frame.agg(fn.count("*"), *hashes).collect()[0])
 
 
 class Side:
@@ -460,7 +466,7 @@ def compare(
     if jar:
         session.sql("CREATE DATABASE paimon.db")
         sides.append(Java(session=session, home=home))
-    first_python_stage(session)
+    consume(session.range(1000).mapInArrow(lambda batches: batches, "id long"))  # starts workers
     frames = inputs(session, home, options.scale)
     wanted = [name for name in options.steps.split(",") if name]
     table = RichTable(

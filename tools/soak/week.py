@@ -23,10 +23,10 @@ from paimon_assets import Schema, Table
 from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
-    build_change_log_asset,
     build_compaction_job,
     build_maintenance_job,
 )
+from paimon_assets.cdc import build_change_log_asset
 from paimon_assets.engine.control.clock import SystemClock
 
 _START_MS = int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp() * 1000)
@@ -37,7 +37,7 @@ FOLLOWED = {
     "deletion-vectors.enabled": "true",
     "deletion-vectors.merge-on-read": "true",
 }
-"""The options of docs/how-to/change-data-capture.md."""
+"""The options of docs/cdc/change-data-capture.md."""
 
 
 class Week:

@@ -7,16 +7,27 @@ it between or within commits: the table has the rows of its last commit, and the
 import time
 from collections import deque
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, runtime_checkable
 
 import dagster as dg
 
 from paimon_assets.assets.failures import TRY_AGAIN
-from paimon_assets.assets.files.topic_source import TopicConfig
 
 _DATA_VERSION = "dagster/data_version"
 _MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
 """Failures one after the other that end the run; the pause doubles with each."""
+
+
+@runtime_checkable
+class FollowConfig(Protocol):
+    """The config of a run that may go on."""
+
+    follow_seconds: int
+    commit_seconds: float
+    dry_run: bool
+
+    def later(self) -> Self:
+        """Return the config of the further commits of the run."""
 
 
 class Take(Protocol):
@@ -27,7 +38,7 @@ class Take(Protocol):
 
 
 def follow(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, config: TopicConfig, take: Take
+    context: dg.AssetExecutionContext, key: dg.AssetKey, config: FollowConfig, take: Take
 ) -> dg.MaterializeResult[Any]:
     """Take what is new, again and again; return the materialization of the last time.
 

@@ -10,32 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, Unpack, cast
+from typing import Any, Unpack, cast
 
 import dagster as dg
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.following import follow
-from paimon_assets.assets.files.landing import (
-    FileIntake,
-    IngestConfig,
-    Landing,
-    ReadFile,
-    compare_landing,
-    read_changes,
-    source_name_of,
-)
-from paimon_assets.assets.files.ledger import (
-    Ledger,
-    ledger_snapshot,
-    load_ledger,
-    names_text,
-    property_of,
-    write_ledger,
-)
-from paimon_assets.assets.files.source_files import FileSource, OnChanged
-from paimon_assets.assets.files.topic_intake import TopicIntake
-from paimon_assets.assets.files.topic_source import KafkaSource, TopicConfig, TopicLogConfig
+from paimon_assets.assets.files.following import FollowConfig, follow
+from paimon_assets.assets.files.landing import Landing, compare_landing
+from paimon_assets.assets.files.ledger import ledger_snapshot, names_text, property_of, write_ledger
+from paimon_assets.assets.files.source_files import FileSource, IngestConfig, OnChanged
+from paimon_assets.assets.files.sources import Intake, Opening, Source, source_name_of
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
@@ -50,13 +34,7 @@ from paimon_assets.assets.tables.table_write import (
 )
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-)
+from paimon_assets.engine.errors import CommitConflictError, FormatError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
@@ -70,76 +48,25 @@ FILES_HAVE_NOT = {
 """Options of `dg.asset` that an asset fed by files cannot have → why."""
 
 
-class Intake(Protocol):
-    """What one run takes from a source, and what the commit keeps of it."""
-
-    ledger: Ledger
-    """Of what the table holds before the run."""
-
-    @property
-    def place(self) -> str:
-        """The source, as messages name it."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is chosen."""
-
-    @property
-    def arrival(self) -> str:
-        """The name of the order in which records without a position come."""
-
-    def choose(self, config: Any, *, again: bool = False) -> None:
-        """Choose what the run takes; `again`: as if the table held nothing."""
-
-    def news(self) -> str:
-        """Tell what is chosen, for the log."""
-
-    def nothing_note(self, *, dry_run: bool) -> str:
-        """Tell why nothing was written."""
-
-    def metadata(self) -> Metadata:
-        """Return the numbers of what is taken and of what is left."""
-
-    def frame(self, expected: Schema | None, executor: str | None) -> Frame | None:
-        """Return the rows; None if something is left out, so that the run begins again."""
-
-    def changes(self, options: CdcOptions) -> list[ChangeBatch] | None:
-        """Return the records as changes of tables; None as `frame`."""
-
-    def can_leave_out(self, error: PaimonError) -> bool:
-        """Whether the run goes on without what cannot be read; then it is left out."""
-
-    @property
-    def remembered(self) -> int | None:
-        """The fewest names of files that the ledger keeps; None keeps all."""
-
-    def next_ledger(self) -> Ledger:
-        """Return the ledger of the table once the rows are committed."""
-
-    def check_unchanged(self) -> None:
-        """Refuse what changed while it was read; called right before the commit."""
-
-
 def build_file_ingestion_asset(
     table: str | Identifier,
     schema: Schema,
     *,
-    source: FileSource | KafkaSource,
+    source: Source,
     transform: Callable[[Frame], Frame] | None = None,
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
-    """Make a table the asset of the files that land in a folder, or of the records of topics.
+    """Make a table the asset of the files that land in a folder, or of another source of rows.
 
     Each run ingests the files it does not hold yet, in path order, and commits them with their
     ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed.
-    Of topics it reads the offsets after the table's, bounded by `TopicConfig`.
 
     Args:
         table: `database.table`.
         schema: The declared table.
-        source: The folder and what is in its files; or topics, whose values are rows in JSON.
+        source: The folder and what is in its files; or topics (`paimon_assets.cdc.KafkaSource`).
         transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
             RecordBatchReader) to the frame of the table's rows; anything `engine.table.frames`
             takes. A Spark frame has one column more, which remembers the order of rows: keep it
@@ -153,25 +80,14 @@ def build_file_ingestion_asset(
             or check_specs, which nothing here could answer; or changed files shall be ingested
             again by a table without a primary key, which would have their rows twice.
     """
-    if source.is_change_log:
-        raise InvalidInputError(
-            f"Records of format '{source.format}' are a change log: build_change_log_asset makes "
-            f"the asset of table {table}.",
-            kind="file-format",
-        )
-    is_topic = isinstance(source, KafkaSource)
-    is_again = isinstance(source, FileSource) and source.on_changed == OnChanged.AGAIN
-    if is_again and not schema.primary_keys:
-        raise InvalidInputError(
-            f"Changed files cannot be taken in again by table {table}: without a primary key it "
-            "would have their rows twice. Declare primary_keys, or on_changed='ignore'.",
-            kind="source-changed",
-        )
+    source.check_rows(str(table), schema)
     return define_intake(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,
-        partial(ingest, source=source, make_run=partial(IngestionRun, transform=transform)),
-        TopicConfig if is_topic else IngestConfig,
+        partial(
+            ingest, open_intake=source.open, make_run=partial(IngestionRun, transform=transform)
+        ),
+        source.config,
         description=f"Rows of {source.title}, exactly once each.",
         refused=FILES_HAVE_NOT,
     )
@@ -183,14 +99,13 @@ def ingest(
     config: Any,
     target: TableTarget,
     *,
-    source: FileSource | KafkaSource,
+    open_intake: Callable[[Opening], Intake],
     make_run: Callable[..., "IngestionRun"],
     key: dg.AssetKey | None = None,
-    read: ReadFile = read_changes,
 ) -> dg.MaterializeResult[Any]:
     """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`.
 
-    The key is that of the table, if it is not the asset's; `read` reads files of a change log.
+    The key is that of the table, if it is not the asset's.
     """
     key = key or context.asset_key
 
@@ -203,7 +118,9 @@ def ingest(
             return result_of_earlier_try(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )
-        intake = _intake_of(source, paimon, table, key, config, step, read)
+        intake = open_intake(
+            Opening(paimon=paimon, table=table, key=key, config=config, log=step.log)
+        )
         run = make_run(
             paimon=paimon, target=target, table=table, audit=audit, step=step, intake=intake
         )
@@ -223,33 +140,9 @@ def ingest(
         )
 
     with dagster_failures(target.identifier, context):
-        if isinstance(config, TopicConfig) and config.follow_seconds and not config.dry_run:
+        if isinstance(config, FollowConfig) and config.follow_seconds and not config.dry_run:
             return follow(context, key, config, partial(take, is_first=False))
         return cast("dg.MaterializeResult[Any]", take(config, is_told=True, is_first=True))
-
-
-def _intake_of(
-    source: FileSource | KafkaSource,
-    paimon: PaimonCatalogResource,
-    table: Table,
-    key: dg.AssetKey,
-    config: Any,
-    step: Step,
-    read: ReadFile,
-) -> Intake:
-    if isinstance(source, KafkaSource):
-        return TopicIntake(
-            paimon=paimon,
-            table=table,
-            source=source,
-            ledger=load_ledger(table, source_name_of(key)),
-            log=step.log,
-            is_change_log=isinstance(config, TopicLogConfig),
-        )
-    landing = compare_landing(paimon, table, key, source, folder=config.source)
-    return FileIntake(
-        paimon=paimon, table=table, source=source, landing=landing, log=step.log, read=read
-    )
 
 
 @dataclass(kw_only=True)

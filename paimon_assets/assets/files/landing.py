@@ -3,13 +3,12 @@
 A file that cannot be read goes to quarantine, if the source has one, and the others are read again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
 import numpy as np
-from pydantic import Field
 
 from paimon_assets.assets.files.ledger import (
     Ledger,
@@ -21,50 +20,26 @@ from paimon_assets.assets.files.ledger import (
 )
 from paimon_assets.assets.files.source_files import (
     FileSource,
+    IngestConfig,
     OnBadFile,
     OnChanged,
     checked_schema,
     read_files,
 )
+from paimon_assets.assets.files.sources import source_name_of
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.row_files import RowFormat, naming
 from paimon_assets.engine.control.segments import FolderFile
-from paimon_assets.engine.data.cdc.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.engine.data.cdc.formats import CdcFormat, cdc_format, changes_of
-from paimon_assets.engine.data.format.text_streams import open_text_stream
-from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.words import counted, printable
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
 
 _FILES_SHOWN = 200
-
-
-class IngestConfig(dg.Config):
-    """The config of an ingestion run."""
-
-    source: str = Field(
-        default="",
-        description="Folder to read instead of the asset's own. Files keep their names: what was "
-        "ingested under a name is not ingested again.",
-    )
-    max_files: int = Field(
-        default=0, description="Most files one run takes in, in name order; 0 takes all new ones."
-    )
-    dry_run: bool = Field(
-        default=False, description="Only report which files are new; write nothing."
-    )
-
-
-def source_name_of(key: dg.AssetKey) -> str:
-    """Return the name under which an ingestion asset keeps its ledger."""
-    return key.to_user_string()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,20 +78,9 @@ def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValu
     )
 
 
-ReadFile = Callable[[FileIO, str, CdcFormat, CdcOptions], Iterable[ChangeBatch]]
-
-
-def read_changes(
-    file_io: FileIO, path: str, kind: CdcFormat, options: CdcOptions
-) -> Iterator[ChangeBatch]:
-    """Yield the changes in a file of a change log."""
-    with naming(path, RowFormat.JSON), open_text_stream(file_io, path, TextOptions()) as stream:
-        yield from changes_of(stream, path, kind, options)
-
-
 @dataclass(kw_only=True)
 class FileIntake:
-    """The files that one run takes; see `ingestion.Intake`."""
+    """The files that one run takes; see `sources.Intake`."""
 
     paimon: PaimonCatalogResource
     table: Table
@@ -124,9 +88,6 @@ class FileIntake:
     landing: Landing
     log: Any
     """Takes lines for the log of the run."""
-    read: "ReadFile" = field(default_factory=lambda: read_changes)
-    """Reads a file of a change log."""
-    arrival: str = "order of files"
     ledger: Ledger = field(init=False)
     """Of what the table holds before the run, with the quarantine of the run."""
     files: tuple[FolderFile, ...] = ()
@@ -156,7 +117,8 @@ class FileIntake:
         return {f"{self.place}/{file.name}": file for file in self.files}
 
     @property
-    def _has_quarantine(self) -> bool:
+    def has_quarantine(self) -> bool:
+        """Whether files that cannot be read are left out."""
         return self.source.on_bad_file == OnBadFile.QUARANTINE
 
     def choose(self, config: IngestConfig, *, again: bool = False) -> None:
@@ -220,7 +182,7 @@ class FileIntake:
             metadata["paimon/files"] = grid(shown)
         if self.landing.pending.changed:
             metadata["paimon/files_changed"] = len(self.landing.pending.changed)
-        if self._has_quarantine:
+        if self.has_quarantine:
             metadata["paimon/files_in_quarantine"] = len(self.quarantined)
         if self.quarantined:
             metadata["paimon/quarantine"] = quarantine_value(self.quarantined)
@@ -230,10 +192,10 @@ class FileIntake:
         """Return the rows of the files; None if some went to quarantine."""
         bad: dict[str, PaimonError] = {}
         file_io, paths, source = self.landing.file_io, [*self.paths], self.source
-        on_bad = bad.__setitem__ if self._has_quarantine else None
+        on_bad = bad.__setitem__ if self.has_quarantine else None
         schema = checked_schema(file_io, paths, source, source.schema or expected, on_bad)
         if bad:
-            self._quarantine(bad)
+            self.quarantine(bad)
             return None
         if schema is None:
             return to_arrow_schema(self.table.schema.fields).empty_table()
@@ -242,34 +204,16 @@ class FileIntake:
             return read_files(file_io, paths, source, schema)
         return self.paimon.files_dataframe(paths, source.format, schema, source.options)
 
-    def changes(self, options: CdcOptions) -> list[ChangeBatch] | None:
-        """Return the changes in the files; None if some went to quarantine.
-
-        Cost:
-            Where damage shows only while a file is read, the others are read again.
-        """
-        kind = cdc_format(self.source.format)
-        bad: dict[str, PaimonError] = {}
-        batches: list[ChangeBatch] = []
-        for path in self.paths:
-            try:
-                batches += self.read(self.landing.file_io, path, kind, options)
-            except (FormatError, InvalidInputError) as error:
-                if not self._has_quarantine:
-                    raise
-                bad[path] = error
-        self._quarantine(bad)
-        return None if bad else batches
-
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether a file that cannot be read goes to quarantine; then it is there."""
         path = str(error.details.get("path") or error.details.get("file"))
-        if not self._has_quarantine or path not in self.paths:
+        if not self.has_quarantine or path not in self.paths:
             return False
-        self._quarantine({path: error})
+        self.quarantine({path: error})
         return True
 
-    def _quarantine(self, bad: Mapping[str, PaimonError]) -> None:
+    def quarantine(self, bad: Mapping[str, PaimonError]) -> None:
+        """Leave out files that cannot be read, and note why."""
         show, paths = self.paimon.show_values, self.paths
         added = []
         for path, error in bad.items():

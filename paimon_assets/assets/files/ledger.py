@@ -205,9 +205,9 @@ class Ledger:
     """The last of their names: files up to it count as ingested."""
     quarantined: tuple[Quarantined, ...] = ()
     offsets: Mapping[str, Any] = field(default_factory=dict)
-    """Topic → its id, and the next offset of each partition (`topic_intake`); members of JSON."""
+    """Topic → its id, and the next offset of each partition; members of JSON."""
     log: Mapping[str, Any] = field(default_factory=dict)
-    """How far a change log is applied (`change_logs`); members of JSON."""
+    """How far a change log is applied; members of JSON."""
 
     @property
     def file_count(self) -> int:

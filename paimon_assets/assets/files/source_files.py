@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import dagster as dg
 import pyarrow as pa
+from pydantic import Field
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile, walk
-from paimon_assets.engine.data.cdc.formats import cdc_format
 from paimon_assets.engine.data.format.external_files import (
     ExternalFormat,
     FileKind,
@@ -33,6 +33,10 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import shorten
+
+if TYPE_CHECKING:  # the intake imports the source
+    from paimon_assets.assets.files.landing import FileIntake
+    from paimon_assets.assets.files.sources import Opening
 
 ChangeFormat = Literal["debezium-json", "canal-json", "maxwell-json"]
 """Formats of change logs, which `build_change_log_asset` takes."""
@@ -60,6 +64,22 @@ class OnBadFile(StrEnum):
     QUARANTINE = "quarantine"
     """It is left out and noted with the reason; the others are ingested. It is tried again when it
     has changed. `build_quarantine_check` shows what was left out."""
+
+
+class IngestConfig(dg.Config):
+    """The config of an ingestion run."""
+
+    source: str = Field(
+        default="",
+        description="Folder to read instead of the asset's own. Files keep their names: what was "
+        "ingested under a name is not ingested again.",
+    )
+    max_files: int = Field(
+        default=0, description="Most files one run takes in, in name order; 0 takes all new ones."
+    )
+    dry_run: bool = Field(
+        default=False, description="Only report which files are new; write nothing."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,10 +138,11 @@ class FileSource:
         """The format of the files, with its options."""
         if self.format in get_args(ChangeFormat):
             return FileKind(format="json")
-        if "-" in self.format and cdc_format(self.format).is_avro:  # which refuses others by name
+        if "-" in self.format:
             raise UnsupportedFeatureError(
-                f"Files have no records of format '{self.format}', whose schemas a registry has; "
-                "read the topics (KafkaSource), or let the connector write debezium-json.",
+                f"Files of format '{self.format}' are not read; expected one of "
+                f"{', '.join(get_args(ChangeFormat))}. Records in Avro, whose schemas a registry "
+                "has, are read from topics (KafkaSource).",
                 kind="cdc-format",
                 details={"format": self.format},
             )
@@ -131,6 +152,45 @@ class FileSource:
     def is_change_log(self) -> bool:
         """Whether the files hold changes of tables, not rows."""
         return self.format in get_args(ChangeFormat)
+
+    @property
+    def config(self) -> type[dg.Config]:
+        """The config of a run that ingests the files."""
+        return IngestConfig
+
+    def check_rows(self, table: str, schema: Schema) -> None:
+        """Refuse to feed a table with rows.
+
+        Raises:
+            InvalidInputError: The files are a change log; or changed files shall be ingested again
+                by a table without a primary key, which would have their rows twice.
+        """
+        if self.is_change_log:
+            raise InvalidInputError(
+                f"Records of format '{self.format}' are a change log: build_change_log_asset makes "
+                f"the asset of table {table}.",
+                kind="file-format",
+            )
+        if self.on_changed == OnChanged.AGAIN and not schema.primary_keys:
+            raise InvalidInputError(
+                f"Changed files cannot be taken in again by table {table}: without a primary key "
+                "it would have their rows twice. Declare primary_keys, or on_changed='ignore'.",
+                kind="source-changed",
+            )
+
+    def open(self, opening: "Opening") -> "FileIntake":
+        """Compare the folder with the ledger of a table."""
+        from paimon_assets.assets.files.landing import FileIntake, compare_landing  # noqa: PLC0415
+
+        folder = opening.config.source
+        landing = compare_landing(opening.paimon, opening.table, opening.key, self, folder=folder)
+        return FileIntake(
+            paimon=opening.paimon,
+            table=opening.table,
+            source=self,
+            landing=landing,
+            log=opening.log,
+        )
 
     @property
     def title(self) -> str:

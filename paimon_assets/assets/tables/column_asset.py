@@ -38,13 +38,13 @@ from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.features import check_column_files
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from_batches
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder, RowsBehind
-from paimon_assets.executors import spark_module
 
 _REFUSED: Mapping[str, str] = {
     "before_commit": "the rows are there already; declare asset checks of the table",

@@ -25,13 +25,13 @@ from paimon_assets.assets.translator import RESOURCE_KEY, TABLE_NAME, identifier
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.executors import SPARK_FROM_BYTES, spark_module
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches, spark_name
 from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.executors import SPARK_FROM_BYTES, spark_module
 
 MODE = "paimon/mode"
 SCHEMA = "paimon/schema"

@@ -37,6 +37,7 @@ from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
+from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.words import counted
@@ -45,7 +46,6 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import RowChangeOutcome, WhenMatched
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
-from paimon_assets.executors import spark_module
 
 SCHEMA_ID = "paimon/schema_id"
 NOTHING_WRITTEN: Metadata = {"paimon/rows_in": 0, "paimon/rows_written": 0}

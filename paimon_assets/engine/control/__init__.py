@@ -8,7 +8,7 @@ Concept → modules:
     a time-travel target, or what changed between two → splits    scan/
     the state that a writer starts from                           write_planning
     messages → a snapshot                                         commit/, publishing
-    its Iceberg metadata                                          iceberg/
+    add-ons that follow commits                                   listeners
     plans of other work                                           compact, maintenance/, row_change
     the registry of segments, and their folders                   segments
     values that a change of schema would lose                     overflow

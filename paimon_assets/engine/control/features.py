@@ -12,6 +12,7 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
+from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
@@ -19,7 +20,6 @@ from paimon_assets.engine.spec.types.data_types import TypeRoot, nested_fields
 
 _PLAIN_TABLES = frozenset({"table", "materialized-table"})
 _UNREADABLE_ROOTS = frozenset({TypeRoot.BLOB, TypeRoot.VECTOR})
-_TOLD_CATALOGS = (opt.IcebergStorage.HIVE_CATALOG, opt.IcebergStorage.REST_CATALOG)
 _STORAGE_LAYOUT_SUFFIX = ".map.storage-layout"
 
 
@@ -114,12 +114,8 @@ def check_writable(table: str, schema: TableSchema) -> None:
     check_readable(table, schema)
     options = schema.typed_options
     manifests = options.get(opt.MANIFEST_FORMAT)
-    if options.get(opt.ICEBERG_STORAGE) in _TOLD_CATALOGS:
-        _refuse(
-            table, "write", "iceberg-catalog", "its readers through Iceberg would not see the"
-            f" commit: no other catalog is told of it ('{opt.ICEBERG_STORAGE.key}' ="
-            f" {options.get(opt.ICEBERG_STORAGE)}). Write it by Java, or set table-location."
-        )  # fmt: skip
+    for rules in schema_rules(schema):
+        rules.check_writable(table, schema)
     for option in opt.PRIMARY_KEY_INDEXES:
         if options.get(option):
             _refuse(

@@ -21,8 +21,8 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import follow_quietly
 from paimon_assets.engine.control.ledgers import forget_after
+from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -54,7 +54,7 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
             store.snapshots.snapshot(snapshot_id)
             raise _gone(store, f"Snapshot {snapshot_id}")
         done = _roll_back(store, snapshot)
-    follow_quietly(store)
+    changed(store)
     return done
 
 
@@ -91,7 +91,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
         done = _roll_back(store, snapshot)
     if revived and (earliest is None or earliest > snapshot.id):
         store.snapshots.write_earliest_hint(snapshot.id)
-    follow_quietly(store)
+    changed(store)
     return done
 
 
@@ -101,7 +101,7 @@ def _through_catalog(
     newest, tags = store.snapshots.latest_id(), store.tags.list()
     managed.catalog.rollback_to(managed.identifier, target, from_snapshot=newest)
     forget_after(store, snapshot.id)
-    follow_quietly(store)
+    changed(store)
     remaining = {tag.name for tag in store.tags.list()}
     return Rollback(
         snapshot=snapshot,

@@ -5,8 +5,6 @@ Concept → modules:
     reads                                                 read/
     writes                                                write/
     merges                                                merge/
-    changes of databases: records, and rows of a key      cdc/, change_fold
-    changes of topics or files → rows of one table        change_logs/
     compaction, deletes and updates                       compact/, row_change
     rows sorted beyond memory: new clustering, old keys   cluster
     file formats                                          format/

@@ -190,10 +190,10 @@ class TableCatalog:
                 not set, or it is `sys`.
             StorageError: The storage failed; some tables may be gone.
         """
-        from paimon_assets.engine.control.iceberg import cleanup
+        from paimon_assets.engine.control.listeners import dropping_database
 
         _refuse_system(name)
-        with cleanup.forgotten_database(self._catalog, name):
+        with dropping_database(self._catalog, name):
             self._catalog.drop_database(name, cascade=cascade)
 
     def list_tables(self, database: str) -> list[str]:
@@ -473,10 +473,10 @@ class TableCatalog:
                 `cascade` is not set. Nothing was deleted.
             StorageError: The storage failed; some files may be gone.
         """
-        from paimon_assets.engine.control.iceberg import cleanup
+        from paimon_assets.engine.control.listeners import dropping
 
         table = _user_identifier(identifier)
-        with cleanup.forgotten(self._catalog, table):
+        with dropping(self._catalog, table):
             self._catalog.drop_table(table, ignore_if_missing=ignore_if_missing, cascade=cascade)
 
     def rename_table(self, source: str | Identifier, target: str | Identifier) -> None:
@@ -487,15 +487,11 @@ class TableCatalog:
             AlreadyExistsError: There is a table `target`.
             InvalidInputError: A name is not `database.table`, or its database is `sys`.
         """
-        from paimon_assets.engine.control.file_store import FileStore
-        from paimon_assets.engine.control.iceberg import cleanup
-        from paimon_assets.engine.control.iceberg.follow import follow_quietly
+        from paimon_assets.engine.control.listeners import renaming
 
         table, renamed = _user_identifier(source), _user_identifier(target)
-        with cleanup.forgotten(self._catalog, table) as has_iceberg:
+        with renaming(self._catalog, table, renamed):
             self._catalog.rename_table(table, renamed)
-        if has_iceberg:
-            follow_quietly(FileStore.load(self._catalog, renamed))
 
 
 def _identifier(name: str | Identifier) -> Identifier:

@@ -24,7 +24,7 @@ from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import follow_quietly
+from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.control.overflow import overflow_tasks, plan_overflow
 from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -250,7 +250,7 @@ def change_schema(
         try:
             time_millis = plan.new.time_millis
             store.schemas.commit_changes(changes, time_millis=time_millis, base=plan.base)
-            follow_quietly(store.with_schema(plan.new))
+            changed(store.with_schema(plan.new))
         except errors.CommitConflictError:
             continue
         return plan

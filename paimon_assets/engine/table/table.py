@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from paimon_assets.engine.add_ons import add_ons_of
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, changes_of
-from paimon_assets.engine.spec.options.all_options import BRANCH, ICEBERG_STORAGE
+from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.table.table_state import TableState, Tags
 
 if TYPE_CHECKING:
@@ -557,9 +558,9 @@ class Table:
 
 
 def _followed(store: FileStore) -> FileStore:
-    """Return a store whose Iceberg metadata, if it has some, shows its schema."""
-    if ICEBERG_STORAGE.key in store.schema.options:
-        from paimon_assets.engine.control.iceberg.follow import follow_quietly
+    """Return a store whose add-ons have followed its schema."""
+    if add_ons_of(store.schema.options):
+        from paimon_assets.engine.control.listeners import changed
 
-        follow_quietly(store)
+        changed(store)
     return store

@@ -102,10 +102,10 @@ class Tags:
         return delete_tag(self._store, name)
 
     def _followed(self, tag: Tag) -> Tag:
-        """Return a tag that is a tag of Iceberg's, too, if the table has such metadata."""
-        from paimon_assets.engine.control.iceberg.follow import follow_quietly
+        """Return a tag that the add-ons of the table have followed."""
+        from paimon_assets.engine.control.listeners import changed
 
-        follow_quietly(self._store)
+        changed(self._store)
         return tag
 
     def get(self, name: str) -> Tag:
@@ -212,10 +212,9 @@ class TableState:
 
     def iceberg_behind(self) -> int | None:
         """Return how many commits readers of Iceberg do not see in full; None without metadata."""
-        from paimon_assets.engine.control.iceberg.state import iceberg_state
+        from paimon_assets.engine.control.listeners import behind
 
-        found = iceberg_state(self._store)
-        return None if found is None else found.behind
+        return behind(self._store)
 
     def physical_rows(self, snapshot: Snapshot | None = None) -> int:
         """Return the rows of a snapshot before merging, segments of all formats among them."""

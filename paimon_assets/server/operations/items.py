@@ -12,7 +12,7 @@ from paimon_assets.engine.codec.rest import documents
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.control.catalog.catalog_state import Members, function_of
 from paimon_assets.engine.control.catalog.filesystem_catalog import refuse_location
-from paimon_assets.engine.control.iceberg.cleanup import forgotten_database
+from paimon_assets.engine.control.listeners import dropping_database
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.options.catalog_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.engine.spec.types.type_text import Json
@@ -201,7 +201,7 @@ def drop_database(service: Service, request: Request) -> None:
         request.require(Action.DROP, name, view, noun="VIEW")
     for function in service.functions.all(name):
         request.require(Action.DROP, name, function, noun="FUNCTION")
-    with forgotten_database(service.catalog, name):
+    with dropping_database(service.catalog, name):
         service.catalog.drop_database(name, cascade=request.query.get("cascade") != "false")
 
 

@@ -20,9 +20,7 @@ from paimon_assets.engine.control.catalog.catalog_state import (
     note_change,
 )
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg import cleanup
-from paimon_assets.engine.control.iceberg.follow import follow_quietly
-from paimon_assets.engine.control.iceberg.state import writes_iceberg
+from paimon_assets.engine.control.listeners import dropping, listeners, renaming
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
@@ -143,8 +141,9 @@ def alter_table(service: Service, request: Request) -> None:
     now = service.clock.now_millis()
     after = table.store.schemas.commit_changes(changes, time_millis=now)
     request.noted["schema"] = after.id
-    if not table.is_external and writes_iceberg(table.store):  # a first time is the next commit's
-        follow_quietly(table.store.with_schema(after))
+    if not table.is_external:
+        for listener in listeners(table.store.schema.options):  # a new one follows the next commit
+            listener.changed(table.store.with_schema(after))
     if table.identity is not None and after.id != table.stored.id:
         store, by = table.store, request.principal.name
         with suppress(StorageError):  # the schema stands; only who made it is not known
@@ -157,7 +156,7 @@ def drop_table(service: Service, request: Request) -> None:
     if table.identifier.branch != MAIN_BRANCH:
         raise bad_request("A branch is dropped as one, not as a table.")
     if not table.is_external:
-        with cleanup.forgotten(service.catalog, table.identifier):
+        with dropping(service.catalog, table.identifier):
             cascade = request.query.get("cascade") == "true"
             service.catalog.drop_table(table.identifier, cascade=cascade)
         if table.identity is not None:
@@ -184,10 +183,8 @@ def rename_table(service: Service, request: Request) -> None:
         _note_outside(service, target, path, by)
         _forget_outside(service, source)
     else:
-        with cleanup.forgotten(service.catalog, source) as has_iceberg:
+        with renaming(service.catalog, source, target):
             service.catalog.rename_table(source, target)
-        if has_iceberg:
-            follow_quietly(service.load(target, identifies=False).store)
     if table.identity is not None and is_own_id:
         service.remember(table.identity.id, target)
 

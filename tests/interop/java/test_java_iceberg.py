@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from paimon_assets import Schema, add_column, open_catalog, rename_column
+from tests.iceberg.kit import reader
 from tests.interop.environment import HOME, ICEBERG_JARS, ROOT, java_jar
 from tests.interop.steps import Compact, JavaSide, OurSide, Side, Write
-from tests.testkit import iceberg_reader as reader
 from tests.testkit.oracle import Oracle
 from tests.testkit.tables import arrow
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tests.iceberg.kit.served import ROWS, served_lake, token_of
 from tests.interop.environment import HOME, ICEBERG_JARS, ROOT, java_jar
-from tests.testkit.iceberg_served import ROWS, served_lake, token_of
 
 pytestmark = pytest.mark.interop
 

@@ -2,12 +2,8 @@
 
 import os
 
-from paimon_assets.assets import (
-    ChangeLog,
-    FileSource,
-    PaimonCatalogResource,
-    build_change_log_asset,
-)
+from paimon_assets.assets import FileSource, PaimonCatalogResource
+from paimon_assets.cdc import ChangeLog, build_change_log_asset
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.faults.killing_file_io import Countdown
 from tests.testkit.faults.materializing import succeeds

@@ -48,8 +48,8 @@ from paimon_assets.engine.control.commit.request import CommitRequest, RetryPoli
 from paimon_assets.engine.control.commit.row_ids import with_ids_of_all, with_row_ids
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import follow_commit
 from paimon_assets.engine.control.ledgers import point_to
+from paimon_assets.engine.control.listeners import committed
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -261,7 +261,7 @@ class FileStoreCommit:
             )
             if done is not None:
                 files.clean_all()
-                follow_commit(self._store, done)
+                committed(self._store, done)
                 return done
             gap = None if latest is None else self._store.snapshots.break_at(latest)
             if gap is not None:
@@ -302,7 +302,7 @@ class FileStoreCommit:
         if self._publish(snapshot, latest, statistics, files) and self._stands(
             snapshot, latest, request, files
         ):
-            follow_commit(self._store, snapshot, latest)
+            committed(self._store, snapshot, latest)
             return snapshot
         files.clean_lost_try()
         return _Lost()

@@ -25,8 +25,8 @@ from typing import Self
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import follow_quietly
 from paimon_assets.engine.control.ledgers import ledgers_named, point_to, pointed_ledgers
+from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import published
@@ -376,7 +376,7 @@ def expire_snapshots(
         if count < len(steps):
             return ExpiredSnapshots.of(steps[:count], OVERTAKEN, goes_on=True)
         store.snapshots.write_earliest_hint(survivor.id)
-        follow_quietly(store)
+        changed(store)
     return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg import cleanup as iceberg
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
+from paimon_assets.engine.control.listeners import listeners
 from paimon_assets.engine.control.maintenance import references
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     delete_empty_partitions,
@@ -124,7 +124,8 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
     for status in list_directory(store.paths.ledger_directory):
         if status.name.startswith("ledger-") and status.name.endswith((".json", ".parquet")):
             yield status
-    yield from iceberg.stored_files(store)
+    for listener in listeners(store.schema.options):
+        yield from listener.stored_files(store)
     yield from _data_files(store, list_directory)
     if store.file_io.spec.scheme == "file":
         yield from _staged(store, store.paths.table, STAGING_PREFIX)
@@ -233,7 +234,8 @@ def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[st
         except NotFoundError:
             if store.tags.get_or_none(tag.name) is not None:
                 raise
-    yield from iceberg.needed_names(store)
+    for listener in listeners(store.schema.options):
+        yield from listener.needed_names(store)
     pointed = pointed_ledgers(store)
     ledgers.update(pointed)
     for name in pointed.values():

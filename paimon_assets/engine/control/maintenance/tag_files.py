@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import follow_quietly
+from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     ExpiryStep,
@@ -70,7 +70,7 @@ def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag
     step = _plan(store, tag)
     if not dry_run:
         store.tags.delete(tag.name)
-        follow_quietly(store)
+        changed(store)
         if watch.has_more() or store.file_io.exists(store.paths.snapshot(tag.snapshot.id)):
             return DeletedTag(tag=tag)  # somebody may need its files by now
         delete_files(store, step.data_paths)
@@ -229,7 +229,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     for name, snapshot in due:
         store.tags.create(name, snapshot, time_retained=retention, ignore_if_exists=True)
     if due:
-        follow_quietly(store)
+        changed(store)
     most = options.get(opt.TAG_NUM_RETAINED_MAX)
     over = [] if most is None else _auto_tags(store, periods)[: -most or None]
     gone = tuple(delete_tag(store, tag.name) for tag in over)

@@ -17,7 +17,6 @@ from typing import NoReturn
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.evolution.iceberg_rules import check_iceberg, with_ids_from_one
 from paimon_assets.engine.spec.evolution.option_rules import (
     check_index_types,
     check_option_removed,
@@ -28,6 +27,7 @@ from paimon_assets.engine.spec.evolution.option_rules import (
 )
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
 from paimon_assets.engine.spec.schema.schema import (
     CURRENT_SCHEMA_VERSION,
     Schema,
@@ -44,11 +44,14 @@ from paimon_assets.engine.spec.types.literals import default_refusal
 
 def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
     """Return the schema, with id 0, of a new table; what no table may have is refused."""
-    first = with_ids_from_one(first_table_schema(declared, time_millis=time_millis))
+    first = first_table_schema(declared, time_millis=time_millis)
+    for rules in schema_rules(first):
+        first = rules.first_schema(first)
     check_options(first, {})
     check_index_types(first)
     validate_schema(first)
-    check_iceberg(first)
+    for rules in schema_rules(first):
+        rules.check_schema(first, None)
     return first
 
 
@@ -83,7 +86,8 @@ def apply_changes(
     _check_named_columns(old, new)
     check_index_types(new)
     validate_schema(new)
-    check_iceberg(new, old)
+    for rules in schema_rules(new):
+        rules.check_schema(new, old)
     for field in new.fields:
         if field.default_value is None or field == old.by_id.get(field.id):
             continue

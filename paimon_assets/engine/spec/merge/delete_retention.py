@@ -6,13 +6,14 @@
 
 A file says how many it holds (`deleteRowCount`), so every reader merges it, and in the column
 `KEPT_SINCE` since when. Refused are tables in which others would take them for rows: Java's
-changelog of full compactions, readers of Iceberg, and all that settle a key before it is read.
+changelog of full compactions, readers of an add-on, and all that settle a key before it is read.
 """
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
 _DEFAULT_MS = 7 * 24 * 3_600_000
@@ -56,6 +57,5 @@ def _obstacle(schema: TableSchema) -> str | None:
         return f"does not go with '{opt.CHANGELOG_PRODUCER.key}' = {producer}"
     if options.get(opt.DELETION_VECTORS_ENABLED):
         return f"does not go with '{opt.DELETION_VECTORS_ENABLED.key}' = true"
-    if options.get(opt.ICEBERG_STORAGE) is not opt.IcebergStorage.DISABLED:
-        return f"does not go with '{opt.ICEBERG_STORAGE.key}': Iceberg's readers miss such files"
-    return None
+    refusals = (rules.refuses_kept_deletes(schema) for rules in schema_rules(schema))
+    return next(filter(None, refusals), None)

@@ -47,7 +47,12 @@ class EngineTraits:
     @staticmethod
     def of(schema: TableSchema) -> EngineTraits:
         """Return the traits of a table's engine; a table without a key has those of the default."""
-        return ENGINE_TRAITS[schema.typed_options.get(opt.MERGE_ENGINE)]
+        return EngineTraits.of_options(schema.typed_options)
+
+    @staticmethod
+    def of_options(options: opt.Options) -> EngineTraits:
+        """Return the traits of the engine that options name."""
+        return ENGINE_TRAITS[options.get(opt.MERGE_ENGINE)]
 
     @property
     def combines_values(self) -> bool:

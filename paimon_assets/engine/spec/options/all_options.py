@@ -8,10 +8,10 @@ Source: `org.apache.paimon.CoreOptions`.
 
 # ruff: noqa: F403, F405 - the index hands on what it lists
 
+from paimon_assets.engine.add_ons import ADD_ONS
 from paimon_assets.engine.spec.options.commit_options import *
 from paimon_assets.engine.spec.options.compaction_options import *
 from paimon_assets.engine.spec.options.file_options import *
-from paimon_assets.engine.spec.options.iceberg_options import *
 from paimon_assets.engine.spec.options.maintenance_options import *
 from paimon_assets.engine.spec.options.merge_options import *
 from paimon_assets.engine.spec.options.option import *
@@ -21,6 +21,9 @@ from paimon_assets.engine.spec.options.table_options import *
 from paimon_assets.engine.spec.options.write_options import *
 
 ALL_OPTIONS: tuple[Option[object], ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Option)
+    value
+    for names in (dict(globals()), *(vars(each.load("options")) for each in ADD_ONS))
+    for value in names.values()
+    if isinstance(value, Option)
 )
 """Every option, in order; the documentation is generated from it."""

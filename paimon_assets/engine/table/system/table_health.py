@@ -27,7 +27,7 @@ from paimon_assets.engine.control.compact import (
     target_bytes_of,
 )
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.state import iceberg_state
+from paimon_assets.engine.control.listeners import behind
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.manifests import stored_format
@@ -329,7 +329,6 @@ def table_health(
         its snapshots, changelogs, tags and branches: as a dry run of the cleaning.
     """
     limits, now_ms = limits or HealthLimits(), (clock or SystemClock()).now_millis()
-    iceberg = iceberg_state(store)
     snapshot = store.snapshots.latest()
     entries = [] if snapshot is None else FileStoreScan(store).live_files(snapshot)
     shape = shape_of_entries(store, snapshot, entries)
@@ -378,7 +377,7 @@ def table_health(
         consumer_count=len(nexts),
         consumer_lag=max(lag, 0),
         orphan_bytes=orphan_bytes,
-        iceberg_behind=None if iceberg is None else iceberg.behind,
+        iceberg_behind=behind(store),
     )
 
 

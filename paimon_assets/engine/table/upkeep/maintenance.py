@@ -19,8 +19,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.iceberg.follow import repair
-from paimon_assets.engine.control.iceberg.state import iceberg_state
+from paimon_assets.engine.control.listeners import behind, listeners
 from paimon_assets.engine.control.maintenance.expire_partitions import (
     compact_manifests,
     expire_partitions,
@@ -369,14 +368,16 @@ class Maintenance:
         return report(count, count, orphans.total_bytes, note)
 
     def _iceberg(self, report: _Report) -> MaintenanceReport:
-        before = iceberg_state(self.store)
+        before = behind(self.store)
         if before is None:
             return report()
+        left = before
         if not self.dry_run:
-            repair(self.store)
-        after = iceberg_state(self.store)
-        behind = 0 if after is None else after.behind
-        return report(before.behind - (0 if self.dry_run else behind), note=str(after))
+            for listener in listeners(self.store.schema.options):
+                listener.repair(self.store)
+            left = behind(self.store) or 0
+        note = f"{left} commits behind" if left else "up to date"
+        return report(before - (0 if self.dry_run else left), note=note)
 
 
 def _sizes(tags: Collection[DeletedTag]) -> tuple[int, int]:

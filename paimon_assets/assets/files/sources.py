@@ -1,0 +1,101 @@
+"""What feeds an ingestion asset: a source, and its intake of one run."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import dagster as dg
+
+from paimon_assets.assets.files.ledger import Ledger, load_ledger
+from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.frames.frames import Frame
+from paimon_assets.engine.table.table import Table
+
+
+def source_name_of(key: dg.AssetKey) -> str:
+    """Return the name under which an ingestion asset keeps its ledger."""
+    return key.to_user_string()
+
+
+class Intake(Protocol):
+    """What one run takes from a source, and what the commit keeps of it."""
+
+    ledger: Ledger
+    """Of what the table holds before the run."""
+
+    @property
+    def place(self) -> str:
+        """The source, as messages name it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is chosen."""
+
+    def choose(self, config: Any, *, again: bool = False) -> None:
+        """Choose what the run takes; `again`: as if the table held nothing."""
+
+    def news(self) -> str:
+        """Tell what is chosen, for the log."""
+
+    def nothing_note(self, *, dry_run: bool) -> str:
+        """Tell why nothing was written."""
+
+    def metadata(self) -> Metadata:
+        """Return the numbers of what is taken and of what is left."""
+
+    def frame(self, expected: Schema | None, executor: str | None) -> Frame | None:
+        """Return the rows; None if something is left out, so that the run begins again."""
+
+    def can_leave_out(self, error: PaimonError) -> bool:
+        """Whether the run goes on without what cannot be read; then it is left out."""
+
+    @property
+    def remembered(self) -> int | None:
+        """The fewest names of files that the ledger keeps; None keeps all."""
+
+    def next_ledger(self) -> Ledger:
+        """Return the ledger of the table once the rows are committed."""
+
+    def check_unchanged(self) -> None:
+        """Refuse what changed while it was read; called right before the commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """A run for which a source opens its intake."""
+
+    paimon: PaimonCatalogResource
+    table: Table
+    key: dg.AssetKey
+    """Names the ledger."""
+    config: Any
+    log: Any
+    """Takes lines for the log of the run."""
+
+    def ledger(self) -> Ledger:
+        """Load the ledger of the table."""
+        return load_ledger(self.table, source_name_of(self.key))
+
+
+class Source(Protocol):
+    """Rows that arrive somewhere, and are ingested once each."""
+
+    @property
+    def title(self) -> str:
+        """The rows, for the description of the asset."""
+
+    @property
+    def config(self) -> type[dg.Config]:
+        """The config of a run."""
+
+    def check_rows(self, table: str, schema: Schema) -> None:
+        """Refuse to feed a table with rows.
+
+        Raises:
+            InvalidInputError: The records are no rows, or the table would have some twice.
+        """
+
+    def open(self, opening: Opening) -> Intake:
+        """Compare the source with the ledger of a table."""

@@ -1,0 +1,257 @@
+"""Positions in logs, as texts that sort: the number of the log among those of the table, its own.
+
+Records without a position count in the order of files and lines.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_assets.cdc.fold.change_fold import LogState, position_texts
+from paimon_assets.cdc.fold.change_images import ReadChanges
+from paimon_assets.cdc.records.change_batch import (
+    LOG,
+    ORIGIN_SCHEMA,
+    POSITION_COLUMNS,
+    ChangeBatch,
+    EventKind,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.types.data_types import DataField, DataType, string
+from paimon_assets.engine.spec.words import shorten
+
+_OF_COLUMNS = ("columns", "types", "dropped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogHead:
+    """How far a table has applied its log; kept in the ledger."""
+
+    logs: tuple[str, ...] = ()
+    """Names of the logs, the oldest first; one without a name is empty."""
+    state: LogState = field(default_factory=LogState)
+    truncated: str = ""
+    """Position of the last truncate that emptied the table."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column → type, of the newest record that told all columns of the source."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Column → the type that the newest record with types has for it."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """Column → position at which the source did not have it; what is older is null there."""
+    source: str = ""
+    """The source table, as its records name it."""
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> "LogHead":
+        """Parse what a ledger has."""
+        known = {"forgotten": members.get("state", {}).get("deleted", ""), "deletes": {}}
+        state = LogState(**{**known, **members.get("state", {})})
+        texts = {name: str(members.get(name, "")) for name in ("truncated", "source")}
+        logs = tuple(map(str, members.get("logs", ())))
+        of_columns: Any = {name: dict(members.get(name, {})) for name in _OF_COLUMNS}
+        return cls(logs=logs, state=state, **{**texts, **of_columns})
+
+    def members(self) -> Mapping[str, Any]:
+        """Return what the ledger keeps."""
+        state = {each.name: getattr(self.state, each.name) for each in fields(LogState)}
+        more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
+        texts = {"truncated": self.truncated, "source": self.source}
+        return {"logs": [*self.logs], "state": state, **texts, **more}
+
+    def with_log(self, table: str, name: str, *, accepted: bool) -> "LogHead":
+        """Return the head that knows a log, too.
+
+        Raises:
+            InvalidInputError: Kind `cdc-log`: the table is fed by another one, and that the new one
+                follows it was not `accepted`.
+        """
+        if name in self.logs or (self.logs and not name):
+            return self
+        if self.logs == ("",):  # whose name was not known
+            return replace(self, logs=(name,))
+        if self.logs and not accepted:
+            raise InvalidInputError(
+                f"Table '{table}' has applied the log '{self.logs[-1]}', and the files are of the "
+                f"log '{name}': their positions cannot be compared. If the new log goes on where "
+                "the old one ended, such as after a failover, run with new_log=true once; else "
+                "load the table again with reload=true.",
+                kind="cdc-log",
+                details={"table": table, "log": name},
+            )
+        return replace(self, logs=(*self.logs, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Positions:
+    """Positions of images as texts, and those of truncates."""
+
+    head: LogHead
+    """Knows the logs of the images."""
+    texts: Any
+    truncates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenSchema:
+    """Columns of the source, as some of its records or a DDL event tell them."""
+
+    position: str
+    """The newest one that has them."""
+    first: str
+    """The oldest one."""
+    fields: tuple[DataField, ...]
+    is_whole: bool
+    """Whether they are all columns, with the source's types."""
+    has_types: bool = True
+    """Whether the types are the source's."""
+    texts: tuple[str, ...] = ()
+    """Columns that are texts in the source, whatever type they have here."""
+    is_event: bool = False
+    defaults: tuple[str, ...] = ()
+    """Columns that have a default in the source."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns."""
+        return frozenset(each.name for each in self.fields)
+
+    @property
+    def types(self) -> Mapping[str, DataType]:
+        """Column → its type in the source, where it is known."""
+        if not self.has_types:
+            return {}
+        return {
+            each.name: string() if each.name in self.texts else replace(each.type, nullable=True)
+            for each in self.fields
+        }
+
+
+def in_order(seen: Iterable[SeenSchema]) -> list[tuple[str, SeenSchema]]:
+    """Return schemas in the order of the log, each where its records begin and where they end."""
+    ends = [(text, each) for each in seen for text in {each.first: 0, each.position: 0}]
+    return sorted(ends, key=lambda end: (end[0], end[1].is_event))
+
+
+def types_of(ordered: Sequence[tuple[str, SeenSchema]]) -> Iterator[tuple[str, str, DataType]]:
+    """Yield positions, columns and their types; those of events where no record has types."""
+    of_records = {name for _, each in ordered if not each.is_event for name in each.types}
+    for position, each in ordered:
+        for name, kind in each.types.items():
+            if not each.is_event or name not in of_records:
+                yield position, name, kind
+
+
+def seen_schemas(batches: Iterable[ChangeBatch], positions: Any) -> Iterator[SeenSchema]:
+    """Yield what batches tell, each behind its events; positions are texts."""
+    start = 0
+    for batch in batches:
+        stop = start + len(batch)
+        for event in batch.events:
+            if event.fields:
+                place = min(start + event.before_row, len(positions) - 1)
+                text = positions[place].as_py() if place >= 0 else ""
+                yield SeenSchema(
+                    position=text, first=text, fields=event.fields, is_whole=True, is_event=True
+                )
+        ends: Any = pc.min_max(positions[start:stop])
+        yield SeenSchema(
+            position=ends["max"].as_py() or "",
+            first=ends["min"].as_py() or "",
+            fields=batch.fields,
+            is_whole=stop > start and batch.has_all_columns,
+            has_types=stop > start and batch.has_types,
+            texts=tuple(batch.texts),
+            defaults=tuple(batch.defaults),
+        )
+        start = stop
+
+
+def positions_of(
+    changes: ReadChanges,
+    head: LogHead,
+    table: str,
+    *,
+    generation: int,
+    arrival: str,
+    accepted: bool,
+) -> Positions:
+    """Return the positions of images, by the log or by arrival.
+
+    Args:
+        changes: The images.
+        head: As the table has it.
+        table: For messages.
+        generation: Of the commit that will hold them.
+        arrival: The name of the log where records have no position.
+        accepted: Whether a log that the table does not know follows those it does.
+
+    Raises:
+        InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
+            a position, or several new logs are mixed.
+    """
+    events = changes.events(EventKind.TRUNCATE)
+    told = pa.Table.from_pylist([event.origin for _, event in events], schema=ORIGIN_SCHEMA)
+    origin, count = pa.concat_tables([changes.origin, told]), len(changes)
+    known = origin[POSITION_COLUMNS[1]].is_valid()
+    if not pc.any(known).as_py():
+        head = head.with_log(table, arrival, accepted=accepted)
+        epoch = head.logs.index(arrival)
+        starts = 2 * np.array([before for before, _ in events], dtype=np.int64)
+        return Positions(
+            head=head,
+            texts=arrival_positions(changes.origin, epoch, generation),
+            truncates=tuple(_by_arrival(epoch, generation, starts).to_pylist()),
+        )
+    row = pc.index(known[:count], pa.scalar(value=False)).as_py()
+    if row >= 0:
+        raise InvalidInputError(
+            f"A change of '{changes.name}' has no position in its log, others have one: "
+            f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files with and without "
+            "positions by assets of their own.",
+            kind="cdc-position",
+            details={"table": table, "file": str(origin["file"][row])},
+        )
+    names = {*origin[LOG].unique().to_pylist()} - {None, *head.logs}
+    unknown = sorted(map(str, names)) or [""]
+    if len(unknown) > 1:
+        raise InvalidInputError(
+            f"Changes of '{changes.name}' come from several logs ({shorten(unknown)}), whose "
+            "positions cannot be compared. Ingest the files of one log before those of the next.",
+            kind="cdc-position",
+            details={"table": table, "log": unknown[0]},
+        )
+    head = head.with_log(table, unknown[0], accepted=accepted)
+    numbers = [origin[name].combine_chunks().fill_null(0) for name in POSITION_COLUMNS]
+    newest = len(head.logs) - 1  # such as a snapshot, whose log has no name
+    texts: Any = position_texts(newest, numbers)
+    logs: Any = origin[LOG].combine_chunks()
+    for epoch, name in enumerate(head.logs[:newest]):
+        is_own = pc.fill_null(pc.equal(logs, pa.scalar(name)), pa.scalar(value=False))
+        texts = pc.if_else(is_own, position_texts(epoch, numbers), texts)
+    return Positions(head=head, texts=texts[:count], truncates=tuple(texts[count:].to_pylist()))
+
+
+def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int = 0) -> Any:
+    """Return the positions of images by arrival, counted from `first`; those of a record are equal.
+
+    Args:
+        origin: Of the images.
+        epoch: Number of the order of arrival among the table's logs.
+        generation: Of the commit that will hold the images.
+        first: Where others count at the same time, a number that is far enough from theirs.
+    """
+    numbers = np.arange(len(origin), dtype=np.int64)
+    files = origin["file"].combine_chunks().dictionary_encode().indices.to_numpy()
+    is_first = np.diff(origin["line"].to_numpy(), prepend=-1) != 0
+    is_first |= np.diff(files, prepend=-1) != 0
+    first_of_record = np.maximum.accumulate(np.where(is_first, numbers, 0))
+    return _by_arrival(epoch, generation, first + 2 * first_of_record + 1)
+
+
+def _by_arrival(epoch: int, generation: int, rows: Any) -> Any:
+    count = pa.repeat(pa.scalar(generation, pa.int64()), len(rows))
+    return position_texts(epoch, [count, pa.array(rows, pa.int64())])

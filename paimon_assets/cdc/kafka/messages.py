@@ -1,0 +1,159 @@
+"""Records of topics → lines of JSON for readers of change logs, or rows of a declared schema.
+
+Every record is one line, so that a line's number finds the record.
+"""
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.json as pa_json
+
+from paimon_assets.cdc.kafka.fetching import KEY, OFFSET, TIMESTAMP, VALUE, Fetched
+from paimon_assets.cdc.kafka.topics import OffsetRange
+from paimon_assets.engine.codec.arrow.numpy_columns import parts_of_texts
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, check_records
+from paimon_assets.engine.codec.row_files import as_file
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.data.format.text import parse_columns, read_type
+from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.segments.text_options import TextOptions
+
+kernels: Any = pyarrow.compute
+METADATA = ("topic", "partition", OFFSET, TIMESTAMP, KEY, "headers")
+"""What a record says beside its value."""
+_KIND = FileKind(format="json")
+_TEXT = TextOptions()
+
+
+def lines(fetched: Fetched, *, has_keys: bool) -> Any:
+    """Return the records as a file of JSON lines.
+
+    Args:
+        fetched: The records.
+        has_keys: Whether a line is `{"topic": …, "key": …, "value": …}` as of Debezium's messages;
+            else it is the value, `null` for none.
+    """
+    return as_file(_blocks(fetched, has_keys=has_keys))
+
+
+def _blocks(fetched: Fetched, *, has_keys: bool) -> Iterator[bytes]:
+    topic = fetched.range.topic  # has no quotes: Kafka allows letters, digits, '.', '_', '-'
+    for batch in fetched.records.to_batches():
+        values = _one_line(batch[VALUE]).fill_null(b"null")
+        parts = [values, b"\n"]
+        if has_keys:
+            keys = _one_line(batch[KEY])
+            keys = kernels.if_else(kernels.starts_with(keys, "{"), keys, None).fill_null(b"null")
+            parts = [f'{{"topic":"{topic}","key":'.encode(), keys, b',"value":', values, b"}\n"]
+        _, data = parts_of_texts(kernels.binary_join_element_wise(*parts, b""))
+        yield data.tobytes()
+
+
+def _one_line(values: Any) -> Any:
+    """Return JSON on one line each: in a text, a line break is escaped."""
+    return kernels.replace_substring(values, "\n", " ")
+
+
+def rows(
+    fetched: Fetched, schema: pa.Schema, metadata: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row of each record that has a value, in the types of a schema.
+
+    Args:
+        fetched: The records, whose values are objects of JSON.
+        schema: The columns.
+        metadata: Column of the schema → what of the record it holds; see `METADATA`.
+
+    Raises:
+        FormatError: A value is no object, or has other members.
+    """
+    records = fetched.records.filter(kernels.is_valid(fetched.records[VALUE]))
+    own = pa.schema([column for column in schema if column.name not in metadata])
+    span = fetched.range
+    name = f"{span.name}, offsets {span.start} to {span.end - 1}"
+    data = b"".join(_blocks(Fetched(range=span, records=records), has_keys=False))
+    count = 0
+    for batch in _parsed(data, name, own):
+        own_records = records.slice(count, batch.num_rows)
+        count += batch.num_rows
+        if count > len(records):
+            break
+        columns = [
+            told(own_records, span, metadata[column.name]).cast(column.type)
+            if column.name in metadata
+            else batch[column.name]
+            for column in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    if count != len(records):
+        raise FormatError(
+            f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
+            "one object.",
+            kind="kafka-record",
+            details={"source": span.topic},
+        )
+
+
+def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of lines as the reader of files does, whose look at the types is left out."""
+    plain = pa.schema(
+        [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
+    )
+    try:
+        check_records(data)
+        table = pa_json.read_json(
+            io.BytesIO(data),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=plain, unexpected_field_behavior="error"
+            ),
+        )
+        batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # The reader of files takes it, or says what is wrong.
+        source: Any = _Memory(data)
+        with open_external_file(source, name, _KIND, schema) as opened:
+            _refuse_others(name, opened.schema.names, schema.names)
+            yield from opened.batches
+    else:
+        yield from batches
+
+
+def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
+    others = ", ".join(sorted({*members} - {*columns}))
+    if others:
+        raise FormatError(
+            f"'{name}': records have members that no column takes: {others}. Declare them.",
+            kind="kafka-record",
+            details={"source": name},
+        )
+
+
+def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
+    """Return what records say beside their values; see `METADATA`."""
+    if what in {"topic", "partition"}:
+        return pa.repeat(pa.scalar(getattr(span, what)), len(records))
+    column: Any = records[what].combine_chunks()
+    if what != KEY:
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise FormatError(
+            f"'{span.name}': a key is no text in UTF-8: {error}. Leave 'key' out of the metadata.",
+            kind="kafka-record",
+            details={"source": span.topic},
+        ) from error
+
+
+class _Memory:
+    """Storage with one file."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def open_input(self, path: str, size: int | None = None) -> Any:
+        return pa.BufferReader(self._data)

@@ -1,0 +1,243 @@
+"""Schemas of Kafka Connect, as Debezium writes them into envelopes → encodings of columns.
+
+    connect type + name of its meaning (`io.debezium.time.Date`) + parameters ─▶ Encoding
+
+The schema tells Debezium's handling modes: decimals are `bytes`, `double` or `string`, times
+`Timestamp` or `MicroTimestamp`. Bytes as texts (`binary.handling.mode`) it does not: declare them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TypeMapping
+from paimon_assets.cdc.records.json_columns import Spans, kernels
+from paimon_assets.cdc.records.mysql import mysql_type
+from paimon_assets.cdc.records.values import (
+    BYTES,
+    Array,
+    Encoding,
+    array_decoder,
+    binary,
+    fields_of,
+    iso,
+    map_decoder,
+    numbers,
+    numbers_as,
+    reversed_bytes,
+    row_decoder,
+    unavailable_texts,
+    unscaled,
+)
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.types.cast_rules import supports_cast
+from paimon_assets.engine.spec.types.data_types import (
+    MAX_DECIMAL_PRECISION,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    bigint,
+    boolean,
+    decimal,
+    integer,
+    string,
+    timestamp,
+)
+
+Schema: TypeAlias = Mapping[str, Any]
+
+_LTZ = AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=6)
+_TIME = AtomicType(root=TypeRoot.TIME, precision=3)
+_DATE = AtomicType(root=TypeRoot.DATE)
+_FLOAT, _DOUBLE = AtomicType(root=TypeRoot.FLOAT), AtomicType(root=TypeRoot.DOUBLE)
+_PLAIN: Mapping[str, DataType] = {
+    "boolean": boolean(),
+    "int8": integer(TypeRoot.TINYINT),
+    "int16": integer(TypeRoot.SMALLINT),
+    "int32": integer(),
+    "int64": bigint(),
+    "float": _FLOAT,
+    "float32": _FLOAT,
+    "double": _DOUBLE,
+    "float64": _DOUBLE,
+    "string": string(),
+}
+_CONNECT, _TIMES, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
+_MOMENTS: Mapping[str, tuple[DataType, str]] = {
+    _TIMES + "Date": (_DATE, "s"),
+    _CONNECT + "Date": (_DATE, "s"),
+    _TIMES + "Time": (_TIME, "ms"),
+    _CONNECT + "Time": (_TIME, "ms"),
+    _TIMES + "MicroTime": (_TIME, "us"),
+    _TIMES + "NanoTime": (_TIME, "ns"),
+    _TIMES + "Timestamp": (timestamp(3), "ms"),
+    _CONNECT + "Timestamp": (timestamp(3), "ms"),
+    _TIMES + "MicroTimestamp": (timestamp(6), "us"),
+    _TIMES + "NanoTimestamp": (timestamp(9), "ns"),
+}
+"""Name → type and unit of its numbers; dates are days."""
+_ISO: Mapping[str, DataType] = {
+    _TIMES + "IsoDate": _DATE,
+    _TIMES + "IsoTime": _TIME,
+    _TIMES + "IsoTimestamp": timestamp(6),
+    _TIMES + "ZonedTimestamp": _LTZ,
+}
+_DECIMAL, _BITS = _CONNECT + "Decimal", _DATA + "Bits"
+_VARIABLE = _DATA + "VariableScaleDecimal"
+_SOURCE_TYPE, _SOURCE_LENGTH = "__debezium.source.column.type", "__debezium.source.column.length"
+_SOURCE_SCALE = "__debezium.source.column.scale"
+_WIDE = 76
+_UNSIGNED_DIGITS = 20
+
+
+def encodings_of(struct: Schema, options: CdcOptions) -> dict[str, Encoding]:
+    """Return the encodings of a row's columns.
+
+    Raises:
+        UnsupportedFeatureError: Kind `cdc-type`: a column of a type that has none here.
+    """
+    texts = unavailable_texts(options.unavailable) if options.unavailable else ()
+    found = {}
+    for column in struct.get("fields") or ():
+        form = _as_source(_form(column, options), column, options)
+        if TypeMapping.TO_STRING in options.type_mapping:
+            form = _as_text(form)
+        has_default = column.get("default") is not None
+        found[str(column["field"])] = replace(form, unavailable=texts, has_default=has_default)
+    return found
+
+
+def row_schema(envelope: Schema) -> Schema:
+    """Return the schema of the rows in an envelope's schema, or itself if it is flattened."""
+    by_name = {column.get("field"): column for column in envelope.get("fields") or ()}
+    if by_name.keys() >= {"ddl", "tableChanges"}:
+        return {}  # a change of schemas has no row
+    if "op" in by_name and ("after" in by_name or "before" in by_name):
+        row: Schema = by_name.get("after") or by_name["before"]
+        return row
+    return envelope
+
+
+def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
+    kind, name = str(schema.get("type")), str(schema.get("name") or "")
+    parameters: Mapping[str, str] = schema.get("parameters") or {}
+    if name in _MOMENTS:
+        moment, unit = _MOMENTS[name]
+        return Encoding(moment, lambda spans: numbers_as(spans.texts(), moment, unit))
+    if name in _ISO:
+        return Encoding(_ISO[name], lambda spans: iso(spans.texts(), _ISO[name]))
+    if name.endswith(_DECIMAL) and kind == "bytes":
+        return _decimal(parameters)
+    if name == _VARIABLE:
+        return Encoding(string(), _variable_decimals)
+    if name == _BITS:
+        length = (int(parameters.get("length", "1")) + 7) // 8
+        bits = AtomicType(root=TypeRoot.BINARY, length=length)
+        return Encoding(
+            bits, lambda spans: reversed_bytes(binary(spans.texts(), BinaryMode.BASE64))
+        )
+    if kind == "bytes":
+        return Encoding(BYTES, lambda spans: binary(spans.texts(), BinaryMode.BASE64))
+    if kind == "array":
+        element = _form(schema["items"], options)
+        array = ArrayType(element=element.type)
+        return Encoding(array, array_decoder(element.decode, array))
+    if kind == "map" and schema["keys"].get("type") == "string":
+        value = _form(schema["values"], options)
+        mapping = MapType(key=replace(string(), nullable=False), value=value.type)
+        return Encoding(mapping, map_decoder(value.decode, mapping))
+    if kind == "struct" and not name.startswith(_DATA + "geometry."):
+        inner = {str(part["field"]): _form(part, options) for part in schema["fields"]}
+        row = RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
+        return Encoding(row, row_decoder([form.decode for form in inner.values()], row))
+    if kind in ("map", "struct"):
+        return Encoding(string(), Spans.texts)  # as JSON
+    if kind not in _PLAIN:
+        raise UnsupportedFeatureError(
+            f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read.",
+            kind="cdc-type",
+            details={"column": str(schema.get("field")), "type": kind},
+        )
+    plain = _PLAIN[kind]
+    if plain == string():
+        return Encoding(plain, Spans.texts)
+    return Encoding(plain, lambda spans: numbers(spans, plain))
+
+
+def _decimal(parameters: Mapping[str, str]) -> Encoding:
+    """Decimals as JSON numbers, or as base64 of the unscaled number."""
+    scale = int(parameters.get("scale", "0"))
+    digits = parameters.get("connect.decimal.precision")
+    whole = _UNSIGNED_DIGITS if scale == 0 else MAX_DECIMAL_PRECISION
+    precision = int(digits) if digits else whole
+    if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
+        return Encoding(
+            string(), lambda spans: _numbers(spans, lambda texts: _wide(texts, scale), None)
+        )
+    kind = decimal(precision, scale)
+
+    def exact(column: Array) -> Array:
+        return unscaled(column, scale, precision=precision)
+
+    return Encoding(kind, lambda spans: _numbers(spans, exact, kind))
+
+
+def _numbers(spans: Spans, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
+    quoted = spans.starts_with('"')
+    plain = spans.where(~quoted)
+    told = plain.texts() if kind is None else numbers(plain, kind)
+    if not quoted.any():
+        return told
+    texts = spans.where(quoted).texts()
+    return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), told)
+
+
+def _wide(column: Array, scale: int) -> Array:
+    if scale < 0:
+        raise pa.ArrowInvalid(f"decimals of scale {scale} are not read")
+    return unscaled(column, scale, precision=_WIDE, width=32).cast(pa.string())
+
+
+def _variable_decimals(spans: Spans) -> Array:
+    """Decimals of a scale each, as texts."""
+    members = spans.members()
+    scales = kernels.fill_null(members.spans("scale").texts().cast(pa.int32()), 0)
+    columns = binary(members.spans("value").texts(), BinaryMode.BASE64)
+    found = pa.nulls(len(spans), pa.string())
+    for scale in kernels.unique(scales).to_pylist():
+        inside: Any = kernels.equal(scales, scale)
+        texts = _wide(kernels.if_else(inside, columns, None), max(scale, 0))
+        if scale < 0:
+            texts = kernels.binary_join_element_wise(texts, "0" * -scale, "")
+        found = kernels.coalesce(found, texts)
+    mask = from_numpy(spans.has_value)
+    return kernels.if_else(mask, found, None)
+
+
+def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
+    """Give a column the type of MySQL's column, if the connector tells it (`column.propagate`)."""
+    parameters: Mapping[str, str] = schema.get("parameters") or {}
+    name = str(parameters.get(_SOURCE_TYPE, "")).upper()
+    if not name.startswith(("CHAR", "VARCHAR", "TINYINT", "LONGTEXT", "BIGINT UNSIGNED")):
+        return form
+    size = ",".join(parameters[key] for key in (_SOURCE_LENGTH, _SOURCE_SCALE) if key in parameters)
+    word, _, rest = name.partition(" ")
+    target = mysql_type(f"{word}({size}) {rest}" if size else name, options)
+    if target == form.type or not supports_cast(form.type, target):
+        return form
+    return Encoding(target, lambda spans: cast_array(form.decode(spans), form.type, target))
+
+
+def _as_text(form: Encoding) -> Encoding:
+    if form.type == string():
+        return form
+    if not supports_cast(form.type, string()):
+        return Encoding(string(), Spans.texts)
+    return Encoding(string(), lambda spans: cast_array(form.decode(spans), form.type, string()))

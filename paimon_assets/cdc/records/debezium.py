@@ -1,0 +1,335 @@
+"""Debezium's records in JSON: envelopes with and without schemas, and flattened rows.
+
+    {"key": …, "value": …, "topic": …}       perhaps a message around it
+    {"schema": …, "payload": …}              perhaps a schema beside it
+    {"op": "u", "before": …, "after": …, "source": …}
+    {…columns, "__op": "u", "__deleted": "false", "__source_ts_ms": …, "__lsn": …}
+
+A tombstone after an envelope repeats its delete, and is left out; that of a flattened row is the
+delete.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.cdc.records.assembling import (
+    Block,
+    Encodings,
+    Read,
+    batches_of,
+    codes_of,
+    no_columns,
+    origin_of,
+    shapes_of,
+    whole,
+)
+from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch, EventKind, TableEvent
+from paimon_assets.cdc.records.connect import encodings_of, row_schema
+from paimon_assets.cdc.records.json_columns import Longs, Spans, is_one_of, kernels, overlaid
+from paimon_assets.cdc.records.json_records import ENVELOPE_MEMBERS, Records, Source
+from paimon_assets.cdc.records.mysql import mysql_fields
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.data.casting.cast import truth_of
+from paimon_assets.engine.spec.types.data_types import RowKind
+
+_MESSAGE_MEMBERS = 3
+"""Topic, key and value; more would come from a text that is no JSON by itself."""
+_MESSAGE = ("topic", "partition", "offset", "timestamp")
+_PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "file", "pos",
+          "row", "lsn")  # fmt: skip
+_ADDED, _OF_SOURCE = "__", "source_"
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """Records that are wrapped alike."""
+
+    records: Records
+    payload: Spans
+    schema: Spans
+    key: Spans
+    metadata: pa.Table
+
+    def take(self, rows: Longs) -> "_Messages":
+        payload, schema, key = (s.take(rows) for s in (self.payload, self.schema, self.key))
+        metadata = self.metadata.take(from_numpy(rows))
+        return _Messages(self.records.take(rows), payload, schema, key, metadata)
+
+
+def debezium_reader() -> Read:
+    """Return what reads the blocks of one file."""
+    has_envelopes = False  # whose tombstones repeat deletes
+
+    def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
+        nonlocal has_envelopes
+        layouts = [(messages, *_forms(messages)) for messages in _layouts(records, source)]
+        has_envelopes |= any(is_envelope.any() for _, is_envelope, _ in layouts)
+        for messages, is_envelope, is_ddl in layouts:
+            is_event = is_envelope | is_ddl
+            is_row = messages.payload.has_value | (not has_envelopes)
+            for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flattened)):
+                if flags.any():
+                    yield from part(messages.take(np.flatnonzero(flags)), source)
+
+    return read
+
+
+def keyed_rows(records: Records, source: Source) -> Iterator[ChangeBatch]:
+    """Yield the rows of messages as changes; one without a row deletes that of its key."""
+    for messages in _layouts(records, source):
+        yield from _flattened(messages, source)
+
+
+def _forms(messages: _Messages) -> tuple[Any, Any]:
+    """Return which records are envelopes, and which are changes of schemas.
+
+    A flattened row may have columns of these names.
+    """
+    members = messages.payload.members()
+    is_row = members.spans("__op").is_present | members.spans("__deleted").is_present
+    ops = members.spans("op").where(~is_row)
+    is_image = members.spans("before").is_present | members.spans("after").is_present
+    is_envelope = ops.is_present & (is_image | is_one_of(_letters(ops), "tm"))
+    is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
+    return is_envelope, is_ddl & ~is_row
+
+
+def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
+    """Unwrap records; those of one form stay together."""
+    top = records.spans.members()
+    if source.offsets is not None:
+        torn = top.counts() != _MESSAGE_MEMBERS
+        if torn.any():
+            source.reject(records, torn, ["its key or its value is no JSON."])
+            yield from _layouts(records.take(np.flatnonzero(~torn)), source)
+            return
+    value, key = top.spans("value"), top.spans("key")
+    is_message = np.full(len(records), source.offsets is not None)
+    if source.offsets is None:  # rows, too, may have such columns
+        is_tombstone = (value.first == ord("n")) & (
+            key.starts_with("{") | top.spans("topic").is_present
+        )
+        is_message = value.starts_with("{") & (key.is_present | top.spans("topic").is_present)
+        is_message |= is_tombstone
+        for name in ("op", "__op", "__deleted"):
+            is_message &= ~top.spans(name).is_present
+    for flags, whole_body in ((~is_message, records.spans), (is_message, value)):
+        if not flags.any():
+            continue
+        rows = np.flatnonzero(flags)
+        columns = {name: top.spans(name).take(rows) for name in _MESSAGE if whole_body is value}
+        texts = {name: spans.texts() for name, spans in columns.items() if spans.is_present.any()}
+        metadata = pa.table(texts) if texts else no_columns(len(rows))
+        body = whole_body.take(rows)
+        nothing = Spans.none(body.index, len(rows))
+        keys = key.take(rows) if whole_body is value else nothing
+        messages = _Messages(records.take(rows), body, nothing, keys, metadata)
+        is_avro = bool(source.schemas)  # its keys have no schema beside them
+        for part in [messages] if is_avro else _unwrapped(messages, "key"):
+            yield from _unwrapped(part, "payload")
+
+
+def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
+    """Take keys, or payloads, out of envelopes of a schema and nothing more; the others first."""
+    values = getattr(messages, side)
+    members = values.members()
+    inside, schema = members.spans("payload"), members.spans("schema")
+    kinds = "{n0123456789" if messages.records.schemas else "{n"  # a number: was taken out
+    is_wrapped = inside.is_present & schema.starts_with(kinds)
+    is_wrapped &= members.counts() == ENVELOPE_MEMBERS
+    if side == "key" and is_wrapped.any():
+        is_wrapped |= ~values.starts_with("{")  # a truncate has no key, and stays between the rows
+    if not is_wrapped.all():
+        yield messages.take(np.flatnonzero(~is_wrapped))
+    if is_wrapped.any():
+        known = messages.schema if side == "key" else schema
+        wrapped = replace(messages, **{side: inside, "schema": known})
+        yield wrapped.take(np.flatnonzero(is_wrapped))
+
+
+def _letters(spans: Spans) -> Any:
+    """Return the bytes of texts of one letter; 0 for all else."""
+    is_letter = spans.starts_with('"') & (spans.ends - spans.starts == len('"c"'))
+    data = spans.index.data
+    return np.where(is_letter, data[np.where(is_letter, spans.starts + 1, 0)], 0)
+
+
+def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
+    records, members = messages.records, messages.payload.members()
+    ops, ddl = _letters(members.spans("op")), members.spans("tableChanges")
+    is_ddl = (ops == 0) & (ddl.is_present | members.spans("ddl").is_present)
+    before, after = members.spans("before"), members.spans("after")
+    has_before, has_after, has_key = (
+        spans.starts_with("{") for spans in (before, after, messages.key)
+    )
+    is_write, is_delete = is_one_of(ops, "cru"), ops == ord("d")
+    is_known = is_write | is_delete | is_ddl | is_one_of(ops, "tm")
+    for wrong, reason in (
+        (is_write & ~has_after, "it has no row in 'after'."),
+        (
+            is_delete & ~has_before & ~has_key,
+            "it deletes a row, but has neither 'before' nor a key.",
+        ),
+        (~is_known, "its 'op' is unknown."),
+    ):
+        source.reject(records, wrong, [reason])
+    old = np.flatnonzero(has_before & (is_delete | (ops == ord("u")) & has_after))
+    only_key = np.flatnonzero(is_delete & ~has_before & has_key)
+    new = np.flatnonzero(is_write & has_after)
+    owners = np.concatenate([old, only_key, new])
+    order = np.argsort(owners, kind="stable")
+    images = _joined(before.take(old), Spans.none(before.index, len(only_key)), after.take(new))
+    kinds = [
+        np.where(is_delete[old], RowKind.DELETE, RowKind.UPDATE_BEFORE),
+        np.full(len(only_key), RowKind.DELETE),
+        np.where(ops[new] == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT),
+    ]
+    events = [
+        (row, TableEvent(kind=EventKind.TRUNCATE))
+        for row in np.flatnonzero(ops == ord("t")).tolist()
+    ]
+    for row in np.flatnonzero(is_ddl).tolist():  # few
+        text = messages.payload.take(np.array([row])).source()[0].as_py()
+        event = _ddl_event(json.loads(text), source.options)
+        if messages.schema.has_value[row]:  # then records tell the types that they have
+            event = replace(event, fields=None)
+        events.append((row, event))
+    origin = members.spans("source").members()
+    parts = {name: origin.spans(name) for name in _PARTS}
+    times = parts["ts_ms"]
+    parts["ts_ms"] = times.where(times.has_value, members.spans("ts_ms"))
+    yield from _rows(
+        messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts, source,
+        events,
+    )  # fmt: skip
+
+
+def _joined(*parts: Spans) -> Spans:
+    starts, ends = (
+        np.concatenate([getattr(part, side) for part in parts]) for side in ("starts", "ends")
+    )
+    return Spans(parts[0].index, starts, ends, max(part.depth for part in parts))
+
+
+def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
+    """Rows by ExtractNewRecordState; what it added begins with two underscores."""
+    members = messages.payload.members()
+    added = {
+        name.removeprefix(_ADDED).removeprefix(_OF_SOURCE): members.spans(name)
+        for name in members.present if name.startswith(_ADDED)
+    }  # fmt: skip
+    none = Spans.none(messages.payload.index, len(messages.payload))
+    ops = _letters(added.get("op", none))
+    deleted = truth_of(kernels.equal(added.get("deleted", none).texts(), "true"))
+    has_row = messages.payload.starts_with("{")
+    wrong = messages.payload.has_value & ~has_row
+    source.reject(messages.records, wrong, ["its value is no object."])
+    tombstone = ~has_row & ~wrong & messages.key.starts_with("{")
+    kinds = np.where(ops == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT)
+    kinds[(ops == ord("d")) | deleted | tombstone] = RowKind.DELETE
+    owners = np.flatnonzero(has_row | tombstone)
+    rows = messages.payload.take(owners)
+    parts = {name: added.get(name, none) for name in _PARTS}
+    yield from _rows(messages, rows, owners, kinds[owners], parts, source, is_flattened=True)
+
+
+def _rows(
+    messages: _Messages,
+    images: Spans,
+    owners: Longs,
+    kinds: Any,
+    parts: Mapping[str, Spans],
+    source: Source,
+    events: Sequence[tuple[int, TableEvent]] = (),
+    *,
+    is_flattened: bool = False,
+) -> Iterator[ChangeBatch]:
+    tables, names = codes_of(*(parts[name].texts() for name in _PARTS[:3]))
+    schemas, options = messages.records.schemas, source.options
+
+    def parse(text: str) -> Encodings:
+        schema = json.loads(text if text.startswith("{") else schemas[int(text)])
+        found = encodings_of(row_schema(schema), options)
+        return {name: known for name, known in found.items() if not name.startswith(_ADDED)}
+
+    shapes, encodings = shapes_of(messages.schema.texts(), messages.records, source, parse)
+    has_key = messages.key.starts_with("{")
+
+    def columns(rows: Longs) -> dict[str, Spans]:
+        """Take from the message's key what a row does not have."""
+        held = images.take(rows).members().columns()
+        if is_flattened:
+            held = {name: spans for name, spans in held.items() if not name.startswith(_ADDED)}
+        return overlaid(messages.key.take(owners[rows]).members().columns(), held)
+
+    def keys(table: int) -> tuple[str, ...]:
+        rows = np.flatnonzero(has_key & (tables == table))[:1]
+        return tuple(messages.key.take(rows).members().present)
+
+    block = Block(
+        records=messages.records,
+        names=names,
+        tables=tables,
+        owners=owners,
+        kinds=kinds.astype(np.int8),
+        columns=columns,
+        origin=_origin(messages.records, source, parts),
+        metadata=messages.metadata,
+        shapes=shapes,
+        encodings=encodings,
+        keys=keys,
+        has_all_columns=True,
+        events=events,
+    )
+    yield from batches_of(block, source)
+
+
+def _origin(records: Records, source: Source, parts: Mapping[str, Spans]) -> pa.Table:
+    """Return positions: binlog file, offset and row of MySQL, or the LSN of Postgres.
+
+    A snapshot of MySQL (server 0) has positions of whatever server it was, so its log is unknown.
+    """
+    files, lsn, server = parts["file"].texts(), whole(parts["lsn"]), parts["server_id"].texts()
+    numbers = kernels.replace_substring_regex(files, r"^.*\.([0-9]+)$", r"\1")
+    is_binlog = from_numpy(truth_of(kernels.match_substring_regex(files, r"\.[0-9]+$")))
+    position = (
+        kernels.coalesce(
+            kernels.if_else(is_binlog, numbers, None).cast(pa.int64()), kernels.subtract(lsn, lsn)
+        ),
+        kernels.if_else(is_binlog, whole(parts["pos"]), lsn),
+        kernels.if_else(is_binlog, whole(parts["row"]), None),
+    )
+    base = kernels.replace_substring_regex(files, r"\.[0-9]+$", "")
+    words = [parts["connector"].texts(), parts["name"].texts(), server,
+             kernels.if_else(is_binlog, base, "")]  # fmt: skip
+    log = kernels.binary_join_element_wise(*(kernels.fill_null(word, "") for word in words), ":")
+    log = kernels.if_else(from_numpy(truth_of(kernels.equal(server, "0"))), None, log)
+    millis = whole(parts["ts_ms"])
+    return origin_of(records, source, log=log, position=position, op_millis=millis)
+
+
+def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
+    """Return a change of the connector's own topic of schema changes."""
+    changes, statement = change.get("tableChanges") or [{}], change.get("ddl")
+    words = [*str(statement or "").upper().split(), ""]
+    word = words[0] if words[0] == "TRUNCATE" else str(changes[0].get("type") or words[0]).upper()
+    kind = EventKind.__members__.get(word, EventKind.OTHER)
+    is_snapshot = str((change.get("source") or {}).get("snapshot") or "false").lower() != "false"
+    if is_snapshot and kind is EventKind.DROP:
+        kind = EventKind.OTHER  # the statement before the one that makes the table
+    if kind is EventKind.ALTER and " RENAME TO " in " ".join(words):
+        kind = EventKind.RENAME
+    table = changes[0].get("table") or {}
+    types = {}
+    for column in table.get("columns") or ():
+        sizes = [str(column[key]) for key in ("length", "scale") if column.get(key) is not None]
+        name, _, more = str(column.get("typeExpression") or column["typeName"]).partition(" ")
+        name = "TEXT" if name.upper() == "SET" else name  # its members with commas, in records
+        size = f"({','.join(sizes)})" if sizes else ""
+        types[str(column["name"])] = f"{name}{size} {more}"
+    return TableEvent(kind=kind, statement=statement, fields=mysql_fields(types, options))

@@ -1,0 +1,219 @@
+"""Canal's and Maxwell's records in JSON: changes of MySQL with new rows whole, and what was before.
+
+    Canal      {"type": "UPDATE", "data": [{…}], "old": [{…}], "mysqlType": {…}, "pkNames": […]}
+    Maxwell    {"type": "update", "data": {…}, "old": {…}, "primary_key_columns": […]}
+
+`old` has only the columns that changed: the row before is the new one with these. An update without
+`old` is an upsert.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_assets.cdc.records.assembling import (
+    Block,
+    Encodings,
+    batches_of,
+    codes_of,
+    no_columns,
+    origin_of,
+    shapes_of,
+    whole,
+)
+from paimon_assets.cdc.records.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
+from paimon_assets.cdc.records.json_columns import Array, Longs, Members, Spans, kernels, overlaid
+from paimon_assets.cdc.records.json_records import Records, Source
+from paimon_assets.cdc.records.mysql import mysql_encoding, mysql_fields
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.data.casting.cast import truth_of
+from paimon_assets.engine.spec.types.data_types import RowKind
+
+_EVENTS = {
+    **EventKind.__members__,
+    "ERASE": EventKind.DROP,
+    "table-create": EventKind.CREATE,
+    "table-alter": EventKind.ALTER,
+    "table-drop": EventKind.DROP,
+}
+_CANAL_ROWS = {"INSERT": 0, "ROW": 0, "UPDATE": 2, "DELETE": 3}
+_MAXWELL_ROWS = {"insert": 0, "bootstrap-insert": 0, "update": 2, "delete": 3}
+_MAXWELL_OTHERS = ("bootstrap-start", "bootstrap-complete", "database-")
+_LAST_OF_TRANSACTION = 2**62
+_MOST_SECONDS = 10**11
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows after changes, and what updated ones were before."""
+
+    rows: Spans
+    owners: Longs
+    """Row → its record."""
+    kinds: Kinds
+    olds: Spans
+    updated: Longs
+    """Row that each of `olds` belongs to."""
+
+
+def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
+    """Yield the changes of a block of Canal's records."""
+    top = records.spans.members()
+    types = top.spans("type").texts()
+    is_ddl = truth_of(kernels.equal(top.spans("isDdl").texts(), "true"))
+    kinds = np.where(is_ddl, -1, _kinds(types, _CANAL_ROWS)).astype(np.int8)
+    data, old = top.spans("data"), top.spans("old")
+    is_update = (kinds == RowKind.UPDATE_AFTER) & old.starts_with("[")
+    owners, rows = data.where(kinds >= 0).elements()
+    old_owners, olds = old.where(is_update).elements()
+    counts, old_counts = (np.bincount(of, minlength=len(data)) for of in (owners, old_owners))
+    wrong = (old_counts > 0) & (counts != old_counts)
+    no_row = np.zeros(len(data), dtype=np.bool_)
+    no_row[owners[~rows.starts_with("{")]] = True
+    for flags, reason in (
+        ((kinds < 0) & ~is_ddl, "its 'type' is unknown."),
+        ((kinds >= 0) & ~data.starts_with("["), "it has no 'data'."),
+        (no_row, "a row of its 'data' is no object."),
+        (wrong & ~no_row, "'data' and 'old' have different numbers of rows."),
+    ):
+        source.reject(records, flags, [reason])
+    wrong |= no_row
+    rows, owners = rows.take(~wrong[owners]), owners[~wrong[owners]]
+    olds = olds.take(~wrong[old_owners])
+    updated = np.flatnonzero((old_counts > 0)[owners])
+    images = _Rows(rows, owners, kinds[owners], olds, updated)
+
+    def parse(text: str) -> Encodings:
+        words = json.loads(text).items()
+        return {str(name): mysql_encoding(str(word), source.options) for name, word in words}
+
+    statements = top.spans("sql").texts()
+    events = []
+    for row in np.flatnonzero(is_ddl).tolist():
+        kind = _EVENTS.get(types[row].as_py(), EventKind.OTHER)
+        events.append((row, TableEvent(kind=kind, statement=statements[row].as_py())))
+    origin = origin_of(
+        records,
+        source,
+        log=pa.repeat(pa.scalar("canal"), len(data)),
+        position=(whole(top.spans("ts")), whole(top.spans("id")), None),
+        op_millis=whole(top.spans("es")),
+    )
+    block = _block(records, top, images, origin, "pkNames", events)
+    shapes, encodings = shapes_of(top.spans("mysqlType").texts(), records, source, parse)
+    yield from batches_of(replace(block, shapes=shapes, encodings=encodings), source)
+
+
+def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
+    """Yield the changes of a block of Maxwell's records."""
+    top = records.spans.members()
+    types = top.spans("type").texts()
+    kinds = _kinds(types, _MAXWELL_ROWS)
+    data, old = top.spans("data"), top.spans("old")
+    events = []
+    unknown = kinds < 0
+    for row in np.flatnonzero(unknown).tolist():  # few
+        word = str(types[row].as_py())
+        unknown[row] = word not in _EVENTS and not word.startswith(_MAXWELL_OTHERS)
+        if word in _EVENTS:
+            events.append((row, _definition(top, row, _EVENTS[word], source)))
+    source.reject(records, unknown, ["its 'type' is unknown."])
+    has_row = data.starts_with("{")
+    source.reject(records, (kinds >= 0) & ~has_row, ["it has no 'data'."])
+    owners = np.flatnonzero((kinds >= 0) & has_row)
+    has_old = (kinds == RowKind.UPDATE_AFTER) & old.starts_with("{")
+    updated = np.flatnonzero(has_old[owners])
+    rows = _Rows(data.take(owners), owners, kinds[owners], old.take(owners[updated]), updated)
+    origin = _maxwell_origin(records, source, top)
+    yield from batches_of(_block(records, top, rows, origin, "primary_key_columns", events), source)
+
+
+def _definition(top: Members, row: int, kind: EventKind, source: Source) -> TableEvent:
+    text, statement = (top.spans(name).take(np.array([row])).texts()[0].as_py()
+                       for name in ("def", "sql"))  # fmt: skip
+    table: Mapping[str, Any] = json.loads(text or "{}")
+    types = {}
+    for column in table.get("columns") or ():
+        length = column.get("column-length")
+        size = f"({length})" if length else ""
+        sign = "" if column.get("signed", True) else " unsigned"
+        types[str(column["name"])] = f"{column['type']}{size}{sign}"
+    fields = mysql_fields(types, source.options)
+    return TableEvent(kind=kind, statement=statement, fields=fields)
+
+
+def _maxwell_origin(records: Records, source: Source, top: Members) -> pa.Table:
+    """Positions are `binlog.000004:1234`; without them transactions count."""
+    position, server = top.spans("position").texts(), top.spans("server_id").texts()
+    offsets, xid, times = (whole(top.spans(name)) for name in ("xoffset", "xid", "ts"))
+    is_millis = kernels.greater(times, pa.scalar(_MOST_SECONDS))  # of a definition
+    is_last = top.spans("commit").starts_with("t") & to_numpy(offsets.is_null())
+    form = r"^(?P<base>.*)\.(?P<number>[0-9]+):(?P<at>[0-9]+)$"
+    base, number, at = kernels.extract_regex(position, form).flatten()
+    words = [kernels.fill_null(part, "") for part in (server, base)]
+    return origin_of(
+        records,
+        source,
+        log=kernels.binary_join_element_wise("maxwell", *words, ":"),
+        position=(
+            kernels.coalesce(number.cast(pa.int64()), kernels.subtract(xid, xid)),
+            kernels.coalesce(at.cast(pa.int64()), xid),
+            kernels.if_else(from_numpy(is_last), _LAST_OF_TRANSACTION, offsets),
+        ),
+        op_millis=kernels.if_else(is_millis, times, kernels.multiply(times, 1000)),
+    )
+
+
+def _kinds(types: Array, known: Mapping[str, int]) -> Kinds:
+    """Return the row kinds of types; -1 for others."""
+    place = kernels.index_in(types, value_set=pa.array(list(known), pa.string()))
+    codes = np.array([*known.values(), -1], dtype=np.int8)
+    kinds: Kinds = codes[to_numpy(kernels.fill_null(place, len(known)))]
+    return kinds
+
+
+def _block(
+    records: Records,
+    top: Members,
+    changes: _Rows,
+    origin: pa.Table,
+    key_member: str,
+    events: list[tuple[int, TableEvent]],
+) -> Block:
+    """Make images of rows, and before those that were updated one of what they were."""
+    tables, pairs = codes_of(top.spans("database").texts(), top.spans("table").texts())
+    sides = np.ones(len(changes.rows), dtype=np.int64)
+    sides[changes.updated] = 2
+    rows, after = np.repeat(np.arange(len(sides)), sides), np.cumsum(sides) - 1
+    olds: Longs = np.full(len(rows), -1)  # image → what it has of `olds`
+    olds[after[changes.updated] - 1] = np.arange(len(changes.updated))
+
+    def columns(images: Longs) -> dict[str, Spans]:
+        new = changes.rows.take(rows[images]).members().columns()
+        return overlaid(new, changes.olds.at(olds[images]).members().columns())
+
+    kinds = np.full(len(rows), RowKind.UPDATE_BEFORE, dtype=np.int8)
+    kinds[after] = changes.kinds
+    told = top.spans(key_member)
+
+    def keys(table: int) -> tuple[str, ...]:
+        found = np.flatnonzero((tables == table) & told.starts_with("["))[:1]
+        names = json.loads(told.take(found).source()[0].as_py()) if len(found) else ()
+        return tuple(map(str, names))
+
+    return Block(
+        records=records,
+        names=[(database, None, table) for database, table in pairs],
+        tables=tables,
+        owners=changes.owners[rows],
+        kinds=kinds,
+        columns=columns,
+        origin=origin,
+        metadata=no_columns(len(records)),
+        keys=keys,
+        events=events,
+    )

@@ -1,0 +1,399 @@
+"""Source texts of JSON values → columns of the target's types: encodings, one for each form.
+
+    Encoding    a type, how to decode its values, and what stands for a value that did not arrive
+
+A value that a type cannot hold is an error, never null and never another value.
+"""
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeMode
+from paimon_assets.cdc.records.json_columns import Spans, kernels
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    binary_of,
+    from_numpy,
+    parts_of_texts,
+    to_numpy,
+)
+from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.data.format.text import parse_columns
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.segments.text_options import TextOptions
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    CHARACTER_ROOTS,
+    MAX_DECIMAL_PRECISION,
+    MAX_LENGTH,
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    string,
+)
+
+Array: TypeAlias = Any
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Decode: TypeAlias = Callable[[Spans], Array]
+
+BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_MILLI_DIGITS = 3
+_HEX = np.full(256, 255, dtype=np.uint8)
+for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
+    _HEX[list(_digits)] = range(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How the values of a column stand in records."""
+
+    type: DataType
+    decode: Decode
+    """Values → a column of the type; raises `pa.ArrowInvalid` or `PaimonError`."""
+    unavailable: tuple[str, ...] = ()
+    """Source texts that stand for a value that did not arrive."""
+    has_default: bool = False
+    """Whether the source gives rows a value that their statement does not name."""
+
+    def values(self, spans: Spans) -> tuple[Array, dict[int, str]]:
+        """Return a column, with nulls for what cannot be read: row → why."""
+        try:
+            return self._decoded(spans), {}
+        except (pa.ArrowInvalid, PaimonError, ValueError, OverflowError) as error:
+            if len(spans) == 1:
+                message = error.message if isinstance(error, PaimonError) else str(error)
+                return nulls(1, self.type), {0: message}
+        half = len(spans) // 2
+        parts, bad = [], {}
+        for start, stop in ((0, half), (half, len(spans))):
+            column, failures = self.values(spans.take(np.arange(start, stop)))
+            parts.append(column)
+            bad.update({row + start: reason for row, reason in failures.items()})
+        return pa.concat_arrays(parts), bad
+
+    def _decoded(self, spans: Spans) -> Array:
+        column = self.decode(spans)
+        column.validate(full=True)
+        lost = to_numpy(column.is_null()) & spans.has_value
+        if lost.any():
+            text = spans.take(lost).source()[0].as_py()
+            raise pa.ArrowInvalid(f"{text} is no {self.type}")
+        arrow_type: Any = to_arrow_type(self.type)
+        return column if column.type == arrow_type else column.cast(arrow_type)
+
+    def is_unavailable(self, spans: Spans) -> Flags:
+        """Return which values stand for one that did not arrive."""
+        lengths = _lengths_of(self.unavailable)
+        flags: Flags = lengths[np.minimum(spans.ends - spans.starts, len(lengths) - 1)]
+        if flags.any():
+            texts = pa.array(self.unavailable, pa.string())
+            flags[flags] = to_numpy(kernels.is_in(spans.take(flags).source(), value_set=texts))
+        return flags
+
+
+@cache
+def unavailable_texts(placeholder: str) -> tuple[str, ...]:
+    """Return the forms in which Debezium writes that it does not know a value.
+
+    As text, bytes (base64, hex), and in arrays, maps and their JSON, by the column's type.
+    """
+    data = placeholder.encode()
+    digest = hashlib.md5(data, usedforsecurity=False).digest()
+    by_name = str(uuid.UUID(bytes=digest, version=3))
+    texts = [base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode(), data.hex()]
+    texts = list(dict.fromkeys([placeholder, *texts, by_name]))
+    pair = {placeholder: placeholder}
+    values: list[Any] = [*texts, json.dumps(pair), json.dumps(pair, separators=(",", ":"))]
+    values += [[text] for text in texts] + [list(data), pair]
+    forms = [
+        json.dumps(value, separators=marks) for value in values for marks in ((",", ":"), None)
+    ]
+    return tuple(dict.fromkeys(forms))
+
+
+@cache
+def _lengths_of(texts: tuple[str, ...]) -> Flags:
+    """Return whether a text has a length, and of all that are longer that none has."""
+    lengths = [len(text.encode()) for text in texts]
+    flags = np.zeros(max(lengths, default=0) + 2, dtype=np.bool_)
+    flags[lengths] = True
+    return flags
+
+
+def nulls(count: int, data_type: DataType) -> Array:
+    """Return a column of nulls."""
+    arrow_type: Any = to_arrow_type(data_type)
+    return pa.nulls(count, arrow_type)
+
+
+def encoding_of(data_type: DataType, options: CdcOptions) -> Encoding:
+    """Return the encoding of a declared type: texts, or numbers as the options say."""
+    forms = unavailable_texts(options.unavailable) if options.unavailable else ()
+    return Encoding(data_type, decoder_of(data_type, options), forms)
+
+
+def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
+    """Return how to decode a declared type."""
+    match data_type:
+        case ArrayType(element=element):
+            return array_decoder(decoder_of(element, options), data_type)
+        case MapType(value=value):
+            return map_decoder(decoder_of(value, options), data_type)
+        case RowType(fields=fields):
+            return row_decoder([decoder_of(inner.type, options) for inner in fields], data_type)
+        case AtomicType(root=root) if root in CHARACTER_ROOTS:
+            return Spans.texts
+        case AtomicType(root=root) if root in BINARY_ROOTS:
+            return lambda spans: binary(spans.texts(), options.binary)
+        case AtomicType(root=TypeRoot.DATE | TypeRoot.TIME):
+            unit = "s" if data_type.root is TypeRoot.DATE else time_unit(data_type, options)
+            return lambda spans: _moments(spans, data_type, unit)
+        case AtomicType(root=root) if root in TIMESTAMP_ROOTS:
+            return lambda spans: _moments(spans, data_type, time_unit(data_type, options))
+        case _:
+            return lambda spans: numbers(spans, data_type)
+
+
+def numbers(spans: Spans, data_type: DataType) -> Array:
+    """Parse numbers and booleans, with quotes or without.
+
+    Without, they are what Arrow's parsers read, in a third of the time. NaN and the infinities
+    stand in quotes, as Debezium writes them: JSON has none.
+    """
+    texts = spans.texts()
+    if spans.starts_with('"').any():
+        return from_texts(texts, data_type)
+    arrow_type: Any = to_arrow_type(data_type)
+    try:
+        column = texts.cast(arrow_type)
+    except pa.ArrowInvalid:
+        column = from_texts(texts, data_type)
+    if pa.types.is_floating(arrow_type) and not _all(kernels.is_finite(column)):
+        raise pa.ArrowInvalid(f"it is no finite {data_type}")
+    return column
+
+
+def from_texts(texts: Array, data_type: DataType) -> Array:
+    """Parse texts as Paimon casts them; a number that would become another one is an error."""
+    column = cast_array(texts, string(), data_type)
+    if pa.types.is_floating(column.type):
+        is_same = kernels.is_finite(column)
+        if not _all(is_same):
+            is_same = kernels.or_(is_same, kernels.match_substring_regex(texts, "NaN|Infinity"))
+    elif pa.types.is_integer(column.type):
+        is_same = kernels.invert(kernels.match_substring_regex(texts, r"\.0*[1-9]"))
+    elif pa.types.is_decimal(column.type):
+        wide: Any = pa.decimal256(2 * MAX_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION)
+        fitting = kernels.if_else(column.is_valid(), texts, None)
+        is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
+    else:
+        return column
+    if not _all(is_same):
+        first = texts.filter(kernels.invert(is_same))[0].as_py()
+        raise pa.ArrowInvalid(f"'{first}' is no {data_type}: digits would be lost")
+    return column
+
+
+def _all(flags: Array) -> bool:
+    return bool(kernels.all(flags, min_count=0).as_py())
+
+
+def time_unit(data_type: DataType, options: CdcOptions) -> str:
+    """Return the unit of numbers that are times, by the connector's mode and the precision."""
+    mode = options.time
+    is_coarse = (getattr(data_type, "precision", 0) or 0) <= _MILLI_DIGITS
+    if mode is TimeMode.CONNECT:
+        return "ms"
+    if mode is TimeMode.NANOSECONDS:
+        return "ns"
+    is_adaptive = mode is TimeMode.ADAPTIVE or (
+        mode is TimeMode.ADAPTIVE_TIME_MICROSECONDS and data_type.root is not TypeRoot.TIME
+    )
+    return "ms" if is_adaptive and is_coarse else "us"
+
+
+def _moments(spans: Spans, data_type: DataType, unit: str) -> Array:
+    """Decode times: numbers in a unit (dates in days), or ISO 8601."""
+    if spans.starts_with('"').any():
+        return iso(spans.texts(), data_type)
+    return numbers_as(spans.texts(), data_type, unit)
+
+
+def iso(texts: Array, data_type: DataType) -> Array:
+    """Parse dates and times of ISO 8601, with a zone or, in UTC, without."""
+    arrow_type: Any = to_arrow_type(data_type)
+    if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
+        plain = kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "")
+        return plain.cast(arrow_type) if arrow_type == pa.date32() else from_texts(plain, data_type)
+    return _parsed(texts, arrow_type)
+
+
+def _parsed(texts: Array, arrow_type: Any) -> Array:
+    batch = pa.RecordBatch.from_arrays([texts], names=["v"])
+    schema = pa.schema([pa.field("v", arrow_type)])
+    return parse_columns(batch, schema, TextOptions(), zone="UTC").column(0)
+
+
+def numbers_as(texts: Array, data_type: DataType, unit: str) -> Array:
+    """Return numbers of a unit as times, those of dates as days; digits that do not fit are cut."""
+    numbers = texts.cast(pa.int64())
+    arrow_type: Any = to_arrow_type(data_type)
+    if data_type.root is TypeRoot.DATE:
+        return numbers.cast(pa.int32()).cast(pa.date32())
+    if data_type.root is TypeRoot.TIME:
+        millis = _scaled(numbers, _PER_SECOND[unit], _PER_SECOND["ms"])
+        day: Any = 86_400_000
+        outside = kernels.or_kleene(kernels.less(millis, 0), kernels.greater_equal(millis, day))
+        if kernels.any(outside).as_py():
+            raise pa.ArrowInvalid(
+                "it is no time of a day; declare the column as a text or a number"
+            )
+        return millis.cast(pa.int32()).cast(pa.time32("ms"))
+    return _scaled(numbers, _PER_SECOND[unit], _PER_SECOND[arrow_type.unit]).cast(arrow_type)
+
+
+def _scaled(numbers: Array, held: int, wanted: int) -> Array:
+    if held <= wanted:
+        return kernels.multiply_checked(numbers, wanted // held)
+    step: Any = held // wanted
+    quotient = kernels.divide(numbers, step)
+    is_below = kernels.less(kernels.subtract(numbers, kernels.multiply(quotient, step)), 0)
+    return kernels.subtract(quotient, is_below.cast(pa.int64()))
+
+
+def binary(texts: Array, mode: BinaryMode) -> Array:
+    """Decode texts of bytes."""
+    if mode is BinaryMode.HEX:
+        return _from_hex(texts)
+    if mode is BinaryMode.BASE64_URL_SAFE:
+        texts = kernels.replace_substring(kernels.replace_substring(texts, "-", "+"), "_", "/")
+    return _parsed(texts, pa.binary())
+
+
+def _from_hex(texts: Array) -> Array:
+    ends, data = parts_of_texts(texts)
+    digits = _HEX[data]
+    if (digits > 15).any() or (np.diff(ends) % 2).any():
+        raise pa.ArrowInvalid("it is no hexadecimal text of bytes")
+    values = (digits[0::2] << 4) | digits[1::2]
+    return binary_of(ends // 2, values, texts)
+
+
+def reversed_bytes(column: Array) -> Array:
+    """Return bytes in the opposite order: Debezium writes bits from the lowest on."""
+    ends, data = parts_of_texts(column)
+    lengths = np.diff(ends)
+    places = np.repeat(ends[:-1] + ends[1:] - 1, lengths) - np.arange(len(data))
+    return binary_of(ends, data[places], column)
+
+
+def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16) -> Array:
+    """Return big-endian two's complements of any length as decimals; 32 bytes wide: decimal256.
+
+    Raises:
+        pa.ArrowInvalid: A number has more digits.
+    """
+    ends, data = parts_of_texts(column)
+    lengths = np.diff(ends)
+    words = np.zeros((len(column), width), dtype=np.uint8)
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        rows = np.flatnonzero(lengths == length)
+        held = data[ends[rows][:, np.newaxis] + np.arange(length)]
+        signs = np.where(held[:, :1] > 127, 255, 0).astype(np.uint8)
+        if length > width:
+            extra = length - width
+            if (held[:, :extra] != signs).any() or ((held[:, extra] ^ signs[:, 0]) > 127).any():
+                raise pa.ArrowInvalid(f"the number has more than {precision} digits")
+            held = held[:, extra:]
+        words[rows, : width - held.shape[1]] = signs
+        words[rows, width - held.shape[1] :] = held
+    kind: Any = pa.decimal128(precision, scale) if width == 16 else pa.decimal256(precision, scale)
+    little: Any = np.ascontiguousarray(words[:, ::-1])
+    made: Array = pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(little)])
+    made.validate(full=True)
+    return kernels.if_else(column.is_valid(), made, None) if column.null_count else made
+
+
+def array_decoder(element: Decode, data_type: ArrayType) -> Decode:
+    """Return how to decode arrays; of texts also a SET of MySQL, as its members with commas."""
+    is_set = data_type.element.root in CHARACTER_ROOTS
+
+    def decode(spans: Spans) -> Array:
+        if is_set and (spans.starts_with('"') == spans.has_value).all():
+            return _set_members(spans.texts())
+        owners, elements = spans.elements()
+        return _lists(spans, owners, (element(elements),), data_type)
+
+    return decode
+
+
+def _set_members(texts: Array) -> Array:
+    if kernels.any(kernels.match_substring_regex(texts, r"^[{\[]")).as_py():
+        raise pa.ArrowInvalid("it is no SET, but the text of an array")
+    members = kernels.split_pattern(texts, ",")
+    return kernels.if_else(kernels.equal(texts, ""), pa.scalar([], members.type), members)
+
+
+def map_decoder(value: Decode, data_type: MapType) -> Decode:
+    """Return how to decode objects whose names are the keys of a map."""
+
+    def decode(spans: Spans) -> Array:
+        owners, names, members = spans.members().entries()
+        keys = names if data_type.key.root in CHARACTER_ROOTS else from_texts(names, data_type.key)
+        return _lists(spans, owners, (keys, value(members)), data_type)
+
+    return decode
+
+
+def _lists(spans: Spans, owners: Any, parts: tuple[Array, ...], data_type: DataType) -> Array:
+    arrow_type: Any = to_arrow_type(data_type)
+    mark = "{" if isinstance(data_type, MapType) else "["
+    if (spans.has_value & ~spans.starts_with(mark)).any():
+        raise pa.ArrowInvalid(f"it is no {data_type}")
+    bounds = np.zeros(len(spans) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owners, minlength=len(spans)), out=bounds[1:])
+    kind: Any = pa.MapArray if isinstance(data_type, MapType) else pa.ListArray
+    mask = from_numpy(~spans.has_value)
+    return kind.from_arrays(from_numpy(bounds), *parts, type=arrow_type, mask=mask)
+
+
+def row_decoder(fields: Sequence[Decode], data_type: RowType) -> Decode:
+    """Return how to decode objects of known members; others are left out."""
+
+    def decode(spans: Spans) -> Array:
+        if (spans.has_value & ~spans.starts_with("{")).any():
+            raise pa.ArrowInvalid(f"it is no {data_type}")
+        members = spans.members()
+        columns = [
+            inner(members.spans(known.name))
+            for inner, known in zip(fields, data_type.fields, strict=True)
+        ]
+        arrow_type: Any = to_arrow_type(data_type)
+        mask = from_numpy(~spans.has_value)
+        return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=mask)
+
+    return decode
+
+
+def fields_of(types: dict[str, DataType]) -> tuple[DataField, ...]:
+    """Return columns by name as fields; ids count from 0."""
+    return tuple(
+        DataField(id=number, name=name, type=data_type)
+        for number, (name, data_type) in enumerate(types.items())
+    )

@@ -1,0 +1,33 @@
+"""The add-ons: packages on top of the core, which never imports them.
+
+This is the only module of the core that names them. The engine loads one where the options of a
+table ask for it; what an add-on may do is in `spec.schema.add_on_rules` (schemas) and
+`control.listeners` (commits, and all that comes after).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class AddOn:
+    """An add-on, by the option that tables with it have."""
+
+    option: str
+    package: str
+
+    def load(self, module: str) -> Any:
+        """Import one of the add-on's modules: `options`, `rules` or `listener`."""
+        return import_module(f"{self.package}.{module}")
+
+
+ADD_ONS = (AddOn("metadata.iceberg.storage", "paimon_assets.iceberg"),)
+SERVER = "paimon_assets.server.serve"
+"""The module that the command `serve` loads."""
+
+
+def add_ons_of(options: Mapping[str, str]) -> tuple[AddOn, ...]:
+    """Return the add-ons that the options of a table name."""
+    return tuple(each for each in ADD_ONS if each.option in options)

@@ -1,0 +1,113 @@
+"""The add-ons that follow the commits of a table, and clean up after it."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol, cast
+
+from paimon_assets.engine.add_ons import ADD_ONS, add_ons_of
+from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.fileio.base import FileStatus
+from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+class CommitListener(Protocol):
+    """Module `listener` of an add-on. The operation before a call stands, whatever happens in it.
+
+    A table may have the option and nothing to follow; each function looks itself.
+    """
+
+    def committed(self, store: FileStore, snapshot: Snapshot, base: Snapshot | None) -> None:
+        """Follow a commit on `base`; never raises."""
+
+    def changed(self, store: FileStore) -> None:
+        """Follow a change of tags, snapshots or schema; logs failures of the storage."""
+
+    def repair(self, store: FileStore) -> None:
+        """Follow the newest snapshot; raises what went wrong."""
+
+    def behind(self, store: FileStore) -> int | None:
+        """Return how many commits are not followed yet; None if there is nothing to follow."""
+
+    def stored_files(self, store: FileStore) -> Iterator[FileStatus]:
+        """Yield the add-on's own files, which an orphan cleaning may delete."""
+
+    def needed_names(self, store: FileStore) -> Iterator[str]:
+        """Yield the names of those that are in use."""
+
+    def dropping(self, catalog: Catalog, table: Identifier) -> AbstractContextManager[None]:
+        """Delete the add-on's files of a table that the block drops."""
+
+    def dropping_database(self, catalog: Catalog, database: str) -> AbstractContextManager[None]:
+        """Delete the add-on's files of the tables of a database that the block drops."""
+
+    def renaming(
+        self, catalog: Catalog, source: Identifier, target: Identifier
+    ) -> AbstractContextManager[None]:
+        """Follow a table that the block renames."""
+
+
+def listeners(options: Mapping[str, str]) -> Iterator[CommitListener]:
+    """Yield the add-ons that follow a table with these options."""
+    for each in add_ons_of(options):
+        yield cast("CommitListener", each.load("listener"))
+
+
+def committed(store: FileStore, snapshot: Snapshot, base: Snapshot | None = None) -> None:
+    """Let the add-ons of a table follow a commit."""
+    for listener in listeners(_options_at(store, snapshot)):
+        listener.committed(store, snapshot, base)
+
+
+def _options_at(store: FileStore, snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the options of a commit's schema: one may be set since the writer opened the table."""
+    options = store.schema.options
+    if snapshot.schema_id == store.schema.id or add_ons_of(options):
+        return options
+    try:
+        return store.schemas.schema(snapshot.schema_id).options
+    except PaimonError as error:
+        logger.warning("table %s: no add-on is asked: %s", store.label, error.message)
+        return options
+
+
+def changed(store: FileStore) -> None:
+    """Let the add-ons follow a change that is no commit: of tags, snapshots, schema."""
+    for listener in listeners(store.schema.options):
+        listener.changed(store)
+
+
+def behind(store: FileStore) -> int | None:
+    """Return how many commits the add-ons of a table have not followed; None without one."""
+    counts = (each.behind(store) for each in listeners(store.schema.options))
+    return max((count for count in counts if count is not None), default=None)
+
+
+def dropping(catalog: Catalog, table: Identifier) -> ExitStack:
+    """Let add-ons clean up after a table that the block drops."""
+    return _entered(each.dropping(catalog, table) for each in _all())
+
+
+def dropping_database(catalog: Catalog, database: str) -> ExitStack:
+    """Let add-ons clean up after the tables of a database that the block drops."""
+    return _entered(each.dropping_database(catalog, database) for each in _all())
+
+
+def renaming(catalog: Catalog, source: Identifier, target: Identifier) -> ExitStack:
+    """Let add-ons follow a table that the block renames."""
+    return _entered(each.renaming(catalog, source, target) for each in _all())
+
+
+def _all() -> Iterator[CommitListener]:
+    return (cast("CommitListener", each.load("listener")) for each in ADD_ONS)
+
+
+def _entered(managers: Iterator[AbstractContextManager[None]]) -> ExitStack:
+    with ExitStack() as stack:
+        for manager in managers:
+            stack.enter_context(manager)
+        return stack.pop_all()

@@ -1,0 +1,162 @@
+"""JSON in columns holds the same as Python's parser, and nothing is rounded."""
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_assets.cdc.records.change_batch import CdcOptions
+from paimon_assets.cdc.records.json_columns import JsonIndex, Spans, parse_failure
+from paimon_assets.engine.errors import FormatError
+from tests.cdc.kit.cdc_replay import changes, rows_of
+from tests.testkit.effort import often
+
+ABSENT = object()
+TEXTS = st.text(st.sampled_from('ab"\\/{}[]:, \n\té\u2028😀\x00'), max_size=6)
+NAMES = st.sampled_from(["a", "b", 'c"', "d\n", "é", ""])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False,
+    allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+RECORDS = st.lists(st.dictionaries(NAMES, VALUES, max_size=5), min_size=1, max_size=6)
+LAYOUTS = st.sampled_from([{"separators": (",", ":")}, {}, {"indent": 2}])
+
+
+def _check(spans: Spans, values: list[Any]) -> None:
+    texts = [ABSENT if text is None else json.loads(text) for text in spans.source().to_pylist()]
+    assert texts == values
+    sources = spans.source().to_pylist()
+    assert spans.texts().to_pylist() == [
+        None if value is ABSENT or value is None else value if isinstance(value, str) else source
+        for value, source in zip(values, sources, strict=True)
+    ]
+    objects = [value if isinstance(value, dict) else {} for value in values]
+    columns = spans.members().columns()
+    assert set(columns) == {name for value in objects for name in value}
+    for name, column in columns.items():
+        _check(column, [value.get(name, ABSENT) for value in objects])
+    elements = [(row, part) for row, value in enumerate(values) if isinstance(value, list)
+                for part in value]  # fmt: skip
+    owners, found = spans.elements()
+    assert owners.tolist() == [row for row, _ in elements]
+    if elements:
+        _check(found, [part for _, part in elements])
+
+
+@pytest.mark.hunt
+@settings(max_examples=often(60), deadline=None)
+@given(records=RECORDS, layout=LAYOUTS, is_ascii=st.booleans())
+def test_members_and_elements_are_those_of_pythons_parser(
+    records: list[dict[str, Any]], layout: dict[str, Any], is_ascii: bool
+) -> None:
+    texts = [json.dumps(record, ensure_ascii=is_ascii, **layout) for record in records]
+    block = "\n".join(texts).encode()
+    assert parse_failure(block) is None
+    _check(JsonIndex(block).records, records)
+
+
+@pytest.mark.hunt
+@settings(max_examples=often(40), deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(st.sampled_from("abc"), TEXTS, min_size=1), min_size=1, max_size=9
+    ),
+    size=st.integers(1, 40),
+    form=st.sampled_from(["lines", "array", "pretty", "crlf"]),
+)
+def test_lines_and_arrays_are_cut_anywhere(
+    rows: list[dict[str, str]], size: int, form: str
+) -> None:
+    if form in ("lines", "crlf"):
+        text = ("\r\n" if form == "crlf" else "\n").join(json.dumps(row) for row in rows)
+        lines = list(range(1, len(rows) + 1))
+    else:
+        text = json.dumps(rows, indent=1 if form == "pretty" else None)
+        starts = [number for number, line in enumerate(text.split("\n"), 1) if line == " {"]
+        lines = starts if form == "pretty" else [1] * len(rows)
+    batches = changes(text, "json", CdcOptions(block_bytes=size))
+    found = [
+        {name: value for name, value in row.items() if value is not None}  # absent in an insert
+        for batch in batches
+        for _, row in rows_of(batch)
+    ]
+    assert found == rows
+    assert [line for batch in batches for line in batch.origin["line"].to_pylist()] == lines
+
+
+@pytest.mark.parametrize("text", ["[{}, {", "[{}", '{\n"a": 1', "[1]", "[{}] x", '[{"a" 1}]'])
+def test_an_array_that_is_broken_is_refused(text: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        changes(text, "json")
+    assert caught.value.kind == "cdc-record"
+
+
+@pytest.mark.parametrize(
+    "text", ["[null]", '[null, {"a": 1}]', 'null {"a": 1}', '{"a": 1}\n null x']
+)
+def test_null_among_objects_is_refused(text: str) -> None:
+    """Arrow's reader crashes where it is the first value."""
+    with pytest.raises(FormatError, match="'f', line"):
+        changes(text, "json")
+
+
+BLANKS = st.sampled_from(["", "", "", " ", "\t ", "\r"])
+SPELLED = [("a", '"a"'), ("a", '"\\u0061"'), ('c"', '"c\\""'), ("é", '"é"'), ("é", '"\\u00E9"')]
+NUMBERS = ["0", "-0", "-0.0", "1E+2", "1.10", "-1e-300", "12345678901234567890.123456789", "9" * 60]
+SOURCES = (
+    st.sampled_from(
+        [*NUMBERS, "true", "false", "null", '""', '"\\ud83d\\ude00"', '"\\u0000"', '"null"']
+    )
+    | TEXTS.map(json.dumps)
+    | TEXTS.map(partial(json.dumps, ensure_ascii=False))
+    | VALUES.filter(lambda value: isinstance(value, list | dict)).map(json.dumps)
+)
+MEMBERS = st.lists(st.tuples(st.sampled_from(SPELLED), SOURCES, BLANKS, BLANKS), max_size=6)
+
+
+def _model(source: str) -> str | None:
+    """The text of a value by Python's parser: numbers, arrays and objects as they stand."""
+    value = json.loads(source)
+    return value if value is None or isinstance(value, str) else source
+
+
+@pytest.mark.hunt
+@settings(max_examples=often(60), deadline=None)
+@given(rows=st.lists(MEMBERS, min_size=1, max_size=8), size=st.integers(1, 400))
+def test_rows_are_those_of_a_slow_model(rows: list[list[Any]], size: int) -> None:
+    """Repeated, escaped and absent names, nulls, blanks, numbers that no double holds."""
+    lines, expected = [], []
+    for row in rows:
+        members = [f"{b}{spelled}{b}:{a}{source}{a}" for (_, spelled), source, b, a in row]
+        lines.append(
+            '{"database":"d","table":"t","type":"update","data":{' + ",".join(members) + "}}"
+        )
+        expected.append({name: _model(source) for (name, _), source, _, _ in row})
+    found = []
+    for batch in changes(lines, "maxwell-json", CdcOptions(block_bytes=size)):
+        kinds_and_rows = list(rows_of(batch))
+        assert {kind for kind, _ in kinds_and_rows} == {2}
+        found += [row for _, row in kinds_and_rows]
+    assert found == expected
+
+
+@pytest.mark.parametrize("value", ['"\\ud800"', "1e400", "01", '"a\tb"', "[1,]"])
+def test_a_value_that_is_no_json_is_refused(value: str) -> None:
+    """Or that no text holds, or Arrow's parser does not take, with its reason."""
+    with pytest.raises(FormatError, match="line 2: it is no JSON"):
+        changes(['{"a":1}', f'{{"a":{value}}}'], "json")
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "[]", " [ ] ", "null\n", "\ufeff"])
+def test_nothing_is_no_changes(text: str) -> None:
+    assert changes(text, "json") == []
+
+
+def test_a_text_that_is_no_utf8_is_refused() -> None:
+    with pytest.raises(FormatError, match="line 2"):
+        changes(b'{"a":"x"}\n{"a":"\xff"}\n{"a":"y"}', "json")

@@ -1,0 +1,671 @@
+"""Change logs of databases, from files that land, as tables."""
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import (
+    Batch,
+    BatchCheck,
+    FileSource,
+    PaimonCatalogResource,
+    Verdict,
+    build_file_ingestion_asset,
+    build_new_files_sensor,
+)
+from paimon_assets.cdc import (
+    AbsentValue,
+    CdcOptions,
+    ChangeLog,
+    ChangeLogConfig,
+    build_change_log_asset,
+)
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.table import Table
+from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, typed
+from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, run
+from tools.soak.week import FOLLOWED
+
+KEY = dg.AssetKey(["shop", "orders"])
+ORDERS = Schema.of(
+    {"id": "BIGINT", "state": "STRING", "note": "STRING"},
+    primary_keys=["id"],
+    options={"bucket": "1"},
+)
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+def orders(
+    folder: Path, schema: Schema = ORDERS, source: Mapping[str, Any] = {}, **options: Any
+) -> dg.AssetsDefinition:
+    files = FileSource(folder=str(folder), format="debezium-json", **source)
+    return build_change_log_asset("shop.orders", schema, source=files, **options)
+
+
+def config(**fields: Any) -> dg.RunConfig:
+    return dg.RunConfig(ops={"shop__orders": ChangeLogConfig(**fields)})
+
+
+def table_of(paimon: PaimonCatalogResource) -> Table:
+    return paimon.catalog().get_table("shop.orders")
+
+
+def rows_of(paimon: PaimonCatalogResource, *columns: str) -> list[tuple[Any, ...]]:
+    names = columns or ("id", "state", "note")
+    rows = table_of(paimon).to_arrow(names).to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def applied(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **options: Any) -> Any:
+    result = run(asset, paimon, **options)
+    assert result.success, failure_text(result)
+    return metadata_of(result, KEY)
+
+
+def refused(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **options: Any) -> str:
+    result = run(asset, paimon, **options)
+    assert not result.success
+    return failure_text(result)
+
+
+def test_changes_of_several_runs_make_the_table_of_the_database(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(
+        landing, "1",
+        debezium("r", 10, id=1, state="new", note="long text"),
+        debezium("c", 20, id=2, state="new", note=None),
+        debezium("u", 30, id=2, state="paid", note="n"),
+    )  # fmt: skip
+    first = applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "new", "long text"), (2, "paid", "n")]
+    assert first["paimon/changes_in"] == 3
+    assert first["paimon/keys_looked_up"] == 0
+    land(
+        landing, "2",
+        debezium("u", 40, id=1, state="paid", note=GONE),
+        debezium("d", 50, id=2),
+        debezium("c", 60, id=3, state="new", note="x"),
+        debezium("u", 70, id=3, state=None, note=GONE),
+    )  # fmt: skip
+    second = applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "paid", "long text"), (3, None, "x")]
+    assert second["paimon/keys_looked_up"] == 1
+    assert second["paimon/deletes"] == 1
+    assert second["paimon/log"] == "postgresql:pg::"
+    assert second["paimon/lag_seconds"] > 0
+    assert "no new file" in applied(asset, paimon)["paimon/note"].lower()
+
+
+def test_late_and_repeated_files_come_out_right(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    first = debezium("c", 10, id=1, state="a", note="n")
+    late = debezium("u", 20, id=1, state="b", note="m")
+    newest = debezium("u", 30, id=1, state="c", note="o")
+    land(landing, "1", first, newest)
+    applied(asset, paimon)
+    land(landing, "2", late, debezium("c", 15, id=2, state="x", note="y"))
+    land(landing, "3", first, late, newest)
+    shown = applied(asset, paimon, run_config=config(max_files=1))
+    assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
+    assert (shown["paimon/keys_newer_already"], shown["paimon/files_left"]) == (1, 1)
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
+
+
+def test_what_cannot_be_known_is_refused_and_nothing_is_committed(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("u", 10, id=7, state="a", note=GONE))
+    text = refused(asset, paimon)
+    assert "id = 7" in text
+    assert "the table has no row of the key" in text
+    assert "REPLICA IDENTITY FULL" in text
+    assert table_of(paimon).latest_snapshot() is None
+    land(landing, "0", debezium("c", 5, id=7, state="z", note="kept"))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(7, "a", "kept")]
+
+
+def test_late_and_doubled_inserts_below_a_delete_do_not_stop_the_run(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    doubled = debezium("c", 10, id=1, state="a", note="n")
+    land(landing, "1", doubled, debezium("c", 11, id=2, state="a", note="n"))
+    land(landing, "2", debezium("d", 20, id=1))
+    applied(asset, paimon, run_config=config(max_files=1))
+    applied(asset, paimon)
+    land(landing, "3", doubled, debezium("c", 15, id=3, state="late", note="n"))
+    assert applied(asset, paimon)["paimon/keys_newer_already"] == 1
+    assert rows_of(paimon) == [(2, "a", "n"), (3, "late", "n")]
+    table_of(paimon).compact(full=True)
+    land(landing, "4", doubled)
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(2, "a", "n"), (3, "late", "n")]
+
+
+@pytest.mark.parametrize(
+    ("doubt", "again"),
+    [
+        (debezium("u", 10, id=7, state="a", note=GONE), (7, "whole", "x")),
+        (debezium("c", 15, id=1, state="late", note="z"), (1, "whole", "x")),
+        (
+            "\n".join((debezium("d", 40, id=2), debezium("u", 50, id=2, state="b", note=GONE))),
+            (2, "whole", "x"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("way_out", ["set_aside", "sent again"])
+def test_a_row_that_cannot_be_known_does_not_stop_the_asset_for_good(
+    way_out: str, doubt: str, again: Any, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
+    land(
+        landing, "1",
+        *(debezium("c", 10 + key, id=key, state="a", note="n") for key in (1, 2)),
+        debezium("u", 20, id=1, state="b", note="n"),
+    )  # fmt: skip
+    applied(asset, paimon)
+    land(landing, "2", debezium("u", 30, id=1, state="c", note=GONE))
+    applied(asset, paimon)
+    before = rows_of(paimon)
+    land(landing, "3", doubt, debezium("c", 60, id=9, state="new", note="n"))
+    assert "set_aside=true" in refused(asset, paimon)
+    if way_out == "sent again":
+        key, state, note = again
+        land(landing, "4", debezium("u", 70, id=key, state=state, note=note))
+        applied(asset, paimon)
+        assert rows_of(paimon) == sorted(
+            [row for row in before if row[0] != key] + [again, (9, "new", "n")]
+        )
+        return
+    assert "dead_letters" in refused(orders(landing), paimon, run_config=config(set_aside=True))
+    shown = applied(asset, paimon, run_config=config(set_aside=True))
+    assert shown["paimon/dead_letters"] == len(doubt.splitlines())
+    assert rows_of(paimon) == sorted([*before, (9, "new", "n")])
+    letters = paimon.catalog().get_table("shop.dead").to_arrow().to_pylist()
+    assert [(each["file"].endswith("3.json"), each["line"]) for each in letters] == [
+        (True, number) for number, _ in enumerate(doubt.splitlines(), start=1)
+    ]
+    assert all("cannot be known" in each["reason"] for each in letters)
+
+
+def test_records_without_the_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(landing, "1", debezium("c", 10, ID=7, state="a"))
+    assert "have no column id, of the table's key: " in refused(orders(landing), paimon)
+
+
+def test_another_log_is_refused_unless_it_follows(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("c", 900, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    land(landing, "2", debezium("u", 5, name="pg2", id=1, state="b", note=GONE))
+    assert "new_log=true" in refused(asset, paimon)
+    shown = applied(asset, paimon, run_config=config(new_log=True))
+    assert shown["paimon/log"] == "postgresql:pg2::"
+    assert rows_of(paimon) == [(1, "b", "n")]
+    land(landing, "3", debezium("u", 800, id=1, state="old", note="old"))
+    assert "is older than the table's row" in refused(asset, paimon)
+
+
+@pytest.mark.parametrize("policy", ["error", "add", "widen"])
+def test_new_columns_follow_the_policy(
+    policy: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, schema_policy=policy)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    land(
+        landing, "2",
+        debezium("u", 20, id=1, state="b", note=GONE, price=12),
+        debezium("c", 30, id=2, state="b", note="x", price=13),
+    )  # fmt: skip
+    if policy == "error":
+        assert "price" in refused(asset, paimon)
+        assert rows_of(paimon) == [(1, "a", "n")]
+        return
+    shown = applied(asset, paimon)
+    assert any("price" in str(line) for line in shown["paimon/schema_diff"])
+    assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
+    land(landing, "3", debezium("u", 40, id=2, state="old", note=GONE))
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
+
+
+def test_a_wider_type_is_planned_by_widen_alone(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    schema = Schema.of({"id": "BIGINT", "amount": "INT"}, primary_keys=["id"])
+    before, after = {"id": "int64", "amount": "int32"}, {"id": "int64", "amount": "int64"}
+    land(landing, "1", typed(debezium("c", 10, id=1, amount=7), **before))
+    applied(orders(landing, schema), paimon)
+    land(landing, "2", typed(debezium("u", 20, id=1, amount=1 << 40), **after))
+    assert "amount" in refused(orders(landing, schema, schema_policy="add"), paimon)
+    asset = orders(landing, schema, schema_policy="widen")
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "amount") == [(1, 1 << 40)]
+    land(landing, "3", typed(debezium("c", 30, id=2, amount=3), **before))
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "amount") == [(1, 1 << 40), (2, 3)]
+
+
+def test_a_truncate_is_refused_or_empties_the_table(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(orders(landing), paimon)
+    land(
+        landing, "2",
+        debezium("c", 20, id=2, state="a", note="n"),
+        debezium("t", 30),
+        debezium("c", 40, id=3, state="c", note="n"),
+    )  # fmt: skip
+    assert "on_truncate='empty'" in refused(orders(landing), paimon)
+    asset = orders(landing, log=ChangeLog(on_truncate="empty"))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(3, "c", "n")]
+    land(landing, "3", debezium("t", 30), debezium("c", 40, id=3, state="c", note="n"))
+    land(landing, "4", debezium("u", 50, id=3, state="d", note=GONE))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(3, "d", "n")]
+    land(landing, "5", debezium("t", 45))
+    assert "comes late" in refused(asset, paimon)
+
+
+def test_late_records_below_an_applied_truncate_change_nothing(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(on_truncate="empty"))
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), debezium("t", 30))
+    land(landing, "2", debezium("c", 40, id=2, state="b", note="m"))
+    applied(asset, paimon)
+    land(
+        landing, "3",
+        debezium("c", 10, id=1, state="a", note="n"),
+        debezium("c", 20, id=4, state="late", note="n"),
+        debezium("u", 25, id=2, state="older", note=GONE),
+        debezium("d", 26, id=5),
+    )  # fmt: skip
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(2, "b", "m")]
+    applied(asset, paimon, run_config=config(reload=True))
+    assert rows_of(paimon) == [(2, "b", "m")]
+
+
+def test_deleted_rows_stay_where_deletes_are_soft(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(soft_deletes="gone"))
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), debezium("d", 15, id=9))
+    land(landing, "2", debezium("d", 20, id=1), debezium("c", 30, id=2, state="b", note="m"))
+    applied(asset, paimon, run_config=config(max_files=1))
+    applied(asset, paimon)
+    assert rows_of(paimon, "id", "state", "note", "gone") == [
+        (1, "a", "n", True),
+        (2, "b", "m", False),
+        (9, None, None, True),
+    ]
+
+
+def test_a_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResource) -> None:
+    schema = Schema.of(
+        {
+            "id": "BIGINT",
+            "state": "STRING",
+            "note": "STRING",
+            "at": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+        }
+    )
+    asset = orders(landing, schema, log=ChangeLog(history=True, metadata={"at": "op_time"}))
+    land(landing, "1", debezium("u", 20, id=1, state="b", note=GONE), debezium("d", 30, id=1))
+    land(landing, "2", debezium("c", 10, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    rows = table_of(paimon).to_arrow().sort_by("_position").to_pylist()
+    assert [(row["_op"], row["state"], row["note"], row["_missing"]) for row in rows] == [
+        ("+I", "a", "n", None),
+        ("+U", "b", None, "note"),
+        ("-D", None, None, "note,state"),
+    ]
+    assert rows[0]["at"].timestamp() * 1000 == HOUR + 10
+
+
+def test_records_that_cannot_be_read_fail_the_run_or_are_kept_apart(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), "{no json")
+    assert "1.json" in refused(orders(landing), paimon)
+    asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
+    shown = applied(asset, paimon)
+    assert shown["paimon/dead_letters"] == 1
+    assert rows_of(paimon) == [(1, "a", "n")]
+    [letter] = paimon.catalog().get_table("shop.dead").to_arrow().to_pylist()
+    assert (letter["line"], letter["record"]) == (2, "{no json")
+    quarantining = orders(landing, source={"on_bad_file": "quarantine"})
+    land(landing, "2", "{no json")
+    land(landing, "3", debezium("u", 20, id=1, state="b", note=GONE))
+    shown = applied(quarantining, paimon)
+    assert shown["paimon/files_in_quarantine"] == 1
+    assert rows_of(paimon) == [(1, "b", "n")]
+
+
+def test_records_of_other_tables_are_left_out(landing: Path, paimon: PaimonCatalogResource) -> None:
+    land(
+        landing, "1",
+        debezium("c", 10, id=1, state="a", note="n"),
+        debezium("c", 11, table="users", id=1, name2="u"),
+    )  # fmt: skip
+    assert "source_table" in refused(orders(landing), paimon)
+    applied(orders(landing, log=ChangeLog(source_table="public.orders")), paimon)
+    assert rows_of(paimon) == [(1, "a", "n")]
+
+
+def test_a_reload_replaces_the_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    land(landing, "2", debezium("u", 20, id=1, state="b", note=GONE))
+    applied(asset, paimon)
+    land(landing, "3", debezium("d", 30, id=1), debezium("c", 40, id=2, state="x", note="y"))
+    applied(asset, paimon)
+    (landing / "3.json").unlink()
+    applied(asset, paimon, run_config=config(reload=True, max_bytes=1))
+    assert rows_of(paimon) == [(1, "a", "n")]
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "b", "n")]
+
+
+def test_rows_that_others_change_meanwhile_are_looked_up_again(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(orders(landing), paimon)
+    land(landing, "2", debezium("u", 30, id=1, state="b", note=GONE))
+    judged: list[int] = []
+
+    def race(batch: Batch) -> Verdict:
+        judged.append(1)
+        if len(judged) == 1:
+            position = ":".join(["000", *(f"{part:019}" for part in (0, 20, 0))])
+            values = {"id": 1, "state": "s", "note": "of another"}
+            row = {**values, "_op": "+U", "_position": position}
+            table_of(paimon).new_write_builder().write(pa.Table.from_pylist([row]))
+        return Verdict(passed=True, description="")
+
+    check = BatchCheck(name="race", evaluate=race)
+    asset = orders(landing, before_commit=[check])
+    applied(asset, paimon)
+    assert len(judged) == 2
+    assert rows_of(paimon) == [(1, "b", "of another")]
+    assert [each.id for each in table_of(paimon).snapshots()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("deletion-vectors.enabled", "true"), ("bucket", "-1"), ("changelog-producer", "lookup")],
+)
+def test_stored_values_are_kept_in_tables_of_other_kinds(
+    option: str, value: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    schema = Schema.of(
+        {"day": "DATE", "id": "STRING", "note": "STRING"},
+        primary_keys=["day", "id"],
+        partition_keys=["day"],
+        options={"bucket": "1", option: value},
+    )
+    asset = orders(landing, schema)
+    read = {"deletion-vectors.merge-on-read": "true"}
+    day = "2026-01-0{}"
+    land(landing, "1", *(debezium("c", n, day=day.format(n), id="k", note=str(n)) for n in (1, 2)))
+    applied(asset, paimon)
+    land(
+        landing,
+        "2",
+        debezium("u", 5, day=day.format(1), id="k", note=GONE),
+        debezium("d", 6, day=day.format(2), id="k"),
+    )
+    applied(asset, paimon)
+    rows = table_of(paimon).new_read_builder().with_options(read).to_arrow().to_pylist()
+    assert [(row["day"].isoformat(), row["note"]) for row in rows] == [("2026-01-01", "1")]
+
+
+def test_rows_are_seen_at_once_with_the_options_for_frequent_commits(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/cdc/change-data-capture.md").read_text()
+    [followed] = re.findall(r"FOLLOWED = (\{.*\})", page)
+    options = ast.literal_eval(followed)
+    assert options == FOLLOWED
+    schema = Schema.of({"id": "BIGINT", "note": "STRING"}, primary_keys=["id"], options=options)
+    for lsn, note in enumerate(("a", "b"), start=10):
+        land(landing, note, debezium("u", lsn, id=1, note=note))
+        applied(orders(landing, schema), paimon)
+        assert rows_of(paimon, "id", "note") == [(1, note)]
+    table_of(paimon).compact(full=True)
+    assert rows_of(paimon, "id", "note") == [(1, "b")]
+
+
+@pytest.mark.parametrize("files", [1, 4])
+def test_members_that_a_record_does_not_have_keep_the_stored_values(
+    files: int, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    records = [
+        debezium("c", 10, id=1, state="a", note="n"),
+        debezium("u", 20, id=1, state="b"),
+        debezium("c", 30, id=2, state="c"),
+        debezium("u", 40, id=2, note=None, price="7"),
+    ]
+    for number in range(files):
+        land(landing, str(number), *records[number::files])
+    asset = orders(landing, schema_policy="add")
+    for _ in range(files):
+        applied(asset, paimon, run_config=config(max_files=1))
+    assert rows_of(paimon, "id", "state", "note", "price") == [
+        (1, "b", "n", None),
+        (2, "c", None, "7"),
+    ]
+    land(landing, "9", debezium("u", 50, id=2, state="d"))
+    nulls = ChangeLog(records=CdcOptions(absent=AbsentValue.NULL))
+    applied(orders(landing, schema_policy="add", log=nulls), paimon)
+    assert rows_of(paimon, "id", "state", "note", "price")[1] == (2, "d", None, None)
+
+
+def test_keys_of_many_types_are_looked_up(landing: Path, paimon: PaimonCatalogResource) -> None:
+    types = {
+        "a": "DECIMAL(12, 2)", "b": "TIMESTAMP(6)", "c": "BINARY(2)", "d": "BOOLEAN", "e": "DOUBLE",
+    }  # fmt: skip
+    key: dict[str, Any] = {
+        "a": "12.50",
+        "b": "2026-01-05T08:00:00.000001",
+        "c": "AQI=",
+        "d": True,
+        "e": 0.5,
+    }
+    schema = Schema.of({**types, "note": "STRING"}, primary_keys=list(types))
+    asset = orders(landing, schema)
+    land(landing, "1", debezium("c", 10, **key, note="kept"), debezium("c", 11, **{**key, "e": 1}))
+    applied(asset, paimon)
+    land(landing, "2", debezium("u", 20, **key, note=GONE))
+    assert applied(asset, paimon)["paimon/keys_looked_up"] == 1
+    assert rows_of(paimon, "e", "note") == [(0.5, "kept"), (1.0, None)]
+
+
+def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
+    log = FileSource(folder=str(landing), format="debezium-json")
+    with pytest.raises(InvalidInputError, match="build_change_log_asset"):
+        build_file_ingestion_asset("shop.orders", ORDERS, source=log)
+    with pytest.raises(InvalidInputError, match="no change log"):
+        build_change_log_asset("shop.orders", ORDERS, source=FileSource(folder=str(landing)))
+    with pytest.raises(InvalidInputError, match="computes no column"):
+        ChangeLog(computed={"y": "century(made)"})
+    with pytest.raises(InvalidInputError, match="arguments are wrong"):
+        ChangeLog(computed={"y": "date_format(made, EEE)"})
+    with pytest.raises(InvalidInputError, match="primary_keys"):
+        orders(landing, Schema.of({"id": "BIGINT"}))
+    with pytest.raises(InvalidInputError, match="partial-update"):
+        orders(landing, replace(ORDERS, options={"merge-engine": "partial-update"}))
+    with pytest.raises(InvalidInputError, match=r"'sequence\.field'"):
+        orders(landing, replace(ORDERS, options={"sequence.field": "state"}))
+    with pytest.raises(InvalidInputError, match="_op"):
+        orders(landing, Schema.of({"id": "BIGINT", "_op": "STRING"}, primary_keys=["id"]))
+    with pytest.raises(UnsupportedFeatureError, match="ogg-json"):
+        FileSource(folder=str(landing), format=cast("Any", "ogg-json"))
+    with pytest.raises(InvalidInputError, match="on_truncate"):
+        ChangeLog(on_truncate="maybe")
+
+
+def test_columns_are_left_out_renamed_hashed_and_computed(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    choices = ChangeLog(
+        omitted=["card"],
+        renamed={"mail": "email"},
+        hashed=["email"],
+        salt="s",
+        computed={
+            "year": "year(made, millis)",
+            "month": "date_format(made, yyyy-MM, millis)",
+            "begin": "substring(note, 0, 2)",
+            "tens": "truncate(price, 10)",
+        },
+        metadata={"source": "table"},
+    )
+    types = {"id": "int64", "mail": "string", "made": "int64", "card": "string", "price": "int32"}
+    asset = orders(
+        landing, Schema.of({"id": "BIGINT"}, primary_keys=["id"]), log=choices, schema_policy="add"
+    )
+    row: dict[str, Any] = {
+        "id": 1,
+        "mail": "a@b",
+        "made": HOUR,
+        "card": "4111",
+        "price": -7,
+        "note": "abc",
+    }
+    land(landing, "1", typed(debezium("c", 10, **row), **types, note="string"))
+    applied(asset, paimon)
+    hashed = hashlib.sha256(b"sa@b").hexdigest()
+    names = ("id", "email", "year", "month", "begin", "tens", "source")
+    assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", -10, "orders")]
+    assert "card" not in table_of(paimon).schema.by_name
+    land(
+        landing, "2",
+        typed(debezium("u", 20, **{**row, "note": GONE, "mail": GONE, "price": 8}), **types,
+              note="string"),
+    )  # fmt: skip
+    applied(asset, paimon)
+    assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", 0, "orders")]
+
+
+def test_a_computed_key_moves_rows_and_needs_them_whole(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    schema = Schema.of(
+        {"id": "BIGINT", "day": "STRING", "state": "STRING"},
+        primary_keys=["id", "day"],
+        partition_keys=["day"],
+    )
+    asset = orders(
+        landing, schema, log=ChangeLog(computed={"day": "substring(at, 0, 10)"}),
+        schema_policy="add",
+    )  # fmt: skip
+    images: list[Any] = [{"id": 1, "at": f"2024-01-0{day}T00"} for day in (1, 2)]
+    first, second = images
+    update = json.loads(debezium("u", 20, **second, state="b"))
+    update["before"] = {**first, "state": "a"}
+    land(landing, "1", debezium("c", 10, **first, state="a"), json.dumps(update))
+    applied(asset, paimon)
+    assert rows_of(paimon, "day", "state") == [("2024-01-02", "b")]
+    land(landing, "2", debezium("u", 30, **second, state="c"))
+    assert "REPLICA IDENTITY FULL" in refused(asset, paimon)
+    land(landing, "2", debezium("d", 40, id=1))
+    assert "did not arrive" in refused(asset, paimon)
+    land(landing, "2", debezium("d", 40, **second))
+    applied(asset, paimon)
+    assert rows_of(paimon, "day", "state") == []
+
+
+CANAL = [
+    {"type": "INSERT", "id": 1, "ts": 100, "data": [{"id": "1", "state": "a", "note": "n"}]},
+    {
+        "type": "UPDATE", "id": 2, "ts": 200, "old": [{"state": "a"}],
+        "data": [{"id": "1", "state": "b", "note": "n"}],
+    },
+    {"type": "INSERT", "id": 3, "ts": 300, "data": [{"id": "2", "state": "x", "note": None}]},
+    {"type": "DELETE", "id": 4, "ts": 400, "data": [{"id": "2", "state": "x", "note": None}]},
+]  # fmt: skip
+MAXWELL = [
+    {"type": "insert", "xid": 1, "data": {"id": 1, "state": "a", "note": "n"}},
+    {"type": "update", "xid": 2, "data": {"id": 1, "state": "b"}, "old": {"state": "a"}},
+    {"type": "insert", "xid": 3, "data": {"id": 2, "state": "x", "note": None}},
+    {"type": "delete", "xid": 4, "data": {"id": 2, "state": "x", "note": None}},
+]
+FLATTENED = [
+    {"id": 1, "state": "a", "note": "n", "__op": "c", "__deleted": "false"},
+    {"id": 1, "state": "b", "note": GONE, "__op": "u", "__deleted": "false"},
+    {"id": 2, "state": "x", "note": None, "__op": "c", "__deleted": "false"},
+    {"id": 2, "state": None, "note": None, "__op": "d", "__deleted": "true"},
+]
+
+
+@pytest.mark.parametrize("files", [1, 4])
+@pytest.mark.parametrize(
+    ("kind", "records"),
+    [("canal-json", CANAL), ("maxwell-json", MAXWELL), ("debezium-json", FLATTENED)],
+    ids=["canal", "maxwell", "flattened"],
+)
+def test_other_formats_make_the_same_table(
+    kind: Any,
+    records: list[dict[str, Any]],
+    files: int,
+    landing: Path,
+    paimon: PaimonCatalogResource,
+) -> None:
+    own = {"canal-json": {"database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False}}
+    own["maxwell-json"] = {"database": "shop", "table": "orders", "ts": 1_700_000_000}
+    texts = [json.dumps({**own.get(kind, {}), **record}) for record in records]
+    for number in range(files):
+        land(landing, str(number), *texts[number::files])
+    source = FileSource(folder=str(landing), format=kind)
+    asset = build_change_log_asset("shop.orders", ORDERS, source=source)
+    for _ in range(files):
+        applied(asset, paimon, run_config=config(max_files=1))
+    assert rows_of(paimon) == [(1, "b", "n")]
+
+
+def test_a_sensor_requests_a_run_for_new_files(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    source = FileSource(folder=str(landing), format="debezium-json")
+    sensor = build_new_files_sensor(asset, source=source, max_files=7)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    with (
+        lent_instance() as instance,
+        dg.build_sensor_context(instance, resources={"paimon": paimon}) as context,
+    ):
+        found = sensor.evaluate_tick(context)
+    [request] = found.run_requests or []
+    applied(asset, paimon, run_config=request.run_config)
+    assert rows_of(paimon) == [(1, "a", "n")]

@@ -1,0 +1,134 @@
+"""What Iceberg's readers get to open the files of a table on S3, and what they never get."""
+
+import json
+import logging
+
+import pytest
+
+from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server.serve import ServeSettings
+from tests.iceberg.kit.served import (
+    COLUMNS,
+    DB,
+    GRANTS,
+    IN_CATALOG,
+    KEY,
+    READER,
+    VENDED,
+    WRITER,
+    client_options,
+    error_of,
+    make_tables,
+    rows,
+    token_of,
+    written_settings,
+)
+from tests.testkit.rest_server import serving
+from tests.testkit.s3_server import BUCKET, s3_server
+
+WAREHOUSE = f"s3://{BUCKET}/iceberg"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return written_settings(tmp_path_factory.mktemp("settings"))
+
+
+@pytest.fixture(scope="module")
+def on_s3(files):
+    with s3_server() as options:
+        catalog = open_catalog(WAREHOUSE, options)
+        make_tables(catalog)
+        catalog.create_table("db.pub_h", Schema.of(COLUMNS, options=IN_CATALOG)).append(rows(1))
+        shown = client_options(options)
+        settings = ServeSettings(
+            warehouse=WAREHOUSE, storage_options=options, client_options=shown, **files
+        )
+        with serving(settings) as client:
+            yield client, shown
+
+
+def test_readers_get_the_key_of_readers_whatever_else_they_may(on_s3):
+    client, shown = on_s3
+    expected = {
+        **shown,
+        "client.region": "us-east-1",
+        "s3.access-key-id": KEY,
+        "s3.secret-access-key": READER,
+    }
+    for who in ("analyst", "admin"):
+        loaded = client.of(token_of(who)).ask("GET", f"{DB}/tables/pub_a", headers=VENDED).json
+        assert loaded["config"] == expected
+        folder = f"{WAREHOUSE}/db.db/pub_a"
+        assert loaded["storage-credentials"] == [{"prefix": folder, "config": expected}]
+        asked = client.of(token_of(who)).get(f"{DB}/tables/pub_a/credentials").json
+        assert asked == {"storage-credentials": loaded["storage-credentials"]}
+    config = client.of(token_of("analyst")).get("/iceberg/v1/config").json
+    assert config["defaults"] == {**shown, "client.region": "us-east-1"}
+
+
+def test_metadata_that_lies_elsewhere_gets_a_key_too(on_s3):
+    client, _ = on_s3
+    loaded = client.of(token_of("admin")).ask("GET", f"{DB}/tables/pub_h", headers=VENDED).json
+    assert {each["prefix"] for each in loaded["storage-credentials"]} == {
+        f"{WAREHOUSE}/db.db/pub_h",
+        f"{WAREHOUSE}/iceberg/db/pub_h/metadata",
+    }
+
+
+def test_who_does_not_ask_or_may_not_select_gets_none(on_s3, audit_lines):
+    client, _ = on_s3
+    answers = [
+        client.of(token_of("analyst")).get(f"{DB}/tables/pub_a"),
+        client.of(token_of("clerk")).ask("GET", f"{DB}/tables/pub_a", headers=VENDED),
+        client.of(token_of("etl")).ask("GET", f"{DB}/tables/pub_a", headers=VENDED),
+    ]
+    for answer in answers:
+        assert answer.status == 200
+        assert answer.json["config"] == {}
+        assert "storage-credentials" not in answer.json
+    for who in ("clerk", "etl", "lister"):
+        asked = client.of(token_of(who)).get(f"{DB}/tables/pub_a/credentials")
+        assert error_of(asked) == (403, "ForbiddenException")
+    lines = [json.loads(line) for line in audit_lines()]
+    assert [line.get("token") for line in lines] == [None] * 6
+
+
+def test_no_secret_is_in_a_log_a_number_or_an_error_of(on_s3, caplog):
+    client, _ = on_s3
+    caplog.set_level(logging.DEBUG)
+    analyst = client.of(token_of("analyst"))
+    assert READER in analyst.ask("GET", f"{DB}/tables/pub_a", headers=VENDED).body.decode()
+    answers = [
+        analyst.ask("GET", f"{DB}/tables/secret_a", headers=VENDED),
+        analyst.ask("GET", f"{DB}/tables/pub_plain", headers=VENDED),
+        analyst.get("/metrics"),
+    ]
+    shown = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
+    shown += "".join(answer.body.decode() for answer in answers)
+    for secret in (READER, WRITER, *(token_of(who) for who in GRANTS)):
+        assert secret not in shown
+    lines = [json.loads(r.message) for r in caplog.records if "audit" in r.name]
+    assert [(line["operation"], line["status"], line.get("token")) for line in lines] == [
+        ("icebergLoadTable", 200, "select"),
+        ("icebergLoadTable", 403, None),
+        ("icebergLoadTable", 404, None),
+    ]
+    assert 'operation="icebergLoadTable",status="403"' in answers[-1].body.decode()
+
+
+def test_a_wrong_file_of_tokens_gives_none(on_s3, files):
+    client, _ = on_s3
+    text = files["data_tokens"].read_text()
+    try:
+        files["data_tokens"].write_text("[select")
+        analyst = client.of(token_of("analyst"))
+        answer = analyst.ask("GET", f"{DB}/tables/pub_a", headers=VENDED)
+        assert error_of(answer) == (500, "InternalServerError")
+        assert READER not in answer.body.decode()
+        files["data_tokens"].write_text(text[text.index("[update]") :])
+        assert analyst.ask("GET", f"{DB}/tables/pub_a", headers=VENDED).json["config"] == {}
+        assert analyst.get(f"{DB}/tables/pub_a/credentials").status == 501
+    finally:
+        files["data_tokens"].write_text(text)
