@@ -1,6 +1,7 @@
 """Rows that fit the table pass unchanged in value; everything else is refused by name."""
 
 import datetime as dt
+import random
 from decimal import Decimal
 
 import duckdb
@@ -198,6 +199,10 @@ def test_values_longer_than_declared_are_refused(column_type, fits, too_long):
 
 
 _LONG = 2**63 - 1
+_FIRST, _LAST = -62_167_219_200_000_000, 253_402_300_799_999_999
+"""0000-01-01 and the last microsecond of 9999."""
+_FAR = [_LONG, -_LONG, 9_223_372_036_825_200_000, -9_223_372_036_832_400_000]
+"""Infinities, also of Postgres as Debezium writes them."""
 
 
 @pytest.mark.parametrize(
@@ -206,10 +211,10 @@ _LONG = 2**63 - 1
         ("DATE", pa.date32(), [-719_528, 2_932_896], [-719_529, 2_932_897, 2**31 - 1, 1 - 2**31]),
         ("TIME", pa.time32("ms"), [0, 86_399_999], [-1, 86_400_000]),
         ("TIME", pa.time64("us"), [0, 86_399_999_000], [-1_000, 86_400_000_000]),
-        ("TIMESTAMP(3)", pa.timestamp("ms"), [-(10**17), 10**17], [_LONG, -_LONG]),
-        ("TIMESTAMP(6)", pa.timestamp("us"), [-(10**18), 10**18], [_LONG, -_LONG]),
+        ("TIMESTAMP(3)", pa.timestamp("ms"), [_FIRST // 1000, _LAST // 1000], _FAR),
+        ("TIMESTAMP(6)", pa.timestamp("us"), [_FIRST, _LAST], [*_FAR, _FIRST - 1, _LAST + 1]),
         ("TIMESTAMP(9)", pa.timestamp("ns"), [_LONG, -_LONG], []),
-        ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), [-(10**18), 10**18], [_LONG, -_LONG]),
+        ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), [_FIRST, _LAST], _FAR),
     ],
 )
 def test_times_that_are_none_are_refused(column_type, arrow_type, fit, bad):
@@ -254,6 +259,41 @@ def test_rows_with_times_of_others_can_be_changed_and_compacted(tmp_path, schema
     read = catalog.get_table("db.t").new_read_builder().to_arrow().sort_by("i")
     assert read["x"].to_pylist() == ["z", "c"]
     assert read["d"].cast(pa.int32()).to_pylist() == [6_585_322, 5]
+
+
+@pytest.mark.parametrize("is_partition", [False, True])
+@pytest.mark.parametrize(
+    ("column_type", "arrow_type"),
+    [
+        ("DATE", pa.date32()),
+        ("TIMESTAMP(3)", pa.timestamp("ms")),
+        ("TIMESTAMP(6)", pa.timestamp("us")),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.timestamp("us", "UTC")),
+    ],
+)
+def test_stored_times_of_any_year_are_shown(tmp_path, column_type, arrow_type, is_partition):
+    catalog = open_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.t",
+        Schema.of({"i": "INT", "d": column_type}, partition_keys=["d"] if is_partition else []),
+    )
+    bits = arrow_type.bit_width
+    integers = pa.int32() if bits == 32 else pa.int64()
+    edges = [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 0, *(_FAR if bits == 64 else ())]
+    draw = random.Random(7)  # noqa: S311
+    drawn = [draw.randrange(-(2 ** (bits - 1)), 2 ** (bits - 1)) for _ in range(20)]
+    numbers = sorted({*edges, *drawn})
+    rows = pa.table({
+        "i": pa.array(range(len(numbers)), pa.int32()),
+        "d": pa.array(numbers, integers).view(arrow_type),
+    })  # fmt: skip
+    table.copy({"write.check-times": "false"}).new_write_builder().write(rows)
+    for kind in ("files", "partitions", "manifests", "buckets", "file_key_ranges"):
+        assert catalog.get_system_table(f"db.t${kind}").to_arrow().to_pylist()
+    assert len(catalog.health("db.*")) == 1
+    read = catalog.get_table("db.t").to_arrow().sort_by("i")
+    assert read["d"].combine_chunks().view(integers).to_pylist() == numbers
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,13 @@ from paimon_assets.cdc.records.values import Encoding, encoding_of, fields_of, n
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
-from paimon_assets.engine.spec.types.data_types import RowKind, string
+from paimon_assets.engine.spec.types.data_types import (
+    CHARACTER_ROOTS,
+    INTEGER_ROOTS,
+    RowKind,
+    TypeRoot,
+    string,
+)
 
 _MOST_MILLIS = 2 * 10**13
 """Of op times: from the year 1336 to 2603."""
@@ -209,6 +215,14 @@ def _encodings(
             found[name] = encoding_of(string(), options)
     for name, encoding in found.items():
         declared = source.columns.get(name)
+        if declared is not None and encoding.type.root is TypeRoot.TIME:
+            if declared.root in CHARACTER_ROOTS:
+                found[name] = replace(encoding, type=string(), decode=encoding.as_text)
+                texts.add(name)
+            elif declared.root in INTEGER_ROOTS | {TypeRoot.DECIMAL}:
+                found[name] = encoding_of(declared, options)
+                texts.add(name)
+            continue
         if declared is None or encoding.type != string() or declared == string():
             continue
         if name not in source.plain or name not in (known or {}):

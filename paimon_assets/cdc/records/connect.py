@@ -21,6 +21,7 @@ from paimon_assets.cdc.records.values import (
     Encoding,
     array_decoder,
     binary,
+    clock_texts,
     fields_of,
     iso,
     map_decoder,
@@ -130,7 +131,11 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     parameters: Mapping[str, str] = schema.get("parameters") or {}
     if name in _MOMENTS:
         moment, unit = _MOMENTS[name]
-        return Encoding(moment, lambda spans: numbers_as(spans.texts(), moment, unit))
+        return Encoding(
+            moment,
+            lambda spans: numbers_as(spans.texts(), moment, unit),
+            as_text=lambda spans: clock_texts(spans.texts(), unit),
+        )
     if name in _ISO:
         return Encoding(_ISO[name], lambda spans: iso(spans.texts(), _ISO[name]))
     if name.endswith(_DECIMAL) and kind == "bytes":

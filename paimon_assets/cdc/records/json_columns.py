@@ -300,7 +300,7 @@ class Spans:
         if not len(self.index.data):
             return np.zeros(len(self), np.uint8)
         first = self.index.data[self.starts]
-        first[self.starts < 0] = 0
+        first[self.starts >= self.ends] = 0
         return first
 
     @property
@@ -331,6 +331,10 @@ class Spans:
         others = (-1, -1) if other is None else (other.starts, other.ends)
         starts, ends = map(np.where, (flags, flags), (self.starts, self.ends), others)
         return Spans(self.index, starts, ends, self.depth)
+
+    def as_nulls(self) -> "Spans":
+        """Return nulls where there are values: texts of no bytes, behind them."""
+        return Spans(self.index, self.ends, self.ends, self.depth)
 
     def members(self) -> Members:
         """Return the members of those values that are objects."""

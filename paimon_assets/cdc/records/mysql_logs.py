@@ -3,7 +3,8 @@
     Canal      {"type": "UPDATE", "data": [{…}], "old": [{…}], "mysqlType": {…}, "pkNames": […]}
     Maxwell    {"type": "update", "data": {…}, "old": {…}, "primary_key_columns": […]}
 
-`old` has only the columns that changed: the row before is the new one with these. An update without
+`old` has only the columns that changed: the row before is the new one with these. A column that
+`old` has and the new row lacks became null (Maxwell's `output_nulls=false`). An update without
 `old` is an upsert.
 """
 
@@ -189,11 +190,15 @@ def _block(
     sides = np.ones(len(changes.rows), dtype=np.int64)
     sides[changes.updated] = 2
     rows, after = np.repeat(np.arange(len(sides)), sides), np.cumsum(sides) - 1
-    olds: Longs = np.full(len(rows), -1)  # image → what it has of `olds`
+    olds: Longs = np.full(len(rows), -1)  # -U → what it has of `olds`
     olds[after[changes.updated] - 1] = np.arange(len(changes.updated))
+    updates = np.roll(olds, 1)  # +U → the same
 
     def columns(images: Longs) -> dict[str, Spans]:
         new = changes.rows.take(rows[images]).members().columns()
+        for name, spans in changes.olds.at(updates[images]).members().columns().items():
+            known = new.get(name, Spans.none(spans.index, len(spans)))
+            new[name] = known.where(known.is_present, spans.as_nulls())
         return overlaid(new, changes.olds.at(olds[images]).members().columns())
 
     kinds = np.full(len(rows), RowKind.UPDATE_BEFORE, dtype=np.int8)

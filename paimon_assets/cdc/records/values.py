@@ -70,6 +70,8 @@ class Encoding:
     """Source texts that stand for a value that did not arrive."""
     has_default: bool = False
     """Whether the source gives rows a value that their statement does not name."""
+    as_text: Decode = Spans.texts
+    """Values → texts, of a TIME that the source may have beyond a day."""
 
     def values(self, spans: Spans) -> tuple[Array, dict[int, str]]:
         """Return a column, with nulls for what cannot be read: row → why."""
@@ -261,11 +263,29 @@ def numbers_as(texts: Array, data_type: DataType, unit: str) -> Array:
         day: Any = 86_400_000
         outside = kernels.or_kleene(kernels.less(millis, 0), kernels.greater_equal(millis, day))
         if kernels.any(outside).as_py():
-            raise pa.ArrowInvalid(
-                "it is no time of a day; declare the column as a text or a number"
-            )
+            raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING or BIGINT")
         return millis.cast(pa.int32()).cast(pa.time32("ms"))
     return _scaled(numbers, _PER_SECOND[unit], _PER_SECOND[arrow_type.unit]).cast(arrow_type)
+
+
+def clock_texts(texts: Array, unit: str) -> Array:
+    """Return numbers of a unit as `-838:59:59.0`: hours of any number, and signs."""
+    numbers = texts.cast(pa.int64())
+    micros = kernels.abs_checked(_scaled(numbers, _PER_SECOND[unit], _PER_SECOND["us"]))
+    parts = []
+    for size, digits in ((10**6, 6), (60, 2), (60, 2)):
+        rest = kernels.divide(micros, size)
+        part = kernels.subtract(micros, kernels.multiply(rest, size)).cast(pa.string())
+        parts.append(kernels.utf8_lpad(part, digits, "0"))
+        micros = rest
+    fraction = kernels.utf8_rtrim(parts[0], "0")
+    parts[0] = kernels.if_else(kernels.equal(fraction, ""), "0", fraction)
+    hours = kernels.utf8_lpad(micros.cast(pa.string()), 2, "0")
+    clock = kernels.binary_join_element_wise(hours, parts[2], parts[1], ":")
+    sign = kernels.if_else(kernels.less(numbers, 0), "-", "")
+    return kernels.binary_join_element_wise(
+        kernels.binary_join_element_wise(sign, clock, ""), parts[0], "."
+    )
 
 
 def _scaled(numbers: Array, held: int, wanted: int) -> Array:

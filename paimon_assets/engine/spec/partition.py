@@ -20,6 +20,7 @@ from paimon_assets.engine.spec.types.literals import DAYS_OF_400_YEARS, Internal
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
 _HEX = re.compile("%([0-9A-Fa-f]{2})")
+_MIDNIGHT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def escape(text: str) -> str:
@@ -82,8 +83,8 @@ def value_text(value: Internal, data_type: DataType, *, legacy: bool) -> str | N
 
 def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy: bool) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
-    day, clock = str(moment.date()), str(moment.time())
+    days, second = divmod(seconds, 86_400)
+    day, clock = date_text(days), str((_MIDNIGHT + dt.timedelta(seconds=second)).time())
     digits = f"{fraction:09d}"
     if legacy:
         # Java's LocalDateTime.toString: seconds only if needed, fraction in groups of three.

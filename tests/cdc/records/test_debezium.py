@@ -2,9 +2,10 @@
 
 import base64
 import json
+import random
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -126,6 +127,30 @@ def test_values_by_their_schema(schema: Any, value: Any, kind: str, expected: An
     assert str(batch.fields[0].type) == kind
     assert batch.rows["v"].to_pylist() == [expected, None, expected]
     assert batch.missing == {}
+
+
+@pytest.mark.parametrize(("unit", "micros"), [("Time", 1000), ("MicroTime", 1), ("NanoTime", None)])
+def test_times_beyond_a_day_are_numbers_or_texts_as_the_message_says(
+    unit: str, micros: Any
+) -> None:
+    drawn = random.Random(3).choices(range(-3_020_399_000, 3_020_399_000), k=40)  # noqa: S311
+    for millis in [-1, 0, 86_400_000, 3_020_399_000, -3_020_399_000, *drawn]:
+        number = millis * 10**6 if micros is None else millis * 1000 // micros
+        shape = envelope({"type": "int64", "name": f"{DBZ}time.{unit}", "field": "v"})
+        row = record("c", None, {"v": number}, schema=shape)
+        if not 0 <= millis < 86_400_000:
+            with pytest.raises(FormatError, match="declare the column as STRING or BIGINT"):
+                only(row)
+        clock = abs(millis) // 1000
+        hours, minutes, seconds = clock // 3600, clock // 60 % 60, clock % 60
+        fraction = f"{abs(millis) % 1000:03}".rstrip("0") or "0"
+        text = f"{'-' * (millis < 0)}{hours:02}:{minutes:02}:{seconds:02}.{fraction}"
+        for kind, expected in (("STRING", text), ("BIGINT", number)):
+            known = SourceTable(columns={"v": parse_type(kind)})
+            batch = only(
+                row, options=CdcOptions(table_of=cast("Any", lambda _, known=known: known))
+            )
+            assert batch.rows["v"].to_pylist() == [expected]
 
 
 DECLARED: list[tuple[str, CdcOptions, Any, Any]] = [

@@ -1,9 +1,11 @@
 """Canal's and Maxwell's records: rows before and after, types, DDL, positions, refusals."""
 
+import itertools
 import json
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paimon_assets.cdc.records.change_batch import CdcOptions, EventKind, TypeMapping
@@ -117,6 +119,26 @@ def test_old_values_are_laid_over_the_new_row() -> None:
     update = maxwell("update", {"k": 5, "v": "b"}, old={"k": 4}, primary_key_columns=["k"])
     (batch,) = changes(update, "maxwell-json")
     assert list(rows_of(batch)) == [(3, {"k": "4", "v": "b"}), (0, {"k": "5", "v": "b"})]
+
+
+def test_a_column_that_old_has_and_the_new_row_lacks_is_null() -> None:
+    row = {"k": 1, "v": [1], "w": "x"}
+    drawn = 0
+    for names in itertools.chain.from_iterable(itertools.combinations(row, n) for n in range(3)):
+        for stay in (True, False):
+            new = {name: value for name, value in row.items() if name not in names or name == "k"}
+            old = {name: row[name] for name in names} if stay else {"u": 5}
+            record = maxwell("update", new, old=old)
+            (batch,) = changes([maxwell("insert", row), record, ""], "maxwell-json")
+            (_, _), (_, _), (kind, after) = rows_of(batch)
+            assert kind == 2
+            for name in {*row} - {"k"}:
+                lacks = name in names
+                assert batch.missing.get(name, np.zeros(3, bool))[2] == (lacks and not stay)
+                expected = {"k": "1", "v": "[1]", "w": "x"}[name]
+                assert after.get(name) == (None if lacks else expected)
+            drawn += 1
+    assert drawn == 14
 
 
 @pytest.mark.parametrize("old", [None, []])

@@ -44,7 +44,6 @@ _MOST_DIGITS = 38
 _TIMES = types.TIMESTAMP_ROOTS | {types.TypeRoot.DATE, types.TypeRoot.TIME}
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896
 """0000-01-01 and 9999-12-31: the years of DATE in Paimon. Python's begin with the year 1."""
-_INFINITE = 2**63 - 1
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -328,7 +327,9 @@ def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
         return 0, _DAY[unit] - 1, f"no times from 00:00 to before 24:00 ({unit} of a day)"
     # In nanoseconds the largest number is a time in 2262.
     if pat.is_timestamp(arrow_type) and arrow_type.unit != "ns":
-        return 1 - _INFINITE, _INFINITE - 1, "infinite"
+        day = _DAY[arrow_type.unit]
+        low, high = _FIRST_DAY * day, (_LAST_DAY + 1) * day - 1
+        return low, high, "infinite, or no times of the years 0 to 9999"
     return None
 
 

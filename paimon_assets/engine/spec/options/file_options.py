@@ -189,8 +189,8 @@ WRITE_FILL_MISSING = Option(
 WRITE_CHECK_TIMES = Option(
     "write.check-times",
     True,
-    "Whether rows with a DATE outside the years 0 to 9999, a TIME outside a day or an infinite"
-    " timestamp are refused; ours, Paimon does not know it.",
+    "Whether rows with a DATE or TIMESTAMP outside the years 0 to 9999, or a TIME outside a day,"
+    " are refused; ours, Paimon does not know it.",
 )
 WRITE_SHOW_VALUES = Option(
     "write.show-values",
