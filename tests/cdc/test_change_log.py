@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -209,6 +210,63 @@ def test_a_row_that_cannot_be_known_does_not_stop_the_asset_for_good(
         (True, number) for number, _ in enumerate(doubt.splitlines(), start=1)
     ]
     assert all("cannot be known" in each["reason"] for each in letters)
+
+
+def test_servers_that_take_turns_lose_no_change(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset, draw, model = orders(landing), random.Random(50), dict[int, str]()  # noqa: S311
+    server, places, refusals = 1, [100, 100, 100, 100], 0
+    for number in range(12):
+        previous, server = server, draw.choice([1, 1, 2, 3])
+        records = []
+        for key in draw.choices(range(4), k=3):
+            places[server] += 10
+            text, op = f"{number}-{places[server]}", "c" if key not in model else "ud"[key == 3]
+            model[key] = text
+            if op == "d":
+                del model[key]
+            records.append(
+                debezium(op, places[server], name=f"pg{server}", id=key, state=text, note="n")
+            )
+        land(landing, f"{number:02}", *records)
+        if number and server != previous:
+            assert "new_log=true" in refused(asset, paimon)
+            refusals += 1
+        applied(asset, paimon, run_config=config(new_log=bool(number and server != previous)))
+        assert rows_of(paimon) == [(key, text, "n") for key, text in sorted(model.items())]
+    assert refusals > 4
+    applied(asset, paimon, run_config=config(reload=True))
+    assert rows_of(paimon) == [(key, text, "n") for key, text in sorted(model.items())]
+
+
+def test_late_files_of_a_log_that_another_followed_are_loaded_again(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
+    applied(asset, paimon)
+    land(landing, "3", debezium("u", 5, name="pg2", id=1, state="c", note="n"))
+    applied(asset, paimon, run_config=config(new_log=True))
+    land(landing, "2", debezium("u", 20, id=1, state="b", note="n"))
+    assert "reload=true" in refused(asset, paimon)
+    applied(asset, paimon, run_config=config(reload=True))
+    assert rows_of(paimon) == [(1, "c", "n")]
+
+
+def test_records_without_positions_that_take_turns_with_a_log_lose_no_change(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing)
+    for number in range(6):
+        record = json.loads(debezium("u", 10 + number, id=1, state=f"{number}", note="n"))
+        if number % 2:
+            record["source"] = {}
+        land(landing, f"{number}", json.dumps(record))
+        if number:
+            assert "new_log=true" in refused(asset, paimon)
+        applied(asset, paimon, run_config=config(new_log=number > 0))
+        assert rows_of(paimon) == [(1, f"{number}", "n")]
 
 
 def test_records_without_the_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:

@@ -123,7 +123,11 @@ class ChangeLogRun(IngestionRun):
         if config.set_aside and self.log.dead_letters is None:
             raise invalid_choice("set_aside needs a table: ChangeLog(dead_letters='db.table').")
         self.config = config
+        known = LogHead.of(self.intake.ledger.log)
         self.intake.choose(config, again=config.reload)
+        if config.reload:  # files do not tell the order of logs
+            head = LogHead(logs=known.logs, ends=known.ends)
+            self.intake.ledger = replace(self.intake.ledger, log=head.members())
 
     def write_once(self) -> WriteOutcome | None:
         """Apply the changes; see `IngestionRun.write_once`."""
@@ -144,11 +148,14 @@ class ChangeLogRun(IngestionRun):
 
         Where the table's schema has to change, the tasks read again.
         """
-        ledger, table, accepted = intake.ledger, self.table, self.config.new_log
+        ledger, table = intake.ledger, self.table
+        accepted = self.config.new_log or self.config.reload
         keeps = self.log.dead_letters is not None
-        head = LogHead.of(ledger.log).with_log(table.name, intake.arrival, accepted=accepted)
+        head = LogHead.of(ledger.log).with_log(
+            table.name, intake.arrival, accepted=accepted, is_last=True
+        )
         most = intake.max_bytes and max(1, intake.max_bytes // len(intake.ranges))
-        epoch, gone = head.logs.index(intake.arrival), frozenset[str]()
+        epoch, gone = len(head.logs) - 1, frozenset[str]()
         for _ in range(_MOST_PASSES):
             shown = table if self.paimon.show_values else table.copy(_HIDDEN)
             reading = RangeReading(
@@ -222,6 +229,7 @@ class ChangeLogRun(IngestionRun):
             generation=ledger.generation + 1,
             arrival=self.intake.arrival,
             accepted=self.config.new_log,
+            reload=self.config.reload,
         )
         self.numbers = LogNumbers.of(changes, positions.texts)
         self.origin = changes.origin.append_column(POSITION, positions.texts)

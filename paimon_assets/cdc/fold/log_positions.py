@@ -32,7 +32,10 @@ class LogHead:
     """How far a table has applied its log; kept in the ledger."""
 
     logs: tuple[str, ...] = ()
-    """Names of the logs, the oldest first; one without a name is empty."""
+    """Names of the logs, the oldest first; one without a name is empty. A server that came back
+    has its name twice."""
+    ends: tuple[str, ...] = ()
+    """The highest position of each log; empty: not known."""
     state: LogState = field(default_factory=LogState)
     truncated: str = ""
     """Position of the last truncate that emptied the table."""
@@ -53,23 +56,27 @@ class LogHead:
         texts = {name: str(members.get(name, "")) for name in ("truncated", "source")}
         logs = tuple(map(str, members.get("logs", ())))
         of_columns: Any = {name: dict(members.get(name, {})) for name in _OF_COLUMNS}
-        return cls(logs=logs, state=state, **{**texts, **of_columns})
+        ends = tuple(map(str, members.get("ends", ())))
+        return cls(logs=logs, ends=ends, state=state, **{**texts, **of_columns})
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""
         state = {each.name: getattr(self.state, each.name) for each in fields(LogState)}
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
-        return {"logs": [*self.logs], "state": state, **texts, **more}
+        return {"logs": [*self.logs], "ends": [*self.ends], "state": state, **texts, **more}
 
-    def with_log(self, table: str, name: str, *, accepted: bool) -> "LogHead":
-        """Return the head that knows a log, too.
+    def with_log(
+        self, table: str, name: str, *, accepted: bool, is_last: bool = False
+    ) -> "LogHead":
+        """Return the head that knows a log, too; `is_last`: as the last one, as it is by arrival.
 
         Raises:
             InvalidInputError: Kind `cdc-log`: the table is fed by another one, and that the new one
                 follows it was not `accepted`.
         """
-        if name in self.logs or (self.logs and not name):
+        logs = self.logs[-1:] if is_last else self.logs
+        if name in logs or (logs and not name):
             return self
         if self.logs == ("",):  # whose name was not known
             return replace(self, logs=(name,))
@@ -178,6 +185,7 @@ def positions_of(
     generation: int,
     arrival: str,
     accepted: bool,
+    reload: bool = False,
 ) -> Positions:
     """Return the positions of images, by the log or by arrival.
 
@@ -187,7 +195,9 @@ def positions_of(
         table: For messages.
         generation: Of the commit that will hold them.
         arrival: The name of the log where records have no position.
-        accepted: Whether a log that the table does not know follows those it does.
+        accepted: Whether a log that the table does not know follows those it does, or one that it
+            knows goes on after them.
+        reload: Whether all is read again, in the order of logs that the table knows.
 
     Raises:
         InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
@@ -198,8 +208,8 @@ def positions_of(
     origin, count = pa.concat_tables([changes.origin, told]), len(changes)
     known = origin[POSITION_COLUMNS[1]].is_valid()
     if not pc.any(known).as_py():
-        head = head.with_log(table, arrival, accepted=accepted)
-        epoch = head.logs.index(arrival)
+        head = head.with_log(table, arrival, accepted=accepted or reload, is_last=True)
+        epoch = len(head.logs) - 1
         starts = 2 * np.array([before for before, _ in events], dtype=np.int64)
         return Positions(
             head=head,
@@ -224,15 +234,56 @@ def positions_of(
             kind="cdc-position",
             details={"table": table, "log": unknown[0]},
         )
-    head = head.with_log(table, unknown[0], accepted=accepted)
+    head = head.with_log(table, unknown[0], accepted=accepted or reload)
     numbers = [origin[name].combine_chunks().fill_null(0) for name in POSITION_COLUMNS]
-    newest = len(head.logs) - 1  # such as a snapshot, whose log has no name
-    texts: Any = position_texts(newest, numbers)
     logs: Any = origin[LOG].combine_chunks()
-    for epoch, name in enumerate(head.logs[:newest]):
-        is_own = pc.fill_null(pc.equal(logs, pa.scalar(name)), pa.scalar(value=False))
-        texts = pc.if_else(is_own, position_texts(epoch, numbers), texts)
+    head, texts = _placed(head, logs, numbers, table, accepted=accepted, reload=reload)
     return Positions(head=head, texts=texts[:count], truncates=tuple(texts[count:].to_pylist()))
+
+
+def _placed(
+    head: LogHead, logs: Any, numbers: list[Any], table: str, *, accepted: bool, reload: bool
+) -> tuple[LogHead, Any]:
+    """Return positions as texts, and the head with the log that goes on and the ends of all.
+
+    A record of a log that others have followed belongs to the first part of it that ended no
+    earlier. One that is after all of them was made when its server was the source again, or before
+    the others and comes late: no position tells which.
+    """
+    newest = len(head.logs) - 1  # such as a snapshot, whose log has no name
+    ends = [*head.ends, *[""] * len(head.logs)][: len(head.logs)]
+    ends[newest] = max(ends[newest], head.state.high)
+    names = head.logs
+    texts: Any = position_texts(newest, numbers)
+    for name in {*names[:newest]}:
+        is_own = pc.fill_null(pc.equal(logs, pa.scalar(name)), pa.scalar(value=False))
+        if not pc.any(is_own).as_py():
+            continue
+        first, *later = [epoch for epoch, known in enumerate(names) if known == name]
+        own, last = position_texts(first, numbers), first
+        for epoch in later:
+            is_before = pc.less_equal(own, pa.scalar(ends[last]))
+            own, last = pc.if_else(is_before, own, position_texts(epoch, numbers)), epoch
+        goes_on = pc.and_(is_own, pc.greater(own, pa.scalar(ends[last])))
+        if last < newest and pc.any(goes_on).as_py() and not (reload and not accepted):
+            if not accepted or head.logs != names:
+                raise InvalidInputError(
+                    f"Table '{table}' has applied the log '{head.logs[-1]}', and the files have "
+                    f"changes of the log '{name}' after the last one that it had of that before. "
+                    "If the source went back to that log, such as after a failback, run with "
+                    "new_log=true once; if they were made before the other log, load the table "
+                    "again with reload=true.",
+                    kind="cdc-log",
+                    details={"table": table, "log": name},
+                )
+            head = replace(head, logs=(*names, name))
+            own = pc.if_else(goes_on, position_texts(newest + 1, numbers), own)
+            ends.append("")
+        texts = pc.if_else(is_own, own, texts)
+    for epoch in range(len(ends)):
+        inside = texts.filter(pc.starts_with(texts, f"{epoch:03}:"))
+        ends[epoch] = max(ends[epoch], pc.max(inside).as_py() or "")
+    return replace(head, ends=tuple(ends)), texts
 
 
 def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int = 0) -> Any:
