@@ -35,7 +35,9 @@ from rich.text import Text
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.words import counted
 
 _WIDTH_OF_PIPES = 10_000
@@ -255,6 +257,7 @@ def size_text(size: int) -> str:
 
 OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
 _STANDARD_OUTPUT = STANDARD_INPUT = "-"
+_OF_TABLES = (RowFormat.PARQUET, RowFormat.ORC)
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
@@ -308,6 +311,11 @@ def _open(file: str, file_format: str | None, columns: pa.Schema | None) -> Iter
         raise InvalidInputError(
             f"The format of '{file}' is not known; give --format.", kind="input-format"
         ) from error
+    if row_format in _OF_TABLES:
+        kind = FileKind(format=row_format.value)
+        with open_external_file(LocalFileIO(), file, kind) as rows:
+            yield rows
+        return
     with naming(file, row_format), pa.OSFile(file, "rb") as source:
         yield open_rows(source, row_format, columns, options=_CSV_OPTIONS)
 

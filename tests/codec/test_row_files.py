@@ -8,7 +8,9 @@ import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import FormatError, StorageError
+from paimon_assets.engine.fileio.local import LocalFileIO
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "text": [f"t{n}" for n in range(100)]})
 
@@ -35,6 +37,10 @@ def write(path, row_format, rows=ROWS):
 
 
 def read(path, row_format, columns=None):
+    if row_format in (RowFormat.PARQUET, RowFormat.ORC):
+        kind = FileKind(format=row_format.value)
+        with open_external_file(LocalFileIO(), str(path), kind) as opened:
+            return pa.Table.from_batches(opened.batches, opened.schema)
     with naming(str(path), row_format), pa.OSFile(str(path), "rb") as file:
         opened = open_rows(file, row_format, columns)
         return pa.Table.from_batches(opened.batches, opened.schema)

@@ -10,6 +10,7 @@ import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets import FormatError, InvalidInputError, NotFoundError, Schema, SegmentSource
+from tests.testkit.spark_settings import session_with
 from tests.testkit.tables import new_table
 
 sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")
@@ -18,6 +19,7 @@ error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 fn = pytest.importorskip("pyspark.sql.functions")
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException
 
+_REBASED = ("datetime", "int96")
 FORMATS = ["parquet", "csv", "json", "orc"]
 
 pytestmark = pytest.mark.spark
@@ -209,3 +211,29 @@ def test_values_are_those_of_sparks_own_reader(spark, new_catalog, tmp_path, nam
     instants = [each.astimezone(dt.UTC) if isinstance(each, dt.datetime) and each.tzinfo else each
                 for each in theirs]  # fmt: skip
     assert [_plain(value) for value in ours] == [_plain(value) for value in instants]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_old_times_are_those_of_spark_and_a_refusal_names_the_way_out(spark, tmp_path, file_format):
+    """Spark counted them in the Julian calendar; of zones, only instants since 1900 are read."""
+    rebase = {f"spark.sql.parquet.{each}RebaseModeInWrite": "LEGACY" for each in _REBASED}
+    micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    statement = "SELECT 1 AS id, DATE '1000-02-03' d, TIMESTAMP '1000-02-03 04:05:06' t"
+    for zone in ("UTC", "Asia/Tokyo"):
+        folder = tmp_path / f"{file_format}-{zone.replace('/', '-')}"
+        with session_with(spark, **{**micros, **rebase, "spark.sql.session.timeZone": zone}):
+            columns = ["id", "d"] if file_format == "orc" else ["id", "d", "t"]
+            spark.sql(statement).select(columns).write.format(file_format).save(str(folder))
+        (path,) = folder.glob(f"part-*.{file_format}")
+        if zone != "UTC" and file_format == "parquet":
+            with pytest.raises(PySparkException) as caught:
+                sources.files_to_dataframe(spark, [str(path)], file_format).collect()
+            assert error_inside(caught.value).kind == "timestamp-calendar"
+            again = tmp_path / "again"
+            with session_with(spark, **{**micros, **dict.fromkeys(rebase, "CORRECTED")}):
+                spark.read.parquet(str(folder)).write.parquet(str(again))
+            (path,) = again.glob("part-*.parquet")
+        expected = spark.read.format(file_format).load(str(path)).select(columns).collect()
+        rows = sources.files_to_dataframe(spark, [str(path)], file_format)
+        assert rows.select(columns).collect() == expected
+        assert expected[0].d == dt.date(1000, 2, 3)

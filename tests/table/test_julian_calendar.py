@@ -1,4 +1,7 @@
-"""Files that Spark wrote in the Julian calendar are read by the names of days, as Spark does."""
+"""Files that Spark or Hive wrote in the Julian calendar keep the names of days, as in Spark.
+
+Segments, landing folders, the Spark source and the command line read them alike.
+"""
 
 import datetime as dt
 import io
@@ -11,6 +14,9 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from paimon_assets import FormatError, Schema, open_catalog
+from paimon_assets.cli import output
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit import footers
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
@@ -25,6 +31,8 @@ _DAYS = st.one_of(
     st.dates(dt.date(1, 1, 1), dt.date(1600, 1, 1)),
     st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31)),
 ).filter(lambda day: not dt.date(1582, 10, 4) < day < _FIRST)
+_JULIAN = 1
+"""The calendar that Hive names in the footers of its ORC files."""
 _numbers = iter(range(10**9))
 
 
@@ -62,10 +70,21 @@ def _parquet(columns, keys):
     return sink.getvalue()
 
 
-def _orc(columns, keys):
+def _orc(columns, keys, calendar=None):
     sink = io.BytesIO()
-    orc.write_table(pa.table(columns), sink, compression="uncompressed")
-    return footers.change_orc_statistics(sink.getvalue(), lambda _, message: message, keys)
+    rows = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    orc.write_table(rows, sink, compression="uncompressed")
+    data = sink.getvalue()
+    return footers.change_orc_statistics(data, lambda _, message: message, keys, calendar)
+
+
+def _landed(folder, file_format):
+    """Return the rows as landing folders, the Spark source and the command line get them."""
+    (path,) = (folder / "in").iterdir()
+    with open_external_file(LocalFileIO(), str(path), FileKind(format=file_format)) as opened:
+        landed = pa.Table.from_batches(opened.batches, opened.schema)
+    assert output.read_files([str(path)], None).read_all().equals(landed)
+    return landed
 
 
 def _dates(days):
@@ -74,19 +93,22 @@ def _dates(days):
         pa.array(range(len(days) + 1), pa.int32()), stored.view(pa.date32()))}  # fmt: skip
 
 
-@pytest.mark.parametrize("keys", [_LEGACY, _OLD, None], ids=["legacy", "spark-2", "orc"])
+@pytest.mark.parametrize("keys", [_LEGACY, _OLD, None, _JULIAN], ids=["legacy", "2", "orc", "hive"])
 @settings(max_examples=often(8), phases=(Phase.explicit, Phase.generate))
 @given(st.lists(st.one_of(st.none(), _DAYS), min_size=1, max_size=8))
 @example(
     [dt.date(1, 1, 1), dt.date(1582, 10, 4), _FIRST, dt.date(1500, 3, 1), dt.date(1200, 2, 29)]
 )
 def test_dates_keep_their_names(folders, keys, days):
-    data = _orc(_dates(days), _SPARK) if keys is None else _parquet(_dates(days), keys)
-    columns = {"d": "DATE", "l": "ARRAY<DATE>"}
-    table = _table(folders(), columns, data, "orc" if keys is None else "parquet")
-    rows = table.to_arrow()
-    assert rows.column("d").to_pylist() == days
-    assert rows.column("l").to_pylist() == [[day] for day in days]
+    if keys is None or keys is _JULIAN:
+        file_format, data = "orc", _orc(_dates(days), _SPARK if keys is None else None, keys)
+    else:
+        file_format, data = "parquet", _parquet(_dates(days), keys)
+    folder = folders()
+    table = _table(folder, {"d": "DATE", "l": "ARRAY<DATE>"}, data, file_format)
+    for rows in (table.to_arrow(), _landed(folder, file_format)):
+        assert rows.column("d").to_pylist() == days
+        assert rows.column("l").to_pylist() == [[day] for day in days]
     for day in {day for day in days if day is not None}:
         assert table.count(f"d = DATE '{day}'") == days.count(day)
         assert table.count(f"d < DATE '{day}'") == sum(it is not None and it < day for it in days)
@@ -100,11 +122,12 @@ def test_instants_of_utc_keep_their_names_and_local_times_stay(folders, days):
         {"z": stored.cast(pa.timestamp("us", "UTC")), "n": stored.cast(pa.timestamp("us"))},
         {**_LEGACY, **_UTC},
     )
-    table = _table(folders(), {"z": "TIMESTAMP_LTZ(6)", "n": "TIMESTAMP(6)"}, data)
-    rows = table.to_arrow()
+    folder = folders()
+    table = _table(folder, {"z": "TIMESTAMP_LTZ(6)", "n": "TIMESTAMP(6)"}, data)
     expected = [dt.datetime.combine(day, dt.time(0, 0, 0, 5), dt.UTC) for day in days]
-    assert rows.column("z").to_pylist() == expected
-    assert rows.column("n").cast(pa.int64()).to_pylist() == stored.to_pylist()
+    for rows in (table.to_arrow(), _landed(folder, "parquet")):
+        assert rows.column("z").to_pylist() == expected
+        assert rows.column("n").cast(pa.int64()).to_pylist() == stored.to_pylist()
     assert table.count(f"z >= TIMESTAMP '{days[0]} 00:00:00'") >= 1
 
 
@@ -112,11 +135,37 @@ def test_instants_of_utc_keep_their_names_and_local_times_stay(folders, days):
 def test_instants_of_other_zones_before_1900_are_refused(folders, keys):
     moments = [dt.datetime(1899, 12, 31, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
     values = pa.array(moments, pa.timestamp("us", "UTC"))
-    table = _table(folders(), {"z": "TIMESTAMP_LTZ(6)"}, _parquet({"z": values}, keys))
-    with refused(FormatError, "'z' .* before 1900 .*= CORRECTED", kind="timestamp-calendar"):
-        table.to_arrow()
+    folder, data = folders(), _parquet({"z": values, "i": pa.array([1, 2])}, keys)
+    table = _table(folder, {"z": "TIMESTAMP_LTZ(6)"}, data)
+    for read in (table.to_arrow, lambda: _landed(folder, "parquet")):
+        with refused(FormatError, "'z' .* before 1900 .*= CORRECTED", kind="timestamp-calendar"):
+            read()
+    without = _table(folders(), {"i": "BIGINT"}, data)  # a way out of the message
+    assert without.to_arrow().column("i").to_pylist() == [1, 2]
     newer = _table(folders(), {"z": "TIMESTAMP_LTZ(6)"}, _parquet({"z": values[1:]}, keys))
     assert newer.to_arrow().column("z").to_pylist() == moments[1:]
+
+
+def test_old_times_of_96_bits_are_right_or_refused_where_files_land(folders):
+    """64 bits of nanoseconds do not hold them, and Spark 2 writes all times so."""
+    sink, moments = io.BytesIO(), pa.array([dt.datetime(1000, 1, 1)], pa.timestamp("us"))
+    rows = pa.table({"t": moments})
+    pq.write_table(rows, sink, use_deprecated_int96_timestamps=True, store_schema=False)
+    folder = folders()
+    _table(folder, {"t": "TIMESTAMP(6)"}, sink.getvalue())
+    with refused(FormatError, "'t' .* outside the years 1678 to 2261", kind="timestamp-range"):
+        _landed(folder, "parquet")
+
+
+@pytest.mark.parametrize("key", ["paimon.id", "iceberg.id"])
+def test_dates_in_orc_files_of_tables_stay(folders, key):
+    """Java's writer names the Julian calendar in them, although days are counted as ours."""
+    days = pa.array([-719_162, 0], pa.int32()).view(pa.date32())
+    rows = pa.table([days], schema=pa.schema([pa.field("d", pa.date32(), metadata={key: "1"})]))
+    folder = folders()
+    table = _table(folder, {"d": "DATE"}, _orc(rows, None, _JULIAN), "orc")
+    for found in (table.to_arrow(), _landed(folder, "orc")):
+        assert found.column("d").combine_chunks().equals(days)
 
 
 def test_dates_of_the_gregorian_calendar_stay(folders):

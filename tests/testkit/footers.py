@@ -34,6 +34,7 @@ def change_orc_statistics(
     data: bytes,
     change: Callable[[int, dict[int, Any]], dict[int, Any]],
     metadata: Mapping[bytes, bytes] | None = None,
+    calendar: int | None = None,
 ) -> bytes:
     """Return an ORC file without compression whose footer says other statistics of each type.
 
@@ -52,6 +53,8 @@ def change_orc_statistics(
         parts.append(_field(7, b"".join(_field(*each) for each in changed.items())))
     for name, text in (metadata or {}).items():
         parts.append(_field(5, _field(1, name) + _field(2, text)))
+    if calendar is not None:
+        parts.append(_field(11, calendar))
     new = b"".join(parts)
     script = b"".join(_field(key, len(new) if key == 1 else each) for key, each in _fields(script))
     head = data[: -1 - data[-1] - len(footer)]

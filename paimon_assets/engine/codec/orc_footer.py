@@ -92,7 +92,9 @@ class OrcFooter:
     codec: int
     block_size: int
     is_julian: bool
-    """Whether days before October 1582 are those of the Julian calendar."""
+    """Whether local times before October 1582 are those of the Julian calendar."""
+    names_julian: bool
+    """Whether the file itself names that calendar, for dates too."""
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
         try:
@@ -140,6 +142,7 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
             stripe_rows=tuple(stripe.get(5, [0])[0] for stripe in stripes),
             codec=codec,
             block_size=block_size,
+            names_julian=calendar == _JULIAN,
             is_julian=calendar == _JULIAN or (not calendar and writer == _WRITER_OF_JAVA),
         )
     except DAMAGE as error:

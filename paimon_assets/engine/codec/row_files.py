@@ -1,8 +1,9 @@
-"""Files of rows that are no part of a table: Parquet, ORC, Arrow, CSV and JSON → Arrow batches.
+"""Files of rows that are no part of a table: Arrow, CSV and JSON → Arrow batches.
 
-    Parquet, ORC, Arrow   columns and types are the file's own
-    CSV                   with a header line; values are parsed as the types asked for
-    JSON                  one object a line; likewise
+    Arrow          columns and types are the file's own
+    CSV            with a header line; values are parsed as the types asked for
+    JSON           one object a line; likewise
+    Parquet, ORC   `data.format.external_files`, by the readers of tables
 
 Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in one notation only:
 these are read as texts and converted.
@@ -13,16 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
-from pyarrow import csv, json, orc, parquet
+from pyarrow import csv, json
 
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVELS, checked_records
-from paimon_assets.engine.errors import FormatError, storage_failure
-
-_BATCH_ROWS = 65_536
+from paimon_assets.engine.errors import FormatError, PaimonError, storage_failure
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
@@ -63,14 +62,6 @@ def open_rows(
     source: Any = file  # the stubs do not know that pyarrow takes its own files
     wanted = columns if columns is not None else pa.schema([])
     match row_format:
-        case RowFormat.PARQUET:
-            # Pages carry checksums where Java wrote them; without a look, damage becomes values.
-            opened = parquet.ParquetFile(source, page_checksum_verification=True)
-            return _row_file(opened.schema_arrow, opened.iter_batches(batch_size=_BATCH_ROWS))
-        case RowFormat.ORC:
-            stripes = orc.ORCFile(source)
-            parts = (stripes.read_stripe(number) for number in range(stripes.nstripes))
-            return _row_file(stripes.schema, parts)
         case RowFormat.ARROW:
             blocks = pa.ipc.open_file(source)
             parts = (blocks.get_batch(number) for number in range(blocks.num_record_batches))
@@ -82,7 +73,7 @@ def open_rows(
         case RowFormat.JSON:
             return _open_json(source, wanted)
         case _:
-            assert_never(row_format)
+            raise ValueError(f"the readers of tables read {row_format}")
 
 
 class _Blocks(io.RawIOBase):
@@ -121,16 +112,20 @@ def ended_lines(stream: Any) -> Iterator[bytes]:
 
 
 @contextmanager
-def naming(path: str, row_format: RowFormat) -> Iterator[None]:
+def naming(path: str, row_format: str) -> Iterator[None]:
     """Turn pyarrow's errors while reading into one line that names the file."""
     try:
         yield
     except (*_ARROW_ERRORS, UnicodeError, OSError) as error:
-        message = f"'{path}' cannot be read as {row_format}: {' '.join(str(error).split())}"
-        # pyarrow reports damaged pages as OSError too, but without an error number.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise storage_failure(message, path, error) from error
-        raise FormatError(message, kind="source-file", details={"path": path}) from error
+        raise unreadable(path, row_format, error) from error
+
+
+def unreadable(path: str, row_format: str, error: BaseException) -> PaimonError:
+    message = f"'{path}' cannot be read as {row_format}: {' '.join(str(error).split())}"
+    # pyarrow reports damaged pages as OSError too, but without an error number.
+    if isinstance(error, OSError) and error.errno is not None:
+        return storage_failure(message, path, error)
+    return FormatError(message, kind="source-file", details={"path": path})
 
 
 def check_names(names: Sequence[str]) -> None:

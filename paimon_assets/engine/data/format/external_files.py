@@ -1,12 +1,12 @@
 """Files outside tables, written by other programs → Arrow batches.
 
-Parquet, ORC, Arrow, CSV           `codec.row_files`
-Avro                               the reader of tables
+Arrow, CSV                         `codec.row_files`
+Parquet, ORC, Avro                 the readers of tables
 JSON, and CSV with options         the readers of text segments
 …gz, bz2, zst, lz4                 CSV and JSON are decompressed by the suffix of the file's name
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -14,7 +14,14 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.row_files import RowFile, RowFormat, check_names, naming, open_rows
+from paimon_assets.engine.codec.row_files import (
+    RowFile,
+    RowFormat,
+    check_names,
+    naming,
+    open_rows,
+    unreadable,
+)
 from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
@@ -27,6 +34,8 @@ ExternalFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
 
 _BATCH_ROWS = 65_536
 _TEXTS = ("csv", "json")
+_WITH_FOOTER = ("parquet", "orc")
+_OF_TABLES = (*_WITH_FOOTER, "avro", "json")
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
@@ -80,8 +89,8 @@ def open_external_file(
         yield RowFile(schema=pa.schema([]), batches=(), is_empty=True)
         return
     _refuse_compressed(file_io, path, kind)
-    if kind.format in ("avro", "json") or kind.options:
-        declared = None
+    if kind.format in _OF_TABLES or kind.options:
+        declared = DeclaredText(fields=())
         if kind.is_text:
             schema = columns if columns is not None else pa.schema([])
             fields = [
@@ -90,13 +99,15 @@ def open_external_file(
             ]
             options = TextOptions.of(kind.format, kind.options, schema.names)
             declared = DeclaredText(fields=fields, options=options, refuses_others=True)
-        with open_reader(file_io, path, file_format=kind.format, declared=declared) as reader:
-            names = reader.schema.names
-            if kind.is_text:
-                with naming(path, RowFormat(kind.format)):
-                    check_names(names)
-            batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
-            yield RowFile(schema=reader.schema.remove_metadata(), batches=batches)
+        with (
+            _of_source(path, kind),
+            open_reader(file_io, path, file_format=kind.format, declared=declared) as reader,
+        ):
+            schema = reader.schema.remove_metadata()
+            with naming(path, kind.format):
+                check_names(schema.names)
+            batches = reader.batches(schema.names, predicate=None, batch_rows=_BATCH_ROWS)
+            yield RowFile(schema=schema, batches=_in_units(batches, schema, path, kind))
         return
     row_format = RowFormat(kind.format)
     if kind.format == "csv":
@@ -107,6 +118,29 @@ def open_external_file(
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         yield open_rows(stream, row_format, columns)
+
+
+def _in_units(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str, kind: FileKind
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows as their schema: readers give timestamps of some files in another unit."""
+    for batch in batches:
+        with naming(path, kind.format):
+            rows = batch if batch.schema == schema else batch.cast(schema)
+        yield rows
+
+
+@contextmanager
+def _of_source(path: str, kind: FileKind) -> Iterator[None]:
+    """Name a file with a footer as a source, not as a data file, if a library cannot read it."""
+    try:
+        yield
+    except FormatError as error:
+        cause, is_plain = error.__cause__, error.kind == FormatError.default_kind
+        is_of_file = kind.format in _WITH_FOOTER and error.details.get("path") == path
+        if cause is None or not is_plain or not is_of_file:
+            raise
+        raise unreadable(path, kind.format, cause) from cause
 
 
 def _has_rows(file_io: FileIO, path: str, kind: FileKind) -> bool:

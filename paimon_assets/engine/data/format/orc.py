@@ -128,6 +128,8 @@ _NO_ZONE = "Time zone file"
 
 
 _NTZ_TYPE: Any = pa.timestamp("us")
+_IDS = frozenset({b"paimon.id", b"iceberg.id"})
+"""Attributes of columns of tables."""
 
 
 def _is_ntz(field: pa.Field[Any]) -> bool:
@@ -144,15 +146,26 @@ class OrcReader(base.FormatReader):
         self._file_options, self._table_bounds = file.options, file.bounds
         self._is_legacy = file.options is not None and file.options.get(opt.ORC_LEGACY_LTZ)
         self._has_plan = False
-        # In ORC files Spark always counts dates in the Julian calendar; their instants: see above.
-        is_of_spark = b"org.apache.spark.version" in (self._file.metadata or {})
-        self._julian = JulianTimes(path=self._path, has_dates=True) if is_of_spark else None
         schema = self._file.schema
+        # Their instants: see above.
+        has_dates = self._has_julian_dates(schema, is_own=bool(file.options or not file.declared))
+        self._julian = JulianTimes(path=self._path, has_dates=True) if has_dates else None
         self._of_spark = frozenset(f.name for f in schema if _is_ntz(f))
         return pa.schema(
             [f.with_type(_NTZ_TYPE) if f.name in self._of_spark else f for f in schema],
             schema.metadata,  # type: ignore[arg-type]
         )
+
+    def _has_julian_dates(self, schema: pa.Schema, *, is_own: bool) -> bool:
+        """Whether dates are of the Julian calendar: Spark's always, Hive's if the file says so.
+
+        Paimon and Iceberg, which number columns, leave that to Java's writer, and it is wrong.
+        """
+        if b"org.apache.spark.version" in (self._file.metadata or {}):
+            return True
+        if is_own or self._footer is None or not self._footer.names_julian:
+            return False
+        return not any(_IDS & (field.metadata or {}).keys() for field in schema)
 
     def _batches(
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
