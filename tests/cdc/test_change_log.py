@@ -35,6 +35,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.table import Table
 from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, typed
 from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, run
+from tests.testkit.effort import often
 from tools.soak.week import FOLLOWED
 
 KEY = dg.AssetKey(["shop", "orders"])
@@ -43,6 +44,7 @@ ORDERS = Schema.of(
     primary_keys=["id"],
     options={"bucket": "1"},
 )
+_VECTORS = {"deletion-vectors.enabled": "true"}
 
 
 @pytest.fixture
@@ -349,8 +351,59 @@ def test_a_truncate_is_refused_or_empties_the_table(
     land(landing, "4", debezium("u", 50, id=3, state="d", note=GONE))
     applied(asset, paimon)
     assert rows_of(paimon) == [(3, "d", "n")]
-    land(landing, "5", debezium("t", 45))
-    assert "comes late" in refused(asset, paimon)
+    land(landing, "5", debezium("t", 45), debezium("c", 47, id=4, state="e", note="n"))
+    land(landing, "6", debezium("c", 44, id=5, state="e", note="n"))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(3, "d", "n"), (4, "e", "n")]
+
+
+@pytest.mark.parametrize("number", range(often(6)))
+def test_truncates_count_where_the_log_has_them_in_any_order_of_files(
+    number: int, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    rows: dict[int, tuple[Any, ...]] = {}
+    log: list[str] = []
+    draw = random.Random(number)  # noqa: S311
+    schema = replace(ORDERS, options={"bucket": "1", **draw.choice([{}, _VECTORS])})
+    for lsn in range(10, 10 + draw.randint(4, 14)):
+        key, op = draw.randint(1, 4), draw.choice("ccuudt")
+        if op == "t":
+            rows.clear()
+            log.append(debezium("t", lsn))
+        elif op == "d":
+            rows.pop(key, None)
+            log.append(debezium("d", lsn, id=key))
+        else:
+            rows[key] = (key, str(lsn), draw.choice(["n", None]))
+            log.append(debezium(op, lsn, id=key, state=str(lsn), note=rows[key][2]))
+    asset = orders(landing, schema, log=ChangeLog(on_truncate="empty"))
+    draw.shuffle(log)
+    for name in range(0, len(log), 3):
+        land(landing, str(name), *log[name : name + 3], *draw.sample(log[:name], min(name, 1)))
+        if draw.random() < 0.7:
+            applied(asset, paimon)
+    applied(asset, paimon)
+    if _VECTORS.items() <= schema.options.items():
+        table_of(paimon).compact(full=True)
+    assert rows_of(paimon) == sorted(rows.values()), number
+
+
+def test_a_doubled_insert_of_a_row_that_was_filled_in_is_set_aside(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
+    doubled = debezium("c", 10, id=1, state="a", note="n")
+    land(landing, "1", doubled, debezium("u", 20, id=1, state="b", note=GONE))
+    applied(asset, paimon)
+    land(landing, "2", doubled, debezium("c", 30, id=2, state="c", note="m"))
+    assert "may have been filled in" in refused(asset, paimon)
+    applied(asset, paimon, run_config=config(set_aside=True))
+    assert rows_of(paimon) == [(1, "b", "n"), (2, "c", "m")]
+    dead = paimon.catalog().get_table("shop.dead").to_arrow()
+    assert [json.loads(str(text))["state"] for text in dead["record"].to_pylist()] == ["a"]
+    land(landing, "3", debezium("u", 40, id=1, state="d", note=GONE))
+    applied(asset, paimon)
+    assert rows_of(paimon) == [(1, "d", "n"), (2, "c", "m")]
 
 
 def test_late_records_below_an_applied_truncate_change_nothing(

@@ -29,7 +29,7 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.cdc.assets.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.cdc.assets.dead_letters import DeadLetters
 from paimon_assets.cdc.assets.log_schema import FollowedSchema, followed_schema, is_text
-from paimon_assets.cdc.assets.stored_rows import StoredRows, no_rows
+from paimon_assets.cdc.assets.stored_rows import READS_ALL, StoredRows, no_rows
 from paimon_assets.cdc.assets.topic_intake import TopicIntake
 from paimon_assets.cdc.assets.topic_source import Order, TopicLogConfig
 from paimon_assets.cdc.fold.change_fold import Doubt, Images, LogState, Settled, settle
@@ -406,9 +406,13 @@ class ChangeLogRun(IngestionRun):
             ranges: Rows that tasks have folded, of other keys.
             states: What those rows are in the log.
         """
-        keys, empties = self.table.schema.primary_keys, bool(truncate) or self.config.reload
-        executor = self.paimon.new_executor(self.target.executor)
-        stored = StoredRows(table=self.table, executor=executor)
+        is_late = bool(truncate) and truncate < head.state.high and not self.config.reload
+        empties = self.config.reload or (bool(truncate) and not is_late)
+        keys, executor = (
+            self.table.schema.primary_keys,
+            self.paimon.new_executor(self.target.executor),
+        )
+        stored = StoredRows(table=self.table, executor=executor, after=truncate)
         state = LogState() if empties else head.state
         look_up = no_rows if empties else stored
         marks = self.log.soft_deletes
@@ -417,6 +421,9 @@ class ChangeLogRun(IngestionRun):
             images = self._set_aside(images, settled)
             settled = settle(images, keys, POSITION, state, look_up, marks=marks)
         self._refuse_doubts(settled)
+        if is_late:  # rows of after it stay; if the run ends here, the next one does this again
+            old = f"{POSITION} <= '{truncate}' OR {POSITION} IS NULL"
+            self.table.copy(READS_ALL).delete(old, executor)
         settled = replace(settled, rows=fitting(settled.rows, self.table.name))
         self.settled = settled
         rows: Frame = settled.rows if settled.rows.num_rows else self._no_rows()
@@ -450,14 +457,6 @@ class ChangeLogRun(IngestionRun):
                 "Nothing was committed. Say ChangeLog(on_truncate='empty') to empty the table, "
                 "too.",
                 kind="cdc-truncate",
-                details={"table": self.table.name},
-            )
-        if max(due) < head.state.high and not self.config.reload:
-            raise InvalidInputError(
-                f"A file with a truncate of table '{self.table.name}' comes late: the table has "
-                f"changes up to {head.state.high}, after its position {max(due)}. Nothing was "
-                "committed. Load the table again (reload=true).",
-                kind="cdc-late",
                 details={"table": self.table.name},
             )
         return max(due)

@@ -16,6 +16,8 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.table.table import Table
 
+READS_ALL = {opt.DELETION_VECTORS_MERGE_ON_READ.key: "true"}
+"""Options by which reads see level 0, too."""
 _MOST_LISTED = 1000
 """So many keys are listed in a filter; of more, their range."""
 _FILTERED = (
@@ -28,9 +30,9 @@ _FILTERED = (
 """Types of keys that a filter compares; rows are compared whole afterwards."""
 
 
-def _key_filter(keys: pa.Table) -> Any:
+def _key_filter(keys: pa.Table, after: str) -> Any:
     """Return a filter of pyarrow that rows with these keys pass; None if there is none."""
-    parts = []
+    parts = [pc.field(POSITION) > after] if after else []
     for name in keys.column_names:
         values: Any = keys[name].unique()
         if not any(is_filtered(values.type) for is_filtered in _FILTERED):
@@ -64,6 +66,8 @@ class StoredRows:
 
     table: Table
     executor: Executor[Any]
+    after: str = ""
+    """Rows up to this position count as gone."""
     snapshot: Snapshot | None = None
     is_used: bool = False
 
@@ -72,9 +76,9 @@ class StoredRows:
         names = self.table.schema.field_names
         read = (
             self.table.new_read_builder()
-            .with_options({opt.DELETION_VECTORS_MERGE_ON_READ.key: "true"})  # level 0, too
+            .with_options(READS_ALL)
             .with_columns([*keys.column_names, POSITION, *(n for n in columns if n in names)])
-            .with_filter(_key_filter(keys))
+            .with_filter(_key_filter(keys, self.after))
         )
         plan = read.plan()
         self.snapshot, self.is_used = plan.snapshot, True
