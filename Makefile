@@ -50,10 +50,11 @@ format: setup ## let ruff repair and format what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-options: setup ## write docs/options.md, docs/errors.md and docs/cli.md from the code
+options: setup ## write docs/options.md, errors.md, cli.md and the procedures of sql.md from the code
 	@$(BIN)/python -m tests.house.options_page
 	@$(BIN)/python -m tests.house.cli_page
 	@$(BIN)/python -m tests.house.errors_page
+	@$(BIN)/python -m tests.house.procedures_table
 
 docs: setup ## build the site of docs/ into site/, its reference from the docstrings
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

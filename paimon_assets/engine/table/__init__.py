@@ -9,6 +9,7 @@ Concept → modules:
     segments                               segments/
     compaction, maintenance, rescaling     upkeep/
     system tables                          system/
+    operations under Paimon's names        operations
     SQL statements                         sql/, sql_words
     views                                  views
 """

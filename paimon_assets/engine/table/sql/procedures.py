@@ -1,58 +1,54 @@
-"""CALL: procedures under Paimon's names, with its parameters, in its order.
+"""CALL: operations under Paimon's names; parameters and their types are those of the functions.
 
 Source: `org.apache.paimon.spark.procedure`. Times without an offset are UTC.
 """
 
 import datetime as dt
+import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import Any, get_args
 
 import pyarrow as pa
 
-from paimon_assets.engine.codec.rest import documents as rest
-from paimon_assets.engine.contract.executor import CountingExecutor, RewritingExecutor
-from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.contract.executor import CountingExecutor
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.compact import CompactStrategy
-from paimon_assets.engine.control.maintenance.expire_partitions import (
-    compact_manifests,
-    expire_partitions,
-)
-from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
-from paimon_assets.engine.control.maintenance.tag_files import expire_tags
-from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.spec.options import all_options as keys
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms, parse_instant_ms
-from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, any_of, equal
 from paimon_assets.engine.spec.types.literals import Literal
-from paimon_assets.engine.spec.words import utc_text
-from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table import operations as ops
 from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog, answer, texts
-from paimon_assets.engine.table.sql_words import SparkSql, Words
+from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 
-
-class _Arguments(SimpleNamespace):
-    """The arguments of one CALL, typed and by name, and the catalog."""
-
-    catalog: SqlCatalog
-    names: Names
-    executor: CountingExecutor[Any]
-
-    def open(self, more: Mapping[str, object] | None = None) -> Table:
-        """Open the table, with the options of the call and these."""
-        path = Words(text=self.table).path("a table")
-        options = dict(vars(self).get("options", {}))
-        options |= {key: str(value) for key, value in (more or {}).items() if value is not None}
-        return self.catalog.get_table(self.names.identifier(path), options=options or None)
-
-    def of(self, table: str) -> "_Arguments":
-        return _Arguments(**{**vars(self), "table": table})
+_ROLLED_BACK = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
+_SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
+    ops.compact_database: lambda count: texts("result", [f"compacted {count} tables"]),
+    ops.expire_snapshots: lambda count: answer("deleted_snapshots_count INT", [[count]]),
+    ops.expire_partitions: lambda gone: texts("expired_partitions", gone),
+    ops.create_tag_from_timestamp: lambda tag: answer(
+        "tagName STRING, snapshot BIGINT, commit_time BIGINT",
+        [[tag.name, tag.snapshot.id, tag.snapshot.time_millis]],
+    ),
+    ops.expire_tags: lambda gone: texts("expired_tags", gone),
+    ops.rollback: lambda ids: answer(_ROLLED_BACK, [ids]),
+    ops.rollback_to_timestamp: lambda ids: answer(_ROLLED_BACK, [ids]),
+    ops.remove_orphan_files: lambda reports: answer(
+        "deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT",
+        [[sum(one.files for one in reports), sum(one.total_bytes for one in reports)]],
+    ),
+}
+"""Operation → the rows that its CALL shows; those of the others are one, TRUE."""
+PROCEDURES: Mapping[str, Callable[..., Any]] = {
+    name: operation
+    for name, operation in vars(ops).items()
+    if inspect.isfunction(operation)
+    and operation.__module__ == ops.__name__
+    and not name.startswith("_")
+}
+"""Name → operation."""
 
 
 def _names(text: str) -> list[str]:
@@ -69,351 +65,86 @@ def _pairs(text: str) -> dict[str, str]:
     return pairs
 
 
-_KINDS: Mapping[str, Callable[[str], Any]] = {
-    "text": str,
-    "int": int,
-    "flag": lambda text: text.lower() == "true",
-    "duration": lambda text: dt.timedelta(milliseconds=parse_duration_ms(text)),
-    "moment": parse_instant_ms,
-    "names": _names,
-    "pairs": _pairs,
-    "pattern": re.compile,
-    "strategy": CompactStrategy,
+_PARSERS: Mapping[Any, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    bool: lambda text: text.lower() == "true",
+    dt.timedelta: lambda text: dt.timedelta(milliseconds=parse_duration_ms(text)),
+    ops.Millis: parse_instant_ms,
+    Sequence[str]: _names,
+    ops.Options: _pairs,
+    ops.Specs: lambda text: list(map(_pairs, text.split(";"))),
+    re.Pattern[str]: re.compile,
+    CompactStrategy: CompactStrategy,
+    **dict.fromkeys((Table, Sequence[Table], Identifier), str),
 }
-"""Kind of a parameter → makes its value of a text."""
-_EMPTY: Mapping[str, Any] = {"names": [], "pairs": {}, "flag": False}
-"""Kind → its value without a text, where that is not None."""
+"""Type of a parameter → makes its value of a text. What has a name is opened afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """A parameter of a procedure."""
-
-    name: str
-    kind: str
-    default: str
-    is_required: bool
-
-    @staticmethod
-    def of(text: str) -> "_Parameter":
-        """Return the parameter that `name`, `name:kind` or `name:kind=default` declares."""
-        head, _, default = text.partition("=")
-        name, _, kind = head.partition(":")
-        return _Parameter(name.rstrip("!"), kind or "text", default, name.endswith("!"))
-
-    def typed(self, value: Literal) -> Any:
-        """Return a literal in the type of the kind.
-
-        Raises:
-            InvalidInputError: It does not fit the kind (kind `procedure`).
-        """
-        if value == "" and (self.default or self.kind in ("text", *_EMPTY)):
-            value = None
-        if value is None and not self.default:
-            return _EMPTY.get(self.kind)
-        text = self.default if value is None else str(value)
-        if self.kind == "int" and (isinstance(value, bool) or not text.strip().isdecimal()):
-            raise InvalidInputError(f"'{self.name}' is a number, not {value!r}.", kind="procedure")
-        try:
-            return _KINDS[self.kind](text)
-        except (ValueError, OverflowError, re.error) as error:
-            raise InvalidInputError(
-                f"'{self.name}' cannot be '{text}': {error}.", kind="procedure"
-            ) from error
+def parameters_of(operation: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters that a CALL gives an operation, in order."""
+    parameters = inspect.signature(operation).parameters.values()
+    return [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
-def _partitions(text: str | None) -> Predicate | None:
-    """Parse `a=1,b=2;a=3`: the comma is AND, the semicolon OR."""
-    specs = filter(None, map(_pairs, (text or "").split(";")))
-    parts = [all_of(equal(name, value) for name, value in spec.items()) for spec in specs]
-    return any_of([part for part in parts if part is not None]) if parts else None
+def _type_of(parameter: inspect.Parameter) -> Any:
+    """Return the type of what is not None."""
+    types = get_args(parameter.annotation)
+    return types[0] if NoneType in types else parameter.annotation
 
 
-def _compact(args: _Arguments) -> None:
-    builder = args.open().new_compaction_builder()
-    if args.order_strategy != "none":
-        builder = builder.with_strategy("sort")
-        builder = builder.with_order(args.order_by, args.order_strategy)
-    else:
-        builder = builder.with_strategy(args.compact_strategy)
-    builder = builder.with_partition_idle_time(args.partition_idle_time)
-    builder = builder.with_buckets(args.buckets).with_filter(_partitions(args.partitions))
-    if args.where:
-        builder = builder.with_filter(parse_where(args.where, SparkSql))
-    builder.run(args.executor)
+def typed(parameter: inspect.Parameter, value: Literal) -> Any:
+    """Return a literal in the type of a parameter.
 
-
-def _rescale(args: _Arguments) -> None:
-    executor, specs = cast("RewritingExecutor", args.executor), (args.partitions or "").split(";")
-    for spec in map(_pairs, specs):
-        args.open().rescale(executor, buckets=args.bucket_num, partition=spec)
-
-
-def _compact_database(args: _Arguments) -> pa.Table:
-    done = 0
-    for database in filter(args.including_databases.fullmatch, args.catalog.list_databases()):
-        for name in (f"{database}.{table}" for table in args.catalog.list_tables(database)):
-            if args.including_tables.fullmatch(name) and not (
-                args.excluding_tables.fullmatch(name)
-            ):
-                builder = args.of(name).open().new_compaction_builder()
-                builder.with_strategy(CompactStrategy.FULL).run(args.executor)
-                done += 1
-    return texts("result", [f"compacted {done} tables"])
-
-
-def _expire_snapshots(args: _Arguments) -> pa.Table:
-    older, now_ms = args.older_than, SystemClock().now_millis()
-    maintenance = args.open(
-        {
-            keys.SNAPSHOT_NUM_RETAINED_MAX.key: args.retain_max,
-            keys.SNAPSHOT_NUM_RETAINED_MIN.key: args.retain_min,
-            keys.SNAPSHOT_TIME_RETAINED.key: None
-            if older is None
-            else f"{max(0, now_ms - older)} ms",
-            keys.SNAPSHOT_EXPIRE_LIMIT.key: args.max_deletes,
-        }
-    ).maintenance()
-    if args.max_deletes is not None:
-        count = len(expire_snapshots(maintenance.store).snapshot_ids)
-    else:
-        count = maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS).count
-    return answer("deleted_snapshots_count INT", [[count]])
-
-
-def _expire_partitions(args: _Arguments) -> pa.Table:
-    table = args.open(
-        {
-            keys.PARTITION_EXPIRATION_TIME.key: args.expiration_time,
-            keys.PARTITION_TIMESTAMP_FORMATTER.key: args.timestamp_formatter,
-            keys.PARTITION_TIMESTAMP_PATTERN.key: args.timestamp_pattern,
-            keys.PARTITION_EXPIRATION_STRATEGY.key: args.expire_strategy,
-            keys.PARTITION_EXPIRATION_MAX_NUM.key: args.max_expires,
-        }
-    )
-    done = expire_partitions(table.maintenance().store, commit_user=NewUser())
-    return texts("expired_partitions", done.partitions)
-
-
-def _create_tag(args: _Arguments) -> None:
-    args.open().tags.create(
-        args.tag,
-        args.snapshot,
-        time_retained=args.time_retained,
-        ignore_if_exists=args.if_not_exists,
-    )
-
-
-def _create_tag_from_timestamp(args: _Arguments) -> pa.Table:
-    table, after = args.open(), args.timestamp
-    snapshot = next((s for s in table.snapshots() if s.time_millis >= after), None)
-    if snapshot is None:
-        raise NotFoundError(
-            f"Table '{table.name}' has no snapshot at or after {after}.", kind="snapshot-not-found"
-        )
-    table.tags.create(args.tag, snapshot.id, time_retained=args.time_retained)
-    row = [args.tag, snapshot.id, snapshot.time_millis]
-    return answer("tagName STRING, snapshot BIGINT, commit_time BIGINT", [row])
-
-
-def _replace_tag(args: _Arguments) -> None:
-    args.open().tags.replace(args.tag, args.snapshot, time_retained=args.time_retained)
-
-
-def _create_or_replace_tag(args: _Arguments) -> None:
-    tags = args.open().tags
-    write = tags.create if tags.get_or_none(args.tag) is None else tags.replace
-    write(args.tag, args.snapshot, time_retained=args.time_retained)
-
-
-def _rename_tag(args: _Arguments) -> None:
-    args.open().tags.rename(args.tag, args.target_tag)
-
-
-def _delete_tag(args: _Arguments) -> None:
-    tags = args.open().tags
-    look = tags.get_or_none if args.if_exists else tags.get
-    for tag in list(map(look, dict.fromkeys(args.tag))):
-        if tag is not None:
-            tags.delete(tag.name)
-
-
-def _expire_tags(args: _Arguments) -> pa.Table:
-    table, older = args.open(), args.older_than
-    if older is None:
-        gone = [each.tag.name for each in expire_tags(table.maintenance().store)]
-        return texts("expired_tags", gone)
-    gone = [
-        tag.name
-        for tag in table.tags.list()
-        if tag.create_time and tag.time_retained and tag.create_time.timestamp() * 1000 < older
-    ]
-    for name in gone:
-        table.tags.delete(name)
-    return texts("expired_tags", gone)
-
-
-def _trigger_tag_automatic_creation(args: _Arguments) -> None:
-    args.open().maintenance().run(MaintenanceTask.CREATE_TAGS)
-
-
-def _rollback(args: _Arguments) -> pa.Table:
-    targets = [each for each in (args.version, args.snapshot, args.tag) if each is not None]
-    if len(targets) != 1:
+    Raises:
+        InvalidInputError: It does not fit the type (kind `procedure`).
+    """
+    name, default, kind = parameter.name, parameter.default, _type_of(parameter)
+    if value is None or (value == "" and (kind is str or default is not None)):
+        return default
+    text = str(value)
+    if kind is int and (isinstance(value, bool) or not text.strip().isdecimal()):
+        raise InvalidInputError(f"'{name}' is a number, not {value!r}.", kind="procedure")
+    try:
+        return _PARSERS[kind](text)
+    except (ValueError, OverflowError, re.error) as error:
         raise InvalidInputError(
-            "rollback takes one of version, snapshot and tag.", kind="procedure"
-        )
-    is_id = args.version is not None and args.version.isdecimal()
-    return _rolled_back(args.open(), int(args.version) if is_id else targets[0])
-
-
-def _rolled_back(table: Table, target: int | str) -> pa.Table:
-    before = table.latest_snapshot()
-    done = table.rollback_to(target)
-    row = [None if before is None else before.id, done.snapshot.id]
-    return answer("previous_snapshot_id BIGINT, current_snapshot_id BIGINT", [row])
-
-
-def _rollback_to_timestamp(args: _Arguments) -> pa.Table:
-    table, at = args.open(), args.timestamp
-    ids = [snapshot.id for snapshot in table.snapshots() if snapshot.time_millis <= at]
-    if not ids:
-        raise NotFoundError(
-            f"Table '{table.name}' has no snapshot at or before {utc_text(at)}.",
-            kind="snapshot-not-found",
-        )
-    return _rolled_back(table, max(ids))
-
-
-def _remove_orphan_files(args: _Arguments) -> pa.Table:
-    name, files, size, age_ms = args.table, 0, 0, DAY_MS
-    if args.older_than is not None:
-        age_ms = max(0, SystemClock().now_millis() - args.older_than)
-    tables = [name]
-    if name.endswith(".*"):
-        tables = [f"{name[:-1]}{each}" for each in args.catalog.list_tables(name[:-2])]
-    for each in tables:
-        upkeep = args.of(each).open().maintenance()
-        upkeep = replace(upkeep, dry_run=args.dry_run, orphans_older_than_ms=age_ms)
-        report = upkeep.run(MaintenanceTask.CLEAN_ORPHANS)
-        files, size = files + report.files, size + report.total_bytes
-    return answer("deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT", [[files, size]])
-
-
-def _compact_manifest(args: _Arguments) -> None:
-    store = args.open().maintenance().store
-    compact_manifests(store, commit_user=NewUser(), dry_run=args.dry_run)
-
-
-def _create_branch(args: _Arguments) -> None:
-    branches = args.open().branches
-    branches.create(args.branch, tag=args.tag, ignore_if_exists=args.ignoreIfExists)
-
-
-def _delete_branch(args: _Arguments) -> None:
-    branches = args.open().branches
-    for name in args.branch:
-        branches.delete(name)
-
-
-def _rename_branch(args: _Arguments) -> None:
-    args.open().branches.rename(args.from_branch, args.to_branch)
-
-
-def _fast_forward(args: _Arguments) -> None:
-    args.open().branches.fast_forward(args.branch)
-
-
-def _reset_consumer(args: _Arguments) -> None:
-    consumers = args.open().consumers
-    if args.nextSnapshotId is None:
-        consumers.delete(args.consumerId)
-    else:
-        consumers.reset(args.consumerId, args.nextSnapshotId)
-
-
-def _clear_consumers(args: _Arguments) -> None:
-    consumers = args.open().consumers
-    for name in filter(args.includingConsumers.fullmatch, consumers.list()):
-        if not args.excludingConsumers.fullmatch(name):
-            consumers.delete(name)
-
-
-def _alter_view_dialect(args: _Arguments) -> None:
-    name = args.names.identifier(Words(text=args.view).path("a view"))
-    dialect, query, action = args.engine, args.query or "", args.action.lower()
-    changes: dict[str, rest.ViewChange] = {
-        "add": rest.AddDialect(dialect=dialect, query=query),
-        "update": rest.UpdateDialect(dialect=dialect, query=query),
-        "drop": rest.DropDialect(dialect=dialect),
-    }
-    if action not in changes or (action != "drop" and not query):
-        raise InvalidInputError(
-            "alter_view_dialect takes the action add or update with a query, or drop.",
-            kind="procedure",
-        )
-    args.catalog.views.alter(str(name), [changes[action]])
-
-
-_Run = Callable[[_Arguments], pa.Table | None]
-"""None, if there is no more to say than that it is done."""
-_TAG = "table! tag! snapshot:int time_retained:duration"
-_DECLARED: Mapping[_Run, str] = {
-    _compact: "table! partitions compact_strategy:strategy=full order_strategy=none"
-    " order_by:names where options:pairs partition_idle_time:duration buckets",
-    _rescale: "table! bucket_num:int partitions scan_parallelism sink_parallelism",
-    _compact_database: "including_databases:pattern=.* including_tables:pattern=.*"
-    " excluding_tables:pattern=(?!) options:pairs",
-    _expire_snapshots: "table! retain_max retain_min older_than:moment max_deletes:int"
-    " options:pairs",
-    _expire_partitions: "table! expiration_time timestamp_formatter timestamp_pattern"
-    " expire_strategy max_expires options:pairs",
-    _create_tag: f"{_TAG} if_not_exists:flag",
-    _create_tag_from_timestamp: "table! tag! timestamp!:moment time_retained:duration",
-    _replace_tag: _TAG,
-    _create_or_replace_tag: _TAG,
-    _rename_tag: "table! tag! target_tag!",
-    _delete_tag: "table! tag!:names if_exists:flag",
-    _expire_tags: "table! older_than:moment",
-    _trigger_tag_automatic_creation: "table!",
-    _rollback: "table! version snapshot:int tag",
-    _rollback_to_timestamp: "table! timestamp!:moment",
-    _remove_orphan_files: "table! older_than:moment dry_run:flag parallelism mode",
-    _compact_manifest: "table! options:pairs dry_run:flag",
-    _create_branch: "table! branch! tag ignoreIfExists:flag",
-    _delete_branch: "table! branch!:names",
-    _rename_branch: "table! from_branch! to_branch!",
-    _fast_forward: "table! branch!",
-    _reset_consumer: "table! consumerId! nextSnapshotId:int",
-    _clear_consumers: "table! includingConsumers:pattern=.* excludingConsumers:pattern=(?!)",
-    _alter_view_dialect: "view! action! engine=spark query",
-}
-"""Runs the procedure of its name → parameters in order; `!` marks required ones."""
-_PROCEDURES: Mapping[str, tuple[_Run, list[_Parameter]]] = {
-    run.__name__.lstrip("_"): (run, list(map(_Parameter.of, text.split())))
-    for run, text in _DECLARED.items()
-}
+            f"'{name}' cannot be '{text}': {error}.", kind="procedure"
+        ) from error
 
 
 def call(
     catalog: SqlCatalog, statement: Call, names: Names, executor: CountingExecutor[Any]
 ) -> pa.Table:
-    procedure = _PROCEDURES.get(statement.procedure)
-    if procedure is None:
+    operation = PROCEDURES.get(statement.procedure)
+    if operation is None:
         raise UnsupportedFeatureError(
             f"CALL sys.{statement.procedure} is not taken; there are"
-            f" {', '.join(sorted(_PROCEDURES))}.",
+            f" {', '.join(sorted(PROCEDURES))}.",
             kind="procedure-unsupported",
             details={"procedure": statement.procedure},
         )
-    run, parameters = procedure
+    parameters = parameters_of(operation)
     literals = _by_name(statement, parameters)
-    values = {one.name: one.typed(literals.get(one.name)) for one in parameters}
-    shown = run(_Arguments(catalog=catalog, names=names, executor=executor, **values))
-    return answer("result BOOLEAN", [[True]]) if shown is None else shown
+    values = {one.name: typed(one, literals.get(one.name)) for one in parameters}
+    for name, kind in ((one.name, _type_of(one)) for one in parameters):
+        text = values[name]
+        if kind is Identifier:
+            values[name] = names.identifier(Words(text=text).path("a view"))
+        elif kind == Sequence[Table] and text.endswith(".*"):
+            tables = [Identifier(text[:-2], table) for table in catalog.list_tables(text[:-2])]
+            values[name] = list(map(catalog.get_table, tables))
+        elif kind in (Table, Sequence[Table]):
+            path = names.identifier(Words(text=text).path("a table"))
+            table = catalog.get_table(path, options=values.get("options") or None)
+            values[name] = table if kind is Table else [table]
+    given = {"catalog": catalog, "executor": executor}
+    asked = inspect.getfullargspec(operation).kwonlyargs
+    result = operation(**values, **{name: given[name] for name in asked})
+    return _SHOWN[operation](result) if operation in _SHOWN else answer("result BOOLEAN", [[True]])
 
 
-def _by_name(statement: Call, parameters: list[_Parameter]) -> dict[str, Literal]:
+def _by_name(statement: Call, parameters: list[inspect.Parameter]) -> dict[str, Literal]:
     places = [one.name for one in parameters]
     known = {str(at): name for at, name in enumerate(places)}
     known |= {name.lower(): name for name in places}
@@ -427,7 +158,7 @@ def _by_name(statement: Call, parameters: list[_Parameter]) -> dict[str, Literal
             )
         literals[name] = value
     for one in parameters:
-        if one.is_required and literals.get(one.name) in (None, ""):
+        if one.default is one.empty and literals.get(one.name) in (None, ""):
             raise InvalidInputError(
                 f"{statement.procedure} needs '{one.name}'; it takes {', '.join(places)}.",
                 kind="procedure",

@@ -14,10 +14,10 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.operations import CatalogTables
 from paimon_assets.engine.table.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
 from paimon_assets.engine.table.system.metadata import columns
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.views import Views
 
 CATALOG_NAME = "paimon"
 """How statements name the catalog they run in: `paimon.db.t`."""
@@ -279,13 +279,8 @@ Statement = (
 """One statement."""
 
 
-class SqlCatalog(Protocol):
+class SqlCatalog(CatalogTables, Protocol):
     """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
-
-    @property
-    def views(self) -> Views: ...
-
-    def list_databases(self) -> list[str]: ...
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
@@ -293,14 +288,8 @@ class SqlCatalog(Protocol):
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None: ...
 
-    def list_tables(self, database: str) -> list[str]: ...
-
     def create_table(
         self, identifier: str | Identifier, schema: Schema, *, ignore_if_exists: bool = False
-    ) -> Table: ...
-
-    def get_table(
-        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
     ) -> Table: ...
 
     def drop_table(

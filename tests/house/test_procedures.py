@@ -1,0 +1,33 @@
+"""Procedures are made of operations: the types of parameters are parsed, docs/sql.md lists them."""
+
+import inspect
+
+import pytest
+
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of, typed
+from tests.house.procedures_table import COMMAND, PAGE, table
+
+TEXTS = ("1", "1 d", "full", "a=b")
+"""Of these each type takes one."""
+
+
+def test_the_page_lists_the_procedures() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert table() in written, f"docs/sql.md is not what the operations say; run: {COMMAND}"
+
+
+@pytest.mark.parametrize("name", PROCEDURES)
+def test_call_can_give_every_parameter(name: str) -> None:
+    for parameter in parameters_of(PROCEDURES[name]):
+        assert any(_fits(parameter, text) for text in TEXTS), parameter.name
+    from_caller = inspect.getfullargspec(PROCEDURES[name]).kwonlyargs
+    assert {*from_caller} <= {"catalog", "executor"}
+
+
+def _fits(parameter: inspect.Parameter, text: str) -> bool:
+    try:
+        typed(parameter, text)
+    except InvalidInputError:
+        return False
+    return True
