@@ -6,18 +6,12 @@ import os
 import pytest
 from hypothesis import is_hypothesis_test
 
-from paimon_assets.engine.table.api import open_catalog
+from tests.testkit import processes
 from tests.testkit.doctests import WhereSomeAre
 from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.jvm_classes import begin_archive, share_classes
-from tests.testkit.processes import (
-    keep_bytecode,
-    keep_migrations,
-    restore_signals,
-    start_jvms_lightly,
-    start_workers_lightly,
-)
 from tests.testkit.sharing import ByWeight
+from tests.testkit.tables import new_catalog_in
 
 register_profiles()
 
@@ -56,11 +50,11 @@ def pytest_configure(config):
 
     That is sockets to its JVM, noticed at any time.
     """
-    restore_signals()
-    keep_bytecode()
-    start_jvms_lightly()
-    start_workers_lightly()
-    keep_migrations()
+    processes.restore_signals()
+    processes.keep_bytecode()
+    processes.start_jvms_lightly()
+    processes.start_workers_lightly()
+    processes.keep_migrations()
     config.pluginmanager.register(WhereSomeAre())
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",
@@ -160,9 +154,7 @@ def invoke(tmp_path):
 @pytest.fixture
 def new_catalog(warehouse):
     """Open a catalog over the warehouse, with one database `db`."""
-    catalog = open_catalog(warehouse)
-    catalog.create_database("db")
-    return catalog
+    return new_catalog_in(warehouse)
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 
 from paimon_assets import InvalidInputError, Schema
-from paimon_assets.engine.codec.arrow.arrow_types import (
-    from_arrow_type,
-    infer_columns,
-    to_arrow_field,
-    to_arrow_schema,
-    to_arrow_type,
-    with_offsets,
-    without_nulls_below,
-)
+from paimon_assets.engine.codec.arrow import arrow_types
 from paimon_assets.engine.spec.schema.schema import all_field_ids
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.codec_strategies import nested_types
@@ -48,7 +40,7 @@ MAPPING = {
 
 @pytest.mark.parametrize(("text", "arrow_type"), MAPPING.items())
 def test_atomic_types_have_their_arrow_types(text, arrow_type):
-    assert to_arrow_type(parse_type(text)) == arrow_type
+    assert arrow_types.to_arrow_type(parse_type(text)) == arrow_type
 
 
 def test_nested_types_keep_the_nullability_of_what_is_inside():
@@ -61,7 +53,7 @@ def test_nested_types_keep_the_nullability_of_what_is_inside():
             "r": {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT NOT NULL"}]},
         }
     )
-    arrow = to_arrow_schema(schema.fields)
+    arrow = arrow_types.to_arrow_schema(schema.fields)
     assert arrow.names == ["a", "m", "s", "v", "r"]
     assert not arrow.field("a").nullable
     assert arrow.field("a").type.value_field == pa.field("element", pa.int32(), nullable=False)
@@ -73,13 +65,13 @@ def test_nested_types_keep_the_nullability_of_what_is_inside():
 
 def test_a_field_carries_name_and_nullability():
     field = Schema.of({"id": "INT NOT NULL"}).fields[0]
-    assert to_arrow_field(field) == pa.field("id", pa.int32(), nullable=False)
+    assert arrow_types.to_arrow_field(field) == pa.field("id", pa.int32(), nullable=False)
 
 
 @given(nested_types)
 def test_the_inferred_type_has_the_same_arrow_type(data_type):
-    arrow_type = to_arrow_type(data_type)
-    assert to_arrow_type(from_arrow_type(arrow_type)) == arrow_type
+    arrow_type = arrow_types.to_arrow_type(data_type)
+    assert arrow_types.to_arrow_type(arrow_types.from_arrow_type(arrow_type)) == arrow_type
 
 
 @pytest.mark.parametrize(
@@ -105,11 +97,11 @@ def test_the_inferred_type_has_the_same_arrow_type(data_type):
     ],
 )
 def test_frames_find_the_type_that_holds_all_their_values(arrow_type, text):
-    assert str(from_arrow_type(arrow_type)) == text
+    assert str(arrow_types.from_arrow_type(arrow_type)) == text
 
 
 def test_a_column_can_be_declared_not_null():
-    assert str(from_arrow_type(pa.int32(), nullable=False)) == "INT NOT NULL"
+    assert str(arrow_types.from_arrow_type(pa.int32(), nullable=False)) == "INT NOT NULL"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +109,7 @@ def test_a_column_can_be_declared_not_null():
 )
 def test_arrow_types_paimon_does_not_have_are_refused_by_name(arrow_type):
     with pytest.raises(InvalidInputError, match="Paimon has no type"):
-        from_arrow_type(arrow_type)
+        arrow_types.from_arrow_type(arrow_type)
 
 
 ROW = pa.struct([pa.field("a", pa.int32(), nullable=False)])
@@ -135,14 +127,14 @@ ROW = pa.struct([pa.field("a", pa.int32(), nullable=False)])
 @pytest.mark.parametrize("start", [0, 1])
 def test_slices_keep_their_rows(arrow_type, values, start):
     table = pa.table({"c": pa.array(values, arrow_type)}).slice(start)
-    assert without_nulls_below(table).column("c").to_pylist() == values[start:]
+    assert arrow_types.without_nulls_below(table).column("c").to_pylist() == values[start:]
 
 
 @pytest.mark.parametrize("nested", [pa.null(), pa.struct([("inner", pa.null())])])
 def test_a_column_without_a_type_is_named(nested: pa.DataType) -> None:
     schema = pa.schema([("id", pa.int64()), ("remark", nested)])
     with pytest.raises(InvalidInputError, match=r"Column 'remark'.*null") as raised:
-        infer_columns(schema)
+        arrow_types.infer_columns(schema)
     assert (raised.value.kind, raised.value.details["column"]) == ("arrow-type", "remark")
 
 
@@ -157,7 +149,7 @@ def test_what_is_inferred_can_be_written() -> None:
         "second": inner,
     }
     schema = pa.schema(columns)
-    found = {name: str(each) for name, each in infer_columns(schema).items()}
+    found = {name: str(each) for name, each in arrow_types.infer_columns(schema).items()}
     row = "ROW<x DECIMAL(20, 0), y ARRAY<ROW<z TIME(3)>>>"
     assert found == {
         "number": "DECIMAL(20, 0)", "clock": "TIME(3)", "pair": "ARRAY<INT>",
@@ -174,7 +166,7 @@ def test_every_nested_field_has_an_id_of_its_own() -> None:
 def test_a_struct_that_names_a_field_twice_is_refused() -> None:
     twice = pa.struct([pa.field("x", pa.int32()), pa.field("x", pa.string())])
     with pytest.raises(InvalidInputError, match=r"'a'.*'x'") as raised:
-        infer_columns(pa.schema([("a", twice)]))
+        arrow_types.infer_columns(pa.schema([("a", twice)]))
     assert raised.value.details["column"] == "a"
 
 
@@ -192,17 +184,20 @@ def test_empty_arrays_without_offsets_get_them(inner):
     """pyarrow's `nbytes` would end the process otherwise."""
     values = _nulls_without_offsets(3, pa.list_(inner))
     assert values.values.buffers()[1] is None
-    sound = with_offsets(values)
+    sound = arrow_types.with_offsets(values)
     assert sound.values.buffers()[1].size == 4
     assert sound.equals(pa.nulls(3, values.type))
     row = pa.StructArray.from_arrays([values, pa.array([1, 2, 3])], ["a", "b"])
-    assert with_offsets(row[1:]).to_pylist() == [{"a": None, "b": 2}, {"a": None, "b": 3}]
+    assert arrow_types.with_offsets(row[1:]).to_pylist() == [
+        {"a": None, "b": 2},
+        {"a": None, "b": 3},
+    ]
 
 
 def test_slices_with_empty_lists_stay_what_they_are():
     kind = pa.map_(pa.string(), pa.list_(pa.list_(pa.int32())))
     values = pa.array([[("a", None)], None, [("b", []), ("c", None)], []], kind)
     for start in range(4):
-        assert with_offsets(values[start:]).to_pylist() == values[start:].to_pylist()
+        assert arrow_types.with_offsets(values[start:]).to_pylist() == values[start:].to_pylist()
     flat = pa.array([1, 2])
-    assert with_offsets(flat) is flat
+    assert arrow_types.with_offsets(flat) is flat

@@ -40,8 +40,7 @@ def test_what_is_written_is_read_with_instants_as_numbers(items):
 
 
 def test_another_reader_reads_what_is_written():
-    data = write_container(SCHEMA, SOME)
-    reader = fastavro.reader(io.BytesIO(data))
+    reader = fastavro.reader(io.BytesIO(write_container(SCHEMA, SOME)))
     assert list(reader) == SOME
     assert reader.codec == "zstandard"
     assert json.loads(reader.metadata["avro.schema"]) == SCHEMA_JSON

@@ -98,8 +98,7 @@ def test_a_chunked_dictionary_with_different_dictionaries_and_nulls():
     types = parsed(["STRING"])
     first, second = pa.array(["a", None, "b"]), pa.array(["b", "c", None])
     chunked = pa.chunked_array([first.dictionary_encode(), second.dictionary_encode()])
-    plain = pa.chunked_array([first, second])
-    expected = bucket_numbers([plain], types, 1000).tolist()
+    expected = bucket_numbers([pa.chunked_array([first, second])], types, 1000).tolist()
     assert bucket_numbers([chunked], types, 1000).tolist() == expected
 
 
@@ -181,8 +180,7 @@ def test_mod_is_the_floor_modulus(values, buckets):
 
 
 def test_zero_and_minus_zero_share_a_hive_bucket():
-    column = pa.array([0.0, -0.0])
-    first, second = bucket_numbers([column], parsed(["DOUBLE"]), 1000, HIVE)
+    first, second = bucket_numbers([pa.array([0.0, -0.0])], parsed(["DOUBLE"]), 1000, HIVE)
     assert first == second
 
 

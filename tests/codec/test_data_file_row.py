@@ -19,8 +19,7 @@ def test_every_file_survives(file, sequences):
 def test_fields_a_shorter_row_lacks_are_none(arity):
     file = data_file(first_row_id=7, write_cols=("a",), value_stats_cols=("a",), external_path="p")
     values = row_values(file_to_row(file), FILE_ROW_TYPES)
-    short = row_bytes(values[:arity], FILE_ROW_TYPES[:arity])
-    found = file_from_row(short, arity)
+    found = file_from_row(row_bytes(values[:arity], FILE_ROW_TYPES[:arity]), arity)
     late = (found.file_source, found.value_stats_cols, found.external_path, found.first_row_id)
     kept = arity - 15
     expected = (file.file_source, ("a",), "p", 7)

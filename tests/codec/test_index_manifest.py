@@ -12,14 +12,7 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
     write_index_manifest,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata.manifest import (
-    DeletionVectorMeta,
-    FileKind,
-    GlobalIndexMeta,
-    IndexFileMeta,
-    IndexManifestEntry,
-    live_index_entries,
-)
+from paimon_assets.engine.spec.metadata import manifest
 from tests.testkit.codec_strategies import file_names, file_paths
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
@@ -27,14 +20,14 @@ LONGS = st.integers(0, 2**62)
 INTS = st.integers(0, 2**31 - 1)
 POSITIVE = st.integers(1, 2**31 - 1)
 VECTORS = st.builds(
-    DeletionVectorMeta,
+    manifest.DeletionVectorMeta,
     data_file_name=st.text(),
     offset=POSITIVE,
     length=POSITIVE,
     cardinality=st.none() | LONGS,
 )
 GLOBAL = st.builds(
-    GlobalIndexMeta,
+    manifest.GlobalIndexMeta,
     row_range_start=LONGS,
     row_range_end=LONGS,
     index_field_id=INTS,
@@ -45,7 +38,7 @@ GLOBAL = st.builds(
 OTHERS = {"file_name": file_names, "external_path": st.none() | file_paths}
 OF_VECTORS = st.lists(VECTORS).flatmap(
     lambda vectors: st.builds(
-        IndexFileMeta,
+        manifest.IndexFileMeta,
         index_type=st.just("DELETION_VECTORS"),
         file_size=st.integers(2**32, 2**62),
         row_count=st.just(len(vectors)),
@@ -54,7 +47,7 @@ OF_VECTORS = st.lists(VECTORS).flatmap(
     )
 )
 WITHOUT_VECTORS = st.builds(
-    IndexFileMeta,
+    manifest.IndexFileMeta,
     index_type=st.sampled_from(["HASH", "btree"]),
     file_size=LONGS,
     row_count=LONGS,
@@ -62,8 +55,8 @@ WITHOUT_VECTORS = st.builds(
     **OTHERS,
 )
 ENTRIES = st.builds(
-    IndexManifestEntry,
-    kind=st.sampled_from(FileKind),
+    manifest.IndexManifestEntry,
+    kind=st.sampled_from(manifest.FileKind),
     partition=st.binary(),
     bucket=INTS,
     file=OF_VECTORS | WITHOUT_VECTORS,
@@ -75,14 +68,14 @@ def test_entries_survive(entries):
     assert read_index_manifest(write_index_manifest(entries), "m") == entries
 
 
-def entry(name, kind=FileKind.ADD):
-    file = IndexFileMeta(index_type="HASH", file_name=name, file_size=8, row_count=2)
-    return IndexManifestEntry(kind=kind, partition=b"", bucket=0, file=file)
+def entry(name, kind=manifest.FileKind.ADD):
+    file = manifest.IndexFileMeta(index_type="HASH", file_name=name, file_size=8, row_count=2)
+    return manifest.IndexManifestEntry(kind=kind, partition=b"", bucket=0, file=file)
 
 
 def test_a_deleted_index_file_is_not_live():
-    entries = [entry("a"), entry("b"), entry("a", FileKind.DELETE)]
-    assert live_index_entries(entries) == [entry("b")]
+    entries = [entry("a"), entry("b"), entry("a", manifest.FileKind.DELETE)]
+    assert manifest.live_index_entries(entries) == [entry("b")]
 
 
 FIELDS = json.loads(INDEX_MANIFEST_SCHEMA.text)["fields"]
@@ -109,7 +102,7 @@ BASE = {
 
 def test_a_record_of_before_deletion_vectors_is_read():
     (found,) = read_index_manifest(old_manifest(BASE), "m")
-    assert found.file == IndexFileMeta(
+    assert found.file == manifest.IndexFileMeta(
         index_type="HASH", file_name="index-1", file_size=8, row_count=2
     )
     assert (found.partition, found.bucket) == (b"p", 3)
@@ -134,5 +127,4 @@ def test_index_manifests_of_java_survive_in_every_format():
         entries = read_index_manifest(path.read_bytes(), str(path))
         assert entries
         assert read_index_manifest(write_index_manifest(entries), "m") == entries
-    heads = {path.read_bytes()[:3] for path in paths}
-    assert heads == {b"Obj", b"ORC"}
+    assert {path.read_bytes()[:3] for path in paths} == {b"Obj", b"ORC"}

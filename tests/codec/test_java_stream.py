@@ -2,42 +2,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.rows.java_stream import (
-    DataInput,
-    DataOutput,
-    decode_modified_utf8,
-    encode_modified_utf8,
-)
+from paimon_assets.engine.codec.rows import java_stream
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from tests.testkit.codec_strategies import longs
 
 
 @given(st.text())
 def test_every_text_survives_modified_utf8(text):
-    assert decode_modified_utf8(encode_modified_utf8(text)) == text
+    assert java_stream.decode_modified_utf8(java_stream.encode_modified_utf8(text)) == text
 
 
 @given(st.text())
 def test_modified_utf8_holds_no_zero_byte_and_no_four_byte_character(text):
-    encoded = encode_modified_utf8(text)
+    encoded = java_stream.encode_modified_utf8(text)
     assert 0 not in encoded
     assert all(byte < 0xF0 for byte in encoded)
 
 
 def test_bytes_that_are_not_modified_utf8_are_refused():
     with pytest.raises(FormatError):
-        decode_modified_utf8(b"\xff")
+        java_stream.decode_modified_utf8(b"\xff")
 
 
 @given(st.booleans(), st.integers(-(2**31), 2**31 - 1), longs, st.text())
 def test_what_is_written_is_read(boolean, number, long, text):
-    out = DataOutput()
+    out = java_stream.DataOutput()
     out.write_boolean(boolean)
     out.write_int(number)
     out.write_long(long)
     out.write_utf(text)
     out.write_bytes(text.encode())
-    source = DataInput(out.to_bytes())
+    source = java_stream.DataInput(out.to_bytes())
     assert source.read_boolean() == boolean
     assert source.read_int() == number
     assert source.read_long() == long
@@ -47,7 +42,7 @@ def test_what_is_written_is_read(boolean, number, long, text):
 
 
 def test_numbers_are_big_endian():
-    out = DataOutput()
+    out = java_stream.DataOutput()
     out.write_int(1)
     out.write_long(-2)
     assert out.to_bytes().hex() == "00000001" + "fffffffffffffffe"
@@ -55,10 +50,10 @@ def test_numbers_are_big_endian():
 
 def test_a_text_of_more_than_65535_bytes_is_refused():
     with pytest.raises(InvalidInputError):
-        DataOutput().write_utf("ä" * 40_000)
+        java_stream.DataOutput().write_utf("ä" * 40_000)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0", b"\0\0\0\5abc", b"\xff\xff\xff\xff"])
 def test_a_length_beyond_the_end_is_damage(data):
     with pytest.raises(FormatError):
-        DataInput(data).read_bytes()
+        java_stream.DataInput(data).read_bytes()

@@ -247,8 +247,7 @@ def test_splits_of_java_are_read_and_their_file_rows_have_our_bytes(path):
     data = path.read_bytes()
     split = wire.load_split(data)
     assert wire.load_split(wire.dump_split(split)) == split
-    version = int.from_bytes(data[8:12], "big")
-    arity = {2: 16, 3: 17, 5: 18, 6: 18, 7: 19, 8: 20}[version]
+    arity = {2: 16, 3: 17, 5: 18, 6: 18, 7: 19, 8: 20}[int.from_bytes(data[8:12], "big")]
     for file in split.data_files:
         values = row_values(file_to_row(file), FILE_ROW_TYPES)
         assert row_bytes(values[:arity], FILE_ROW_TYPES[:arity]) in data
@@ -322,13 +321,11 @@ def travelled(predicate):
 
 @given(predicates)
 def test_literals_keep_their_exact_types(predicate):
-    loaded = travelled(predicate)
-    assert exact(loaded) == exact(predicate)
+    assert exact(travelled(predicate)) == exact(predicate)
 
 
 def test_a_decimal_keeps_its_digits():
-    predicate = pred.Comparison("price", pred.CompareOp.EQ, Decimal("1.50"))
-    loaded = travelled(predicate)
+    loaded = travelled(pred.Comparison("price", pred.CompareOp.EQ, Decimal("1.50")))
     assert isinstance(loaded, pred.Comparison)
     assert str(loaded.literal) == "1.50"
 

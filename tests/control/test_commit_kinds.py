@@ -14,15 +14,9 @@ from paimon_assets.engine.contract.commit_message import (
     CompactIncrement,
     DataIncrement,
 )
+from paimon_assets.engine.control.commit import checks
 from paimon_assets.engine.control.commit.abort import abort, delete_changelogs
 from paimon_assets.engine.control.commit.changes import changes_of
-from paimon_assets.engine.control.commit.checks import (
-    apply,
-    check_bucket_counts,
-    check_conflicts,
-    check_delta,
-    check_vectors,
-)
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter, bound_spec
 from paimon_assets.engine.control.commit.request import RetryPolicy
@@ -370,8 +364,7 @@ def test_the_whole_table_goes_and_comes(filled):
     ],
 )
 def test_a_partition_spec_may_be_partial(filled, spec, left):
-    predicate = bound_spec(filled.schema, spec, table="t")
-    made = _overwrite(filled, predicate=predicate)
+    made = _overwrite(filled, predicate=bound_spec(filled.schema, spec, table="t"))
     assert live_names(filled) == left
     assert made.total_record_count == 10 * len(left)
 
@@ -502,8 +495,7 @@ def test_the_first_commit_may_be_an_overwrite(store):
 
 def test_only_manifests_of_the_partitions_are_read(tmp_path):
     table = _filled(tmp_path)
-    file_io = FaultyFileIO(LocalFileIO())
-    store = FileStore.open(file_io, table.table_path)
+    store = FileStore.open(FaultyFileIO(LocalFileIO()), table.table_path)
     latest = newest(store)
     scope = PartitionFilter.of(store, frozenset({_part("x", 1)}))
     metas = store.manifests.manifests_of(latest)
@@ -525,23 +517,23 @@ def _range(file: DataFileMeta) -> tuple[bytes, bytes]:
 
 def _kind_of_conflict(base, delta, key_range=None) -> str | None:
     try:
-        check_conflicts(base, delta, key_range)
+        checks.check_conflicts(base, delta, key_range)
     except CommitConflictError as error:
         return error.kind
     return None
 
 
 def test_a_partition_keeps_its_bucket_count():
-    check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=4)])
-    check_bucket_counts({b"p": 4}, [entry(partition=b"q", total_buckets=8)])
-    check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=-1)])
+    checks.check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=4)])
+    checks.check_bucket_counts({b"p": 4}, [entry(partition=b"q", total_buckets=8)])
+    checks.check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=-1)])
     with refused(CommitConflictError, "written for 8 buckets", kind="bucket-count"):
-        check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=8)])
+        checks.check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=8)])
 
 
 def test_one_commit_agrees_with_itself_on_the_bucket_count():
     with pytest.raises(CommitConflictError):
-        check_bucket_counts({}, [entry(total_buckets=4), entry(total_buckets=8)])
+        checks.check_bucket_counts({}, [entry(total_buckets=4), entry(total_buckets=8)])
 
 
 def test_what_is_deleted_must_be_live():
@@ -556,10 +548,10 @@ def test_what_is_added_must_not_be_live():
 
 
 def test_a_commit_is_consistent_in_itself():
-    check_delta([_add("a"), _delete("b"), _delete("a", level=1)])
+    checks.check_delta([_add("a"), _delete("b"), _delete("a", level=1)])
     for delta in ([_delete("a"), _add("a")], [_add("a")] * 2, [_delete("a")] * 2):
         with refused(InvalidInputError, "'a'", kind="delta-inconsistent"):
-            check_delta(delta)
+            checks.check_delta(delta)
 
 
 def test_moving_a_file_to_another_level_is_no_conflict():
@@ -700,12 +692,12 @@ def _hashed(name: str, *, kind: FileKind = ADD, bucket: int = 0) -> IndexManifes
 
 
 def _names(live, changes, *, has_buckets=True) -> list[str]:
-    return [each.file.file_name for each in apply(live, changes, has_buckets=has_buckets)]
+    return [each.file.file_name for each in checks.apply(live, changes, has_buckets=has_buckets)]
 
 
 def _conflict(live, changes, *, has_buckets=True) -> str:
     with pytest.raises(CommitConflictError, match="Plan again") as caught:
-        apply(live, changes, has_buckets=has_buckets)
+        checks.apply(live, changes, has_buckets=has_buckets)
     assert caught.value.details["file"] == changes[-1].file.file_name
     return caught.value.kind
 
@@ -751,7 +743,7 @@ def _file(name: str, kind: FileKind = ADD, level: int = 0) -> ManifestEntry:
 
 def _vector_conflict(before, after, base, delta) -> str | None:
     try:
-        check_vectors(before, after, base, delta)
+        checks.check_vectors(before, after, base, delta)
     except CommitConflictError as error:
         return error.kind
     return None

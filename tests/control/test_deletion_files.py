@@ -37,7 +37,7 @@ from tests.testkit.metadata_tables import (
     vectors_of,
     with_index,
 )
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table
 
 BUCKET = {(EMPTY_ROW, 0)}
 PARTITIONED = Schema.of({"p": "STRING", "x": "INT"}, partition_keys=["p"])
@@ -159,8 +159,7 @@ SCHEMA = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"buc
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = new_catalog_in(tmp_path, "d")
-    return catalog.create_table("d.t", SCHEMA)
+    return new_table(tmp_path, SCHEMA, name="d.t")
 
 
 def write(table: Table, *numbers: int) -> Snapshot:
@@ -245,7 +244,7 @@ def test_a_version_does_not_come_again_for_other_rows(table: Table, tmp_path: Pa
     seen.add(version(table))
     catalog = open_catalog(str(tmp_path))
     catalog.drop_table("d.t")
-    anew = catalog.create_table("d.t", SCHEMA)
+    anew = new_table(catalog, SCHEMA, name="d.t")
     write(anew, 1)
     assert version(anew) not in seen
 
@@ -270,7 +269,7 @@ def test_a_compaction_that_shows_rows_changes_the_version(tmp_path: Path) -> Non
     catalog = new_catalog_in(tmp_path, "d")
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
     columns = {"id": "INT", "n": "INT"}
-    table = catalog.create_table("d.t", Schema.of(columns, primary_keys=["id"], options=options))
+    table = new_table(catalog, columns, name="d.t", primary_keys=["id"], options=options)
     write(table, 1)
     before = version(table)
     compact(table)

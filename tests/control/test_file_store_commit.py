@@ -88,8 +88,7 @@ def test_a_commit_without_messages_makes_an_empty_snapshot(tmp_path):
 
 def test_the_watermark_never_goes_back(store):
     given = (None, 5, None, 3, 9)
-    marks = [commit(store, watermark=mark).watermark for mark in given]
-    assert marks == [None, 5, 5, 5, 9]
+    assert [commit(store, watermark=mark).watermark for mark in given] == [None, 5, 5, 5, 9]
 
 
 def test_what_other_engines_put_there_is_carried(store):
@@ -135,8 +134,7 @@ def test_a_table_this_engine_does_not_write_is_refused_before_anything(tmp_path)
 def test_the_same_user_and_identifier_commit_once(store):
     first = _commit_as(store, "me", message(plain_file("a")))
     _commit_as(store, "other", message(plain_file("b")))
-    again = _commit_as(store, "me", message(plain_file("c")))
-    assert again == first
+    assert _commit_as(store, "me", message(plain_file("c"))) == first
     assert live_names(store) == ["a", "b"]
     assert manifest_files(store) == referenced_manifests(store)
 
@@ -242,8 +240,7 @@ class _Liar(LocalFileIO):
 
 def test_a_storage_that_finds_its_own_snapshot_in_the_way_has_won(table):
     store = FileStore.open(_Liar(), table.table_path)
-    made = _commit_as(store, "me", message(plain_file("mine")))
-    assert made.id == 1
+    assert _commit_as(store, "me", message(plain_file("mine"))).id == 1
     assert live_names(table) == ["mine"]
     assert manifest_files(table) == referenced_manifests(table)
 
@@ -285,8 +282,7 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(table, done, a
         _commit_as(dark, "me", message(plain_file("mine")))
     assert caught.value.details["commit_user"] == "me"
     assert len(manifest_files(table)) == 3
-    again = _commit_as(table, "me", message(plain_file("mine")))
-    assert again.id == 1
+    assert _commit_as(table, "me", message(plain_file("mine"))).id == 1
     assert live_names(table) == ["mine"]
 
 

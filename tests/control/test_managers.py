@@ -171,8 +171,7 @@ def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged):
 def test_a_branch_is_written_beside_main(tagged):
     tagged.branches.create("b", tag="v1")
     branch = on_branch(tagged, "b")
-    made = commit(branch, message(plain_file("three")))
-    assert made.id == 2
+    assert commit(branch, message(plain_file("three"))).id == 2
     assert live_names(branch) == ["one", "three"]
     assert live_names(tagged) == ["one", "two"]
     assert branch.label == f"{tagged.label}$branch_b"

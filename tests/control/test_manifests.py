@@ -17,13 +17,8 @@ from paimon_assets.engine.control.manifests import (
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS
-from paimon_assets.engine.spec.metadata.manifest import (
-    FileKind,
-    ManifestEntry,
-    ManifestFileMeta,
-    live_entries,
-)
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
@@ -53,12 +48,12 @@ def _store(tmp_path: Path) -> ManifestStore:
 def test_what_is_written_is_read_and_summarised(tmp_path):
     entries = [
         entry(
-            kind=FileKind.ADD,
+            kind=manifest.FileKind.ADD,
             partition=_partition(3, "b"),
             bucket=4,
             file=data_file(schema_id=2, level=5),
         ),
-        entry(kind=FileKind.DELETE, partition=_partition(7, None), bucket=1),
+        entry(kind=manifest.FileKind.DELETE, partition=_partition(7, None), bucket=1),
     ]
     meta = _store(tmp_path).write(entries, ManifestNames("u"))
     assert (meta.file_name, meta.num_added_files, meta.num_deleted_files) == ("manifest-u-0", 1, 1)
@@ -88,8 +83,8 @@ def test_a_filter_sees_the_same_whether_cached_or_not(tmp_path, monkeypatch):
     entries = [entry(partition=partition, bucket=n % 4, total_buckets=4) for n in range(50)]
     meta = _store(tmp_path).write(entries, ManifestNames("u"))
 
-    def keep(kind: FileKind, partition: bytes, bucket: int, total_buckets: int) -> bool:
-        return kind is FileKind.ADD and bucket == 3 and total_buckets == 4
+    def keep(kind: manifest.FileKind, partition: bytes, bucket: int, total_buckets: int) -> bool:
+        return kind is manifest.FileKind.ADD and bucket == 3 and total_buckets == 4
 
     expected = [item for item in entries if item.bucket == 3]
     store = _store(tmp_path)
@@ -225,19 +220,19 @@ _ENTRY_BYTES = 10
 class _Memory:
     """Manifests in memory; an entry weighs ten bytes."""
 
-    manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
+    manifests: dict[str, Sequence[manifest.ManifestEntry]] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
 
-    def read(self, meta: ManifestFileMeta) -> Sequence[ManifestEntry]:
+    def read(self, meta: manifest.ManifestFileMeta) -> Sequence[manifest.ManifestEntry]:
         self.reads.append(meta.file_name)
         return self.manifests[meta.file_name]
 
-    def write(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
+    def write(self, entries: Sequence[manifest.ManifestEntry]) -> manifest.ManifestFileMeta:
         assert entries
         name = f"manifest-{len(self.manifests)}"
         self.manifests[name] = entries
-        added = sum(item.kind is FileKind.ADD for item in entries)
-        return ManifestFileMeta(
+        added = sum(item.kind is manifest.FileKind.ADD for item in entries)
+        return manifest.ManifestFileMeta(
             file_name=name,
             file_size=len(entries) * _ENTRY_BYTES,
             num_added_files=added,
@@ -246,18 +241,18 @@ class _Memory:
             schema_id=0,
         )
 
-    def may_hold(self, meta: ManifestFileMeta, partitions: frozenset[bytes]) -> bool:
+    def may_hold(self, meta: manifest.ManifestFileMeta, partitions: frozenset[bytes]) -> bool:
         held = {item.partition for item in self.manifests[meta.file_name]}
         return bool(held & partitions)
 
 
 def _folded(
-    metas: Sequence[ManifestFileMeta],
+    metas: Sequence[manifest.ManifestFileMeta],
     memory: _Memory,
     target: int = 100,
     full: int = 10**9,
     count: int = 3,
-) -> list[ManifestFileMeta]:
+) -> list[manifest.ManifestFileMeta]:
     options = {
         "manifest.target-file-size": f"{target} b",
         "manifest.full-compaction-threshold-size": f"{full} b",
@@ -268,24 +263,26 @@ def _folded(
     ).folded(metas)
 
 
-def _add(number: int, partition: bytes = b"p") -> ManifestEntry:
+def _add(number: int, partition: bytes = b"p") -> manifest.ManifestEntry:
     return entry(partition=partition, file=data_file(file_name=str(number)))
 
 
-def _delete(number: int, partition: bytes = b"p") -> ManifestEntry:
-    return entry(kind=FileKind.DELETE, partition=partition, file=data_file(file_name=str(number)))
+def _delete(number: int, partition: bytes = b"p") -> manifest.ManifestEntry:
+    return entry(
+        kind=manifest.FileKind.DELETE, partition=partition, file=data_file(file_name=str(number))
+    )
 
 
-def _live(memory: _Memory, metas: Sequence[ManifestFileMeta]) -> list[str]:
+def _live(memory: _Memory, metas: Sequence[manifest.ManifestFileMeta]) -> list[str]:
     entries = [item for meta in metas for item in memory.manifests[meta.file_name]]
-    return [item.file.file_name for item in live_entries(entries)]
+    return [item.file.file_name for item in manifest.live_entries(entries)]
 
 
 @st.composite
 def _histories(draw):
     """Manifests as commits leave them: a file is deleted after it was added, and at most once."""
     memory, number = _Memory(), 0
-    metas: list[ManifestFileMeta] = []
+    metas: list[manifest.ManifestFileMeta] = []
     alive: list[tuple[int, bytes]] = []
     for size in draw(st.lists(st.integers(1, 14), max_size=12)):
         entries = []
@@ -327,8 +324,7 @@ def test_few_small_manifests_are_left_alone_and_not_read():
 def test_a_rest_of_many_small_manifests_becomes_one():
     memory = _Memory()
     metas = [memory.write([_add(number)]) for number in range(3)]
-    merged = _folded(metas, memory, count=3)
-    assert [meta.num_added_files for meta in merged] == [3]
+    assert [meta.num_added_files for meta in _folded(metas, memory, count=3)] == [3]
 
 
 def test_neighbours_are_folded_as_soon_as_they_reach_the_target():

@@ -460,8 +460,7 @@ def test_a_changelog_outlives_its_snapshot(tmp_path):
     store = new_store(tmp_path, schema)
     add(store, "a")
     drop(store, "a")
-    keep = replace(NEWEST, max_count=1)
-    assert expire_snapshots(store, retention=keep).data_files == 0
+    assert expire_snapshots(store, retention=replace(NEWEST, max_count=1)).data_files == 0
     assert store.changelogs.list_ids() == [1]
     assert stored(store) == {"a"}
     latest = f"{store.paths.changelog_directory}/LATEST"
@@ -472,8 +471,7 @@ def test_a_changelog_outlives_its_snapshot(tmp_path):
 def test_an_expiration_may_fail_at_any_call(tmp_path):
     """Whatever was done, the snapshots left are whole; the next expiration goes on."""
     for call in itertools.count():
-        home = tmp_path / str(call)
-        store = new_store(home)
+        store = new_store(tmp_path / str(call))
         add(store, "a", "b")
         drop(store, "a")
         store.tags.create("kept", store.snapshots.snapshot(2))
@@ -485,8 +483,7 @@ def test_an_expiration_may_fail_at_any_call(tmp_path):
             expire_snapshots(FileStore.open(faulty, store.table_path), retention=NEWEST)
         except StorageError:
             for number in store.snapshots.list_ids():
-                snapshot = store.snapshots.snapshot(number)
-                assert _live(store, snapshot) <= stored(store)
+                assert _live(store, store.snapshots.snapshot(number)) <= stored(store)
         assert expire_snapshots(store, retention=NEWEST).held_by == ""
         assert store.snapshots.list_ids() == [5]
         assert {"b", "c", "d"} <= stored(store)
@@ -528,8 +525,7 @@ def test_orphans_are_old_files_that_nothing_names(store):
         io.write_bytes(f"{store.table_path}/{name}", b"1234")
     for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
         io.write_bytes(f"{store.table_path}/{name}", b"1234")
-    young = clean_orphan_files(store)
-    assert young.files == ()
+    assert clean_orphan_files(store).files == ()
     listed = clean_orphan_files(store, clock=LATER)
     assert len(listed.files) == 5
     assert listed.total_bytes == 20
@@ -581,8 +577,7 @@ def test_a_changelog_expires_later_and_takes_what_only_it_has(tmp_path):
 
 def test_directories_of_partitions_go_with_their_last_file(tmp_path):
     columns = {"day": "DATE", "hour": "INT", "n": "INT"}
-    schema = Schema.of(columns, partition_keys=["day", "hour"])
-    store = new_store(tmp_path, schema)
+    store = new_store(tmp_path, Schema.of(columns, partition_keys=["day", "hour"]))
     types = [field.type for field in store.partitions.fields]
     parts = [serialize_row(values, types) for values in ((1, 1), (1, 2), (2, 1))]
     for number, part in enumerate(parts):

@@ -385,8 +385,7 @@ def test_an_option_names_no_place_outside(tmp_path, key, value):
 
 
 def test_a_directory_below_the_table_may_be_written_with_slashes(tmp_path):
-    options = {option.key: option for option in ALL_OPTIONS}
-    option = options["data-file.path-directory"]
+    option = {option.key: option for option in ALL_OPTIONS}["data-file.path-directory"]
     assert Options({option.key: "/data/files/"}).get(option) == "data/files"
 
 

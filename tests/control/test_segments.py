@@ -28,7 +28,6 @@ from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFea
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
@@ -37,7 +36,7 @@ from paimon_assets.engine.table.table import Table
 from tests.stateful.test_maintenance import needed_exactly, stored_files
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 from tests.testkit.foreign import rows, states, write
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_table
 
 _FILE = seg.SegmentFile(
     name="ä/1.orc", size=2**40, modified_ms=7, rows=3, file_name="segment-0-ab-0.orc"
@@ -62,7 +61,7 @@ _SEGMENT = seg.Segment(
 
 @pytest.fixture
 def store(new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    table = new_table(new_catalog, {"a": "INT", "b": "STRING"})
     return FileStore.open(table.state.file_io, table.path, name="db.t")
 
 
@@ -191,8 +190,7 @@ NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
 
 @pytest.fixture
 def table(tmp_path):
-    catalog = new_catalog_in(tmp_path / "warehouse")
-    return catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    return new_table(tmp_path / "warehouse", {"a": "INT", "b": "STRING"})
 
 
 def add(table, folder, number, kind="parquet"):
@@ -286,8 +284,7 @@ def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path
                 came.append(True)
                 table.tags.rename(f"kept-{call}", f"kept-{call + 1}")
 
-        file_io = FaultyFileIO(LocalFileIO(), before=before)
-        forget(FileStore.open(file_io, table.path))
+        forget(FileStore.open(FaultyFileIO(LocalFileIO(), before=before), table.path))
         assert listed(table) == [number]
         if not came:
             break
@@ -357,8 +354,7 @@ def test_a_hold_keeps_the_holds_of_other_files_that_it_has(table, tmp_path):
 def test_the_hold_of_a_commit_that_is_about_to_publish_stays(table, tmp_path):
     add(table, tmp_path / "in", 1)
     own(table, 2)
-    newest = table.latest_snapshot()
-    table._store.tags.hold("__segment_hold_0_2", newest)
+    table._store.tags.hold("__segment_hold_0_2", table.latest_snapshot())
     assert expire(table).count == 0
     assert holds(table) == ["__segment_hold_0_2"]
 

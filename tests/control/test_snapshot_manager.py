@@ -266,8 +266,7 @@ def test_a_listing_that_others_overtake_shows_no_empty_table(tmp_path):
     table.hint("LATEST", b"1")  # its writer died before it wrote a newer one
     table.add(20)
     others = [_next_one(table, number) for number in (21, 22, 23)]
-    overtaken = SnapshotManager(_Overtaken(*others), table.paths)
-    assert overtaken.latest_id() == 23
+    assert SnapshotManager(_Overtaken(*others), table.paths).latest_id() == 23
 
 
 def test_what_a_branch_needs_is_no_listing_that_others_overtake(store):

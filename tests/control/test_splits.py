@@ -15,14 +15,9 @@ from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapsh
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan import split_generator
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.incremental import diff_splits
-from paimon_assets.engine.control.scan.split_generator import (
-    SplitGenerator,
-    needs_no_merge,
-    pack,
-    skips_level_0,
-)
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.scan.time_travel import schema_at, travel_to
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -59,7 +54,7 @@ def _splits(schema: Schema, entries: list[ManifestEntry], **options: str) -> lis
         table_path="/w/db.db/t",
         schema=table_schema.with_dynamic_options({**_SMALL, **options}),
     )
-    return SplitGenerator(store).splits(7, entries)
+    return split_generator.SplitGenerator(store).splits(7, entries)
 
 
 def _names(splits: list[DataSplit]) -> list[list[str]]:
@@ -77,7 +72,7 @@ def _keyed(low: int, high: int, **more: Any) -> ManifestEntry:
 
 @given(st.lists(st.integers(0, 60)), st.integers(1, 100))
 def test_packing_loses_nothing_and_closes_no_pack_early(weights, target):
-    packs = list(pack(weights, lambda weight: weight, target))
+    packs = list(split_generator.pack(weights, lambda weight: weight, target))
     assert [weight for one in packs for weight in one] == weights
     assert all(len(one) == 1 or sum(one) <= target for one in packs)
     for one, following in pairwise(packs):
@@ -132,8 +127,7 @@ def test_overlapping_files_are_merged_together():
 
 
 def test_whole_sections_are_packed():
-    entries = [_keyed(0, 9), _keyed(5, 14), _keyed(20, 29), _keyed(30, 39)]
-    splits = _splits(KEYED, entries)
+    splits = _splits(KEYED, [_keyed(0, 9), _keyed(5, 14), _keyed(20, 29), _keyed(30, 39)])
     assert _names(splits) == [["0-9", "5-14"], ["20-29", "30-39"]]
     # Two sections in one split: merged, although they share no key.
     assert [split.raw_convertible for split in splits] == [False, False]
@@ -159,8 +153,7 @@ def test_files_of_one_level_above_0_are_packed_without_merging():
 
 @pytest.mark.parametrize("change", [{"level": 4}, {"level": 5, "delete_row_count": 1}])
 def test_another_level_or_a_delete_means_merging(change):
-    entries = [_keyed(0, 9, level=5), _keyed(5, 15, **change)]
-    (split,) = _splits(KEYED, entries)
+    (split,) = _splits(KEYED, [_keyed(0, 9, level=5), _keyed(5, 15, **change)])
     assert not split.raw_convertible
 
 
@@ -226,7 +219,7 @@ def schema_of(declared: Schema, **options: str):
     ],
 )
 def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, options, expected):
-    assert skips_level_0(schema_of(declared, **options)) is expected
+    assert split_generator.skips_level_0(schema_of(declared, **options)) is expected
 
 
 @pytest.mark.parametrize(
@@ -244,7 +237,7 @@ def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, o
 )
 def test_files_above_level_0_need_no_merge_where_no_key_is_live_twice(options, files, expected):
     metas = [keyed_file(0, 9, **changes) for changes in files]
-    assert needs_no_merge(schema_of(KEYED, **options), metas) is expected
+    assert split_generator.needs_no_merge(schema_of(KEYED, **options), metas) is expected
 
 
 def read_names(store, **options: str):

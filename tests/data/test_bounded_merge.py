@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_assets import EmbeddedExecutor, Schema, open_catalog
+from paimon_assets import EmbeddedExecutor
 from paimon_assets.engine.data.format import parquet
 from paimon_assets.engine.data.merge import sort_merge
 from tests.testkit.retyped_keys import retype
+from tests.testkit.tables import new_catalog_in, new_table, write
 
 TYPES = {"place": pa.string(), "step": pa.int32(), "run": pa.int32(), "kind": pa.string()}
 RUNS, KEYS, TEXT_BYTES = 6, 60_000, 500
@@ -26,21 +27,20 @@ def _rows(run: int) -> pa.Table:
 
 
 def test_a_bucket_three_times_the_limit_is_merged_below_the_limit(tmp_path):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
-    schema = Schema.of(
+    catalog = new_catalog_in(tmp_path)
+    table = new_table(
+        catalog,
         {"id": "BIGINT", "text": "STRING", "run": "INT"},
         primary_keys=["id"],
         options={"bucket": "1", "read.batch-size": "1024"},
     )
-    table = catalog.create_table("db.t", schema)
     newest: dict[int, int] = {}
     decoded = 0
     for run in range(RUNS):
         rows = _rows(run)
         decoded += rows.nbytes
         newest |= dict.fromkeys(rows["id"].to_pylist(), run)
-        table.new_write_builder().write(rows, EmbeddedExecutor())
+        write(table, rows)
         del rows
     assert decoded > 3 * LIMIT_BYTES
     before, held, found = pa.total_allocated_bytes(), 0, {}
@@ -52,19 +52,18 @@ def test_a_bucket_three_times_the_limit_is_merged_below_the_limit(tmp_path):
 
 
 def test_files_in_the_order_of_another_key_type_are_sorted_below_the_limit(tmp_path, monkeypatch):
-    catalog = open_catalog(str(tmp_path / "warehouse"))
-    catalog.create_database("db")
-    schema = Schema.of(
+    catalog = new_catalog_in(tmp_path / "warehouse")
+    table = new_table(
+        catalog,
         {"id": "BIGINT", "text": "STRING", "run": "INT"},
         primary_keys=["id"],
         options={"bucket": "2", "read.batch-size": "1024", "read.batch-memory": "24 mb"},
     )
-    table = catalog.create_table("db.t", schema)
     newest: dict[str, int] = {}
     for run in range(RUNS):
         rows = _rows(run)
         newest |= dict.fromkeys(map(str, rows["id"].to_pylist()), run)
-        table.new_write_builder().write(rows, EmbeddedExecutor())
+        write(table, rows)
         del rows
     retype(table, "id", "STRING NOT NULL")
     table = catalog.get_table("db.t")
@@ -92,16 +91,15 @@ def _long_rows(run: int) -> pa.Table:
 
 
 def _long_table(path, file_format="parquet"):
-    catalog = open_catalog(str(path))
-    catalog.create_database("db")
-    schema = Schema.of(
+    catalog = new_catalog_in(path)
+    table = new_table(
+        catalog,
         {"id": "BIGINT", "text": "STRING"},
         primary_keys=["id"],
         options={"bucket": "1", "read.batch-memory": "4 mb", "file.format": file_format},
     )
-    table = catalog.create_table("db.t", schema)
     for run in range(LONG_RUNS):
-        table.new_write_builder().write(_long_rows(run), EmbeddedExecutor())
+        write(table, _long_rows(run))
     return table
 
 
@@ -118,15 +116,13 @@ def test_batches_of_long_values_are_bounded_in_bytes(tmp_path, file_format):
 
 
 def test_long_values_that_a_dictionary_holds_once_are_bounded_in_bytes(tmp_path):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path)
     options = {"read.batch-memory": "4 mb"}
-    schema = Schema.of({"id": "BIGINT", "text": "STRING"}, options=options)
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, {"id": "BIGINT", "text": "STRING"}, options=options)
     long = pa.array(["x" * LONG_BYTES]).dictionary_encode()
     texts = pa.DictionaryArray.from_arrays(np.zeros(4000, np.int32), long.dictionary)
     rows = pa.table({"id": range(4000), "text": texts.dictionary_decode()})
-    table.new_write_builder().write(rows, EmbeddedExecutor())
+    write(table, rows)
     del rows
     before, held, count = pa.total_allocated_bytes(), 0, 0
     for batch in table.new_read_builder().to_reader(EmbeddedExecutor(threads=1)):
@@ -160,14 +156,13 @@ RANGES = {
 @pytest.mark.parametrize("where", RANGES)
 @pytest.mark.parametrize("runs", [1, 3])
 def test_what_lies_behind_a_range_of_keys_is_not_decoded(tmp_path, monkeypatch, where, runs):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db")
-    schema = Schema.of(
+    catalog = new_catalog_in(tmp_path)
+    table = new_table(
+        catalog,
         {"place": "STRING", "step": "INT", "run": "INT", "kind": "STRING"},
         primary_keys=["place", "step"],
         options={"bucket": "1", "read.batch-size": "4", "rowkind.field": "kind"},
     )
-    table = catalog.create_table("db.t", schema)
     keys = [(place, step) for place in PLACES for step in range(3)]
     for run in range(runs):
         # One that retracts, so that one file alone is merged, too.
@@ -175,8 +170,7 @@ def test_what_lies_behind_a_range_of_keys_is_not_decoded(tmp_path, monkeypatch, 
             {"place": place, "step": step, "run": run, "kind": "-D" if step == 4 else "+I"}
             for place, step in [*keys[run:], ("b", 4)]
         ]
-        arrow = pa.Table.from_pylist(rows, schema=pa.schema(TYPES))
-        table.new_write_builder().write(arrow, EmbeddedExecutor())
+        write(table, pa.Table.from_pylist(rows, schema=pa.schema(TYPES)))
     decoded = []
     one_by_one = parquet._batches
 

@@ -129,8 +129,7 @@ def test_a_value_that_did_not_arrive_is_that_of_the_stored_row() -> None:
 
 
 def test_without_a_stored_row_a_value_that_did_not_arrive_is_unknown() -> None:
-    store = Store()
-    settled = store.apply(Change(1, UPDATE, 7, GONE, "a"))
+    settled = Store().apply(Change(1, UPDATE, 7, GONE, "a"))
     assert settled.doubts[change_fold.Doubt.NO_ROW].to_pylist() == [{"k": 7, "at": text(1)}]
 
 

@@ -71,8 +71,7 @@ def test_order_is_that_of_the_columns():
 
 @pytest.mark.parametrize("curve", [Curve.ZORDER, Curve.HILBERT])
 def test_pieces_of_a_curve_are_narrow_in_every_column(curve):
-    rows = some_rows(20_000)
-    found = run(rows, ClusterOrder(columns=("a", "c"), curve=curve), 1 << 30)
+    found = run(some_rows(20_000), ClusterOrder(columns=("a", "c"), curve=curve), 1 << 30)
     parts = [found.slice(start, 1_250) for start in range(0, 20_000, 1_250)]
     for name in ("a", "c"):
         whole = np.ptp(np.sort(found[name].to_numpy())[200:-200])

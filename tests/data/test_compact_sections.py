@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.compact.sections import (
-    FILE_NUMBER,
-    ChangelogRule,
-    Lookup,
-    RecordRows,
-)
+from paimon_assets.engine.data.compact import sections
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, MergePlan
 from paimon_assets.engine.data.read.data_files import POSITION
 
@@ -27,7 +22,7 @@ def run_of(keys, level, number=None):
         FILE_LEVEL: pa.array([level] * len(keys), pa.int64()),
     }
     if number is not None:
-        columns[FILE_NUMBER] = pa.array([number] * len(keys), pa.int64())
+        columns[sections.FILE_NUMBER] = pa.array([number] * len(keys), pa.int64())
         columns[POSITION] = pa.array(range(100, 100 + len(keys)), pa.int64())
     return pa.RecordBatch.from_pydict(columns)
 
@@ -49,7 +44,7 @@ def test_each_key_meets_the_lowest_record_above(keys_only, drops_known, above, h
     section = [run_of(keys, level) for keys, level in [(high, 2), *((k, 0) for k in low)] if keys]
     if not section:
         return
-    lookup = Lookup(plan=PLAN, keys_only=keys_only, drops_known=drops_known)
+    lookup = sections.Lookup(plan=PLAN, keys_only=keys_only, drops_known=drops_known)
     lookup_range = lookup.find(section, runs_above)
     level_0 = {key for keys in low for key in keys}
     places, counted = set(), {}
@@ -97,7 +92,7 @@ KINDS = ("+I", "-U", "+U", "-D")
 
 
 def rows(values, first_number=0, kinds=None):
-    return RecordRows(
+    return sections.RecordRows(
         columns=(pa.array(range(len(values)), pa.int64()), pa.array(values)),
         numbers=np.arange(first_number, first_number + len(values)),
         kinds=np.array(kinds or [0] * len(values), dtype=np.int8),
@@ -120,7 +115,7 @@ BEFORE, AFTER = rows(["a", "b", "c"]), rows(["b", "x", "n"], first_number=10)
 
 
 def test_changes_come_in_key_order_with_the_numbers_of_their_records():
-    found = changes(ChangelogRule(), BEFORE, AFTER, [0, -1, 1, 2, -1], [-1, 2, 0, 1, -1])
+    found = changes(sections.ChangelogRule(), BEFORE, AFTER, [0, -1, 1, 2, -1], [-1, 2, 0, 1, -1])
     assert found == [
         ("-D", "a", 0),
         ("+I", "n", 12),
@@ -133,17 +128,17 @@ def test_changes_come_in_key_order_with_the_numbers_of_their_records():
 
 @pytest.mark.parametrize(("compared", "count"), [((), 4), ((1,), 2)])
 def test_updates_without_a_difference_can_be_left_out(compared, count):
-    rule = ChangelogRule(compared=compared)
+    rule = sections.ChangelogRule(compared=compared)
     assert len(changes(rule, BEFORE, AFTER, [1, 2], [0, 1])) == count
 
 
 def test_first_rows_are_never_updated():
-    rule = ChangelogRule(updates=False)
+    rule = sections.ChangelogRule(updates=False)
     assert changes(rule, BEFORE, AFTER, [0, -1], [0, 2]) == [("+I", "n", 12)]
 
 
 def test_no_change_is_no_rows():
-    assert changes(ChangelogRule(), BEFORE, AFTER, [-1], [-1]) == []
+    assert changes(sections.ChangelogRule(), BEFORE, AFTER, [-1], [-1]) == []
 
 
 def test_some_rows_are_kept():

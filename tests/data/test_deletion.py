@@ -143,8 +143,7 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
         for position, row in enumerate(rows)
         if position not in (gone or ())
     ]
-    unfiltered = read(context_of(APPEND, **{"read.batch-size": batch_rows}), split)
-    assert unfiltered == alive
+    assert read(context_of(APPEND, **{"read.batch-size": batch_rows}), split) == alive
     # Filters are proven elsewhere; here they must choose among the rows alive, and nothing else.
     everything = split_of(tmp_path, [written(tmp_path, "alive", alive)]) if alive else None
     context = context_of(APPEND, columns, predicate, **{"read.batch-size": batch_rows})
@@ -218,8 +217,7 @@ def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
     wrong = replace(deletion, cardinality=3)
     with pytest.raises(FormatError, match="it holds 2 rows, the table says 3"):
         read_one(tmp_path, file, wrong)
-    unknown = replace(deletion, cardinality=None)
-    assert len(read_one(tmp_path, file, unknown)) == 8
+    assert len(read_one(tmp_path, file, replace(deletion, cardinality=None))) == 8
 
 
 def test_row_groups_are_still_left_out(tmp_path):
@@ -235,7 +233,6 @@ def test_row_groups_are_still_left_out(tmp_path):
     data = bytearray(path.read_bytes())
     data[first:last] = b"\xff" * (last - first)
     path.write_bytes(bytes(data))
-    predicate = Comparison(field="a", op=CompareOp.GE, literal=849)
-    context = context_of(APPEND, ["a"], predicate)
+    context = context_of(APPEND, ["a"], Comparison(field="a", op=CompareOp.GE, literal=849))
     found = read(context, split_of(tmp_path, [file], deletion_files=deletions))
     assert [row["a"] for row in found] == [849, *range(852, 1000)]

@@ -105,8 +105,7 @@ def test_a_key_keeps_its_bucket_over_writes(tmp_path_factory, batches, assigners
 
 def test_the_index_holds_javas_hashes_and_rows_lie_in_their_bucket(tmp_path):
     table = DynamicTable(tmp_path, dynamic())
-    result = table.write([("a", 1, 1), ("a", 2, 1), ("a", 1, 2)])
-    (message,) = result.messages
+    (message,) = table.write([("a", 1, 1), ("a", 2, 1), ("a", 1, 2)]).messages
     (file,) = message.data_increment.new_index_files
     assert (message.bucket, message.total_buckets) == (0, -1)
     assert (file.index_type, file.row_count, file.file_size) == (HASH_INDEX, 2, 8)
@@ -130,8 +129,7 @@ def test_a_bucket_written_alone_continues_its_index(tmp_path):
     (message,) = table.write([("a", 1, 1)]).messages
     rows = batch_of([("a", n, 1) for n in (1, 2, 2, 3)])
     result = write_rows(table.context, [rows], FILE_IO, target=(message.partition, 0))
-    after = indexed(tmp_path, table.indexes, result)
-    (state,) = after
+    (state,) = indexed(tmp_path, table.indexes, result)
     found = read_hashes(state, FILE_IO)
     assert found[0] == read_hashes(table.indexes[0], FILE_IO)[0]
     assert sorted(found.tolist()) == sorted(set(key_hashes(dynamic(), rows).tolist()))

@@ -6,13 +6,7 @@ Here it is asked for by a dynamic option: what a table may name for good says `P
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.data.format.base import (
-    FileFormat,
-    FileToRead,
-    FileToWrite,
-    FormatReader,
-    FormatWriter,
-)
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader, open_writer
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -23,12 +17,12 @@ FILE_IO = LocalFileIO()
 ROWS = pa.table({"id": pa.array([1, 2], pa.int32()), "v": ["a", None]})
 
 
-class ArrowReader(FormatReader):
+class ArrowReader(base.FormatReader):
     """One open file of Arrow's own format."""
 
     title = "Arrow"
 
-    def _columns(self, file: FileToRead) -> pa.Schema:
+    def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file = pa.ipc.open_file(self._source)
         return self._file.schema
 
@@ -39,10 +33,10 @@ class ArrowReader(FormatReader):
         return [(0, self._file.read_all().num_rows)]
 
 
-class ArrowWriter(FormatWriter):
+class ArrowWriter(base.FormatWriter):
     """One file of Arrow's own format being written."""
 
-    def __init__(self, file: FileToWrite) -> None:
+    def __init__(self, file: base.FileToWrite) -> None:
         self._sink = file.file_io.open_output(file.path)
         self._file = pa.ipc.new_file(self._sink, file.schema)
 
@@ -54,7 +48,9 @@ class ArrowWriter(FormatWriter):
         return super().close()
 
 
-ARROW = FileFormat(name="arrow", reader=ArrowReader, writer=ArrowWriter, codecs=frozenset({"none"}))
+ARROW = base.FileFormat(
+    name="arrow", reader=ArrowReader, writer=ArrowWriter, codecs=frozenset({"none"})
+)
 
 
 def arrow_table(path, kind="STRING", **options):

@@ -12,12 +12,7 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.write.rolling_file import (
-    FileFactory,
-    RollingFile,
-    StatsCollector,
-    stats_modes,
-)
+from paimon_assets.engine.data.write import rolling_file
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from tests.testkit.tables import table_schema
@@ -29,8 +24,8 @@ ROWS = pa.table({"a": pa.array([1, 2], pa.int32()), "n": pa.array([[1], None]), 
 
 
 def one_file(path, schema, rows, **more):
-    factory = FileFactory(schema=schema, file_io=FILE_IO, **more)
-    files = RollingFile(factory=factory, bucket_path=str(path))
+    factory = rolling_file.FileFactory(schema=schema, file_io=FILE_IO, **more)
+    files = rolling_file.RollingFile(factory=factory, bucket_path=str(path))
     files.write_rows(rows.cast(factory.arrow_schema), 0)
     (file,) = files.finish()
     return file
@@ -112,8 +107,7 @@ def test_parquet_files_have_the_row_groups_and_dictionaries_asked_for(tmp_path):
 def test_orc_files_have_the_index_and_dictionaries_asked_for(tmp_path):
     file = many_rows(tmp_path, "orc", **{"orc.row.index.stride": "1000"})
     assert (file.row_index_stride, file.nrows) == (1000, 20_000)
-    small = many_rows(tmp_path, "orc", **{"orc.stripe.size": "64 kb"})
-    assert small.nrows == 20_000
+    assert many_rows(tmp_path, "orc", **{"orc.stripe.size": "64 kb"}).nrows == 20_000
     texts = many_rows(tmp_path, "orc", **{"orc.dictionary.key.threshold": "0.5"})
     assert texts.content_length < file.content_length
 
@@ -179,11 +173,10 @@ def test_statistics_have_the_bytes_java_gives_them():
             continue
         with open_reader(FILE_IO, str(path), file_format=file.file_format) as reader:
             mapping = FieldMapping.of(schema.fields, (), schema, str(path))
-            names = mapping.file_columns
-            decoded = reader.batches(names, predicate=None, batch_rows=1000)
+            decoded = reader.batches(mapping.file_columns, predicate=None, batch_rows=1000)
             rows = pa.Table.from_batches(list(mapping.apply_all(decoded)))
-        modes = stats_modes(schema.fields, schema.typed_options, file.level)
-        collector = StatsCollector(schema.fields, modes)
+        modes = rolling_file.stats_modes(schema.fields, schema.typed_options, file.level)
+        collector = rolling_file.StatsCollector(schema.fields, modes)
         collector.add(rows)
         dense = file.value_stats_cols is not None
         assert collector.finish_dense(dense=dense) == (file.value_stats, file.value_stats_cols)

@@ -412,8 +412,7 @@ def test_a_null_row_has_no_values_below_it_even_where_its_fields_need_one(tmp_pa
         {"r": None, "l": None, "m": None, "n": None},
         {"r": {"x": 2, "y": "b"}, "l": [], "m": [(2, {"x": 2})], "n": {"r": {"x": 2}}},
     ]
-    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
-    write(table, arrow)
+    write(table, pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields)))
     assert table.new_read_builder().to_arrow().to_pylist() == rows
 
 

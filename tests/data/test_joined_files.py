@@ -9,16 +9,10 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
+from tests.testkit import split_reads
 from tests.testkit.blob_files import file_bytes
 from tests.testkit.effort import often
-from tests.testkit.split_reads import (
-    context_of,
-    deletion_files,
-    file_entry,
-    parquet_file,
-    read,
-    split_of,
-)
+from tests.testkit.errors import refused
 from tests.testkit.tables import table_schema
 
 NAMES = ("a", "b", "c", "d")
@@ -31,7 +25,7 @@ def written(directory, name, columns, *, first, sequence, rows_per_group=1000, *
     numbers = {"min_sequence_number": sequence, "max_sequence_number": sequence}
     known = {"first_row_id": first, "write_cols": tuple(columns), **numbers}
     path = directory / f"{name}.parquet"
-    return parquet_file(path, table, rows_per_group, **{**known, **meta})
+    return split_reads.parquet_file(path, table, rows_per_group, **{**known, **meta})
 
 
 def read_files(
@@ -39,8 +33,10 @@ def read_files(
     file_schemas=(), **more,
 ):  # fmt: skip
     options = {"read.batch-size": batch_rows}
-    context = context_of(schema, columns, predicate, file_schemas=file_schemas, **options)
-    return read(context, split_of(directory, files, **more))
+    context = split_reads.context_of(
+        schema, columns, predicate, file_schemas=file_schemas, **options
+    )
+    return split_reads.read(context, split_reads.split_of(directory, files, **more))
 
 
 @st.composite
@@ -111,7 +107,7 @@ def vector_of(directory, deletions, file):
     folder = directory / f"index-{file.file_name}"
     folder.mkdir(exist_ok=True)
     name = file.file_name
-    return deletion_files(folder, {name: deletions[name]})[name]
+    return split_reads.deletion_files(folder, {name: deletions[name]})[name]
 
 
 def test_a_single_file_of_some_columns_has_nulls_for_the_rest(tmp_path):
@@ -157,9 +153,8 @@ def test_files_that_overlap_in_part_are_refused(tmp_path, first, values):
         written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1),
         written(tmp_path, "f2", {"b": values}, first=first, sequence=2),
     ]
-    with pytest.raises(FormatError, match=r"f1\.parquet.*f2\.parquet.*same rows") as caught:
+    with refused(FormatError, r"f1\.parquet.*f2\.parquet.*same rows", kind="row-range"):
         read_files(tmp_path, files)
-    assert caught.value.kind == "row-range"
 
 
 def test_a_file_with_fewer_rows_than_its_metadata_says_is_noticed(tmp_path):
@@ -176,7 +171,9 @@ def blob_file(directory, name, values, *, first, sequence):
     path = directory / f"{name}.blob"
     path.write_bytes(file_bytes(values))
     numbers = {"min_sequence_number": sequence, "max_sequence_number": sequence}
-    return file_entry(path, len(values), first_row_id=first, write_cols=("b",), **numbers)
+    return split_reads.file_entry(
+        path, len(values), first_row_id=first, write_cols=("b",), **numbers
+    )
 
 
 def test_blob_files_follow_each_other_along_the_rows(tmp_path):
@@ -219,7 +216,6 @@ def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
 
 def test_a_blob_column_among_others_is_a_reference_and_refused(tmp_path):
     table = pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
-    file = parquet_file(tmp_path / "f.parquet", table)
-    with pytest.raises(UnsupportedFeatureError, match="as references") as caught:
+    file = split_reads.parquet_file(tmp_path / "f.parquet", table)
+    with refused(UnsupportedFeatureError, "as references", kind="blob-reference"):
         read_files(tmp_path, [file], columns=["a"], schema=BLOBS)
-    assert caught.value.kind == "blob-reference"

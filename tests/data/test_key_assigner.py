@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write.dynamic_buckets import (
-    UNKNOWN,
-    KeyAssigner,
-    KeyIndex,
-    key_hashes,
-)
+from paimon_assets.engine.data.write import dynamic_buckets
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.tables import table_schema
@@ -82,7 +77,7 @@ ROWS = st.lists(
 @given(batches=st.lists(ROWS, min_size=1, max_size=4), target=st.sampled_from(["1", "3", "100"]))
 def test_rows_go_where_java_sends_them(engine, batches, target):
     schema = crossing(engine, **{"dynamic-bucket.target-row-num": target})
-    assigner = KeyAssigner(context=context_of("/t", schema))
+    assigner = dynamic_buckets.KeyAssigner(context=context_of("/t", schema))
     java = JavaAssigner(engine)
     lying = {}
     for batch in batches:
@@ -97,14 +92,14 @@ def test_rows_go_where_java_sends_them(engine, batches, target):
 
 def test_keys_of_the_table_are_found_again():
     context = context_of("/t", crossing())
-    first = KeyAssigner(context=context)
+    first = dynamic_buckets.KeyAssigner(context=context)
     rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
     placed, _, (partitions, numbers, buckets) = first.assign(rows, None)
     known = [
         (partitions[number], int(bucket) + 7, placed.slice(row, 1))
         for row, (number, bucket) in enumerate(zip(numbers, buckets, strict=True))
     ]
-    second = KeyAssigner(context=context)
+    second = dynamic_buckets.KeyAssigner(context=context)
     second.load(known)
     again = placed_rows(second.assign(batch_of([(n, "n", "x", 1) for n in range(4)]), None))
     assert again == [
@@ -120,12 +115,13 @@ def test_keys_of_the_table_are_found_again():
 def test_assigners_share_keys_and_buckets():
     context = context_of("/t", crossing(**{"dynamic-bucket.target-row-num": "2"}))
     rows = batch_of([(n, "n", "x", 0) for n in range(40)])
-    share = KeyAssigner.assigner_of(key_hashes(context.schema, rows), 3)
+    share = dynamic_buckets.KeyAssigner.assigner_of(
+        dynamic_buckets.key_hashes(context.schema, rows), 3
+    )
     seen = []
     for number in range(3):
-        assigner = KeyAssigner(context=context, assigner=number, assigners=3)
-        mine = rows.filter(pa.array(share == number))
-        buckets = assigner.assign(mine, None)[2].buckets
+        assigner = dynamic_buckets.KeyAssigner(context=context, assigner=number, assigners=3)
+        buckets = assigner.assign(rows.filter(pa.array(share == number)), None)[2].buckets
         assert set(buckets % 3) == {number}
         assert np.bincount(buckets).max() == 2
         seen += buckets.tolist()
@@ -134,19 +130,19 @@ def test_assigners_share_keys_and_buckets():
 
 def test_too_many_keys_are_refused_with_the_way_out():
     schema = crossing(**{"lookup.cache-max-memory-size": "1 kb"})
-    assigner = KeyAssigner(context=context_of("/t", schema))
+    assigner = dynamic_buckets.KeyAssigner(context=context_of("/t", schema))
     with pytest.raises(InvalidInputError, match=r"lookup\.cache-max-memory-size") as raised:
         assigner.assign(batch_of([(n, "n", "x", 0) for n in range(1000)]), None)
     assert raised.value.kind == "key-index"
 
 
 def test_keys_that_share_a_hash_are_told_apart():
-    index = KeyIndex()
+    index = dynamic_buckets.KeyIndex()
     hashes = np.array([7, 7, 7, 1], dtype=np.int32)
     keys = [pa.array(["a", "b", "c", "d"])]
     row_buckets = np.arange(4, dtype=np.int32)
     index.put(index.find(hashes, keys), row_buckets, row_buckets * 10)
     asked = [pa.array(["c", "x", "a", "d", "b"])]
     found = index.find(np.array([7, 7, 7, 1, 7], dtype=np.int32), asked)
-    assert found.partitions.tolist() == [2, UNKNOWN, 0, 3, 1]
+    assert found.partitions.tolist() == [2, dynamic_buckets.UNKNOWN, 0, 3, 1]
     assert found.buckets[[0, 2, 3, 4]].tolist() == [20, 0, 30, 10]

@@ -98,8 +98,7 @@ def test_lengths_count_in_java_only():
 
 
 def test_many_failures_are_counted_up_to_a_bound():
-    array = pa.array(["x"] * 10_000)
-    found = losses_of(array, parse_type("STRING"), parse_type("INT"))
+    found = losses_of(pa.array(["x"] * 10_000), parse_type("STRING"), parse_type("INT"))
     failed = int(found.rows[Loss.FAILED].sum())
     assert 900 < failed < 1_100
     assert failed + found.unjudged == 10_000

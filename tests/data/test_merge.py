@@ -122,8 +122,7 @@ def test_closing_early_closes_the_readers(pool):
         finally:
             closed.append(run)
 
-    streams = [reader(0), reader(1)]
-    merged = merge_runs(streams, PLAN, Deduplicate(), pool)
+    merged = merge_runs([reader(0), reader(1)], PLAN, Deduplicate(), pool)
     next(merged)
     merged.close()
     assert sorted(closed) == [0, 1]

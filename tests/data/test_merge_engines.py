@@ -226,8 +226,7 @@ def test_every_function_equals_folding_record_by_record(column, data):
 )
 def test_a_delete_may_remove_the_whole_row(records, remove):
     options = {"aggregation.remove-record-on-delete": str(remove).lower()}
-    schema = aggregated_schema("sum_int", "last", "bag", **options)
-    check(schema, records)
+    check(aggregated_schema("sum_int", "last", "bag", **options), records)
 
 
 @example([(RowKind.DELETE, {"k": 0, "f": 1, "g": 1}), (RowKind.INSERT, {"k": 0, "f": 2, "g": 2})])

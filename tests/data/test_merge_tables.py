@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.types.data_types import RowKind
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 from tests.testkit.model import parse_row_kind
+from tests.testkit.tables import new_catalog_in
 
 INTS = st.none() | st.integers(-2, 2)
 COLUMNS = {
@@ -72,8 +73,7 @@ ROWS = st.lists(
 
 
 def new_table(path, options):
-    catalog = open_catalog(path)
-    catalog.create_database("d", ignore_if_exists=True)
+    catalog = new_catalog_in(path, "d")
     settled = {"bucket": "2", "rowkind.field": "op", "read.batch-size": "2", **options}
     return catalog.create_table("d.t", Schema.of(COLUMNS, primary_keys=["k"], options=settled))
 
@@ -203,9 +203,7 @@ def test_a_decimal_sum_beyond_its_precision_after_a_compaction(tmp_path, file_fo
             "file.format": file_format,
         },
     )
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
-    table = catalog.create_table("d.t", schema)
+    table = new_catalog_in(tmp_path, "d").create_table("d.t", schema)
     for number in ("99.99", "0.01"):
         write(table, [{"k": 1, "v": Decimal(number)}])
     before = read(table)

@@ -90,8 +90,7 @@ def test_what_is_written_is_read_back_with_its_field_ids(tmp_path):
             for at, field in enumerate(TABLE.schema)
         ]
     )
-    size = write(path, TABLE.cast(schema))
-    assert size == path.stat().st_size
+    assert write(path, TABLE.cast(schema)) == path.stat().st_size
     found = pq.read_table(path).cast(TABLE.schema)  # timestamps beside nanoseconds are INT96
     assert found.drop_columns("f").equals(TABLE.drop_columns("f"))
     physical = pq.ParquetFile(path).schema
@@ -230,8 +229,7 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
     pq.write_table(table, path)
     batches = file_batches(path, ["a", "a.b"], 10)
     assert batches[0].to_pydict() == {"a": [3, 4], "a.b": [1, 2]}
-    renamed = replace(SCHEMA.fields[0], name="n")
-    schema = replace(SCHEMA, fields=(renamed,))
+    schema = replace(SCHEMA, fields=(replace(SCHEMA.fields[0], name="n"),))
     with open_file(path) as reader:
         assert reader.matching_row_groups(
             pred.bind(pred.Comparison("n", pred.CompareOp.EQ, 9), schema)
@@ -300,8 +298,7 @@ def test_timestamps_of_two_kinds_inside_one_column(tmp_path, kind, unit):
         "map": pa.array([[(values["f"], values["c"])], None, []], pa.map_(fine, coarse)),
     }[kind]
     path = str(tmp_path / "data-1.parquet")
-    rows = pa.table({"n": column})
-    write(path, rows)
+    write(path, pa.table({"n": column}))
     (batch,) = file_batches(path, ["n"], 9)
     assert batch.column("n").to_pylist() == column.to_pylist()
 
@@ -346,8 +343,7 @@ def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, k
         "map": (pa.map_(pa.int32(), pa.timestamp("us")), lambda value: [(1, value)]),
     }
     data_type, inside = around[kind]
-    far = dt.datetime(year, 1, 1, 0, 0, 0, 1)
-    for late in (None, far):
+    for late in (None, dt.datetime(year, 1, 1, 0, 0, 0, 1)):
         values = [None, *map(inside, early), inside(late)]
         columns = {"i": pa.array(range(4)), "t": pa.array(values, data_type)}
         pq.write_table(pa.table(columns), path, **JAVAS)
@@ -398,8 +394,7 @@ def test_only_timestamps_of_more_than_6_digits_are_int96(tmp_path):
     )
     ids = [{"PARQUET:field_id": str(20 + at)} for at in range(len(kinds))]
     fields = [field.with_metadata(id_) for field, id_ in zip(table.schema, ids, strict=True)]
-    size = write(path, table.cast(pa.schema(fields)))
-    assert size == path.stat().st_size
+    assert write(path, table.cast(pa.schema(fields))) == path.stat().st_size
     leaves = pq.ParquetFile(path).schema
     assert [leaves.column(at).physical_type for at in range(len(leaves))] == [
         "INT96", "INT64", "INT64", "INT64", "INT64", "INT32", "BYTE_ARRAY", "INT64",

@@ -232,8 +232,7 @@ def test_partition_columns_come_from_the_split_and_not_from_the_file(tmp_path):
 def test_a_projection_of_nothing_keeps_the_number_of_rows(tmp_path):
     schema = table_schema({"id": "INT"})
     file = write(tmp_path, 0, schema, [(0, ADD, {"id": number}) for number in range(5)])
-    predicate = Comparison("id", CompareOp.GT, 1)
-    context = context_of(schema, columns=[], predicate=predicate)
+    context = context_of(schema, columns=[], predicate=Comparison("id", CompareOp.GT, 1))
     batches = list(read_split(context, split_of(tmp_path, [file]), FILE_IO))
     assert sum(batch.num_rows for batch in batches) == 3
 

@@ -104,8 +104,7 @@ def test_the_last_row_of_each_key_is_written_whatever_the_buffer(
 
 
 def test_metadata_says_what_the_file_holds(tmp_path):
-    columns = {"k": "INT", "op": "STRING", "v": "STRING"}
-    schema = keyed(columns, **{"rowkind.field": "op"})
+    schema = keyed({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
     rows = pa.table(
         {
             "k": pa.array([3, 1, 2, 1], pa.int32()),
@@ -140,8 +139,7 @@ def test_keys_are_cut_in_no_key_bounds(tmp_path):
 def test_numbers_continue_where_the_bucket_ended(tmp_path):
     schema = upserts(bucket="1")
     first = write(tmp_path, schema, rows_of(10))
-    second = write(tmp_path, schema, rows_of(4), bucket_states=states(first))
-    (file,) = files_of(second)
+    (file,) = files_of(write(tmp_path, schema, rows_of(4), bucket_states=states(first)))
     assert (file.min_sequence_number, file.max_sequence_number) == (10, 13)
 
 
@@ -247,8 +245,7 @@ def test_a_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
     rows = rows_of(20_000)
     schema = table_schema(KEYED, options={"write-buffer-size": f"{rows.nbytes // 2}"})
     result = write(tmp_path, schema, rows)
-    identities = {file.file_name.rsplit("-", 1)[0] for file in files_of(result)}
-    assert len(identities) > 2
+    assert len({file.file_name.rsplit("-", 1)[0] for file in files_of(result)}) > 2
     assert read_all(tmp_path, result).to_pydict() == rows.to_pydict()
 
 
@@ -413,8 +410,6 @@ def test_memory_is_bounded_by_the_write_buffer_and_not_by_the_rows(tmp_path, key
             yield rows_of(40_000, keys=10**9, seed=number).combine_chunks().to_batches()[0]
             peak = max(peak, pa.total_allocated_bytes() - base)
 
-    report = write(tmp_path, schema, stream()).report
-    assert report.rows_in == batches * 40_000
-    batch_bytes = rows_of(40_000).nbytes
-    assert batches * batch_bytes > 8 * buffer * megabyte, "the test says nothing"
+    assert write(tmp_path, schema, stream()).report.rows_in == batches * 40_000
+    assert batches * rows_of(40_000).nbytes > 8 * buffer * megabyte, "the test says nothing"
     assert peak < 3 * buffer * megabyte

@@ -73,8 +73,7 @@ def test_every_row_is_logged_by_key_and_unmerged(tmp_path):
 
 
 def test_the_log_is_in_the_order_the_rows_are_merged_in(tmp_path):
-    schema = logged(**{"sequence.field": "seq"})
-    (log,) = logs_of(write(tmp_path, schema, rows_of(*ROWS)))
+    (log,) = logs_of(write(tmp_path, logged(**{"sequence.field": "seq"}), rows_of(*ROWS)))
     table = read_file(tmp_path, log.file_name)
     pairs = list(zip(table["k"].to_pylist(), table["seq"].to_pylist(), strict=True))
     assert pairs == sorted(pairs)

@@ -50,8 +50,7 @@ def test_a_front_door_is_light(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
-    assert loaded.isdisjoint(LIGHT_DOORS[module])
+    assert set(json.loads(done.stdout.splitlines()[-1])).isdisjoint(LIGHT_DOORS[module])
 
 
 @pytest.mark.parametrize(

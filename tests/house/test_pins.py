@@ -35,8 +35,7 @@ def _pins(file: str) -> dict[str, str]:
 
 
 def test_hashes_are_those_of_the_pins() -> None:
-    text = (ROOT / "hashes.txt").read_text(encoding="utf-8")
-    assert "://" not in text
+    assert "://" not in (ROOT / "hashes.txt").read_text(encoding="utf-8")
     pinned, hashed = _pins("constraints.txt"), _pins("hashes.txt")
     differing = {
         name for name, version in hashed.items() if pinned.get(name) not in (None, version)

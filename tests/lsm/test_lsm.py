@@ -194,8 +194,7 @@ def test_deletes_go_when_nothing_older_lies_below(output, highest, has_vectors, 
 def test_levels_of_files():
     old = data_file(file_name="old", max_sequence_number=4)
     new = data_file(file_name="new", max_sequence_number=9)
-    base = data_file(file_name="base", level=3)
-    found = lsm.Levels.of([old, base, new], Options({}))
+    found = lsm.Levels.of([old, data_file(file_name="base", level=3), new], Options({}))
     assert [[f.file_name for f in each.files] for each in found.runs] == [
         ["new"],
         ["old"],

@@ -34,8 +34,7 @@ def test_a_deleted_identifier_is_never_live(items):
 
 def test_an_upgraded_file_lives_on_its_new_level_only():
     old, new = entry(FileKind.ADD, "a"), entry(FileKind.ADD, "a", level=5)
-    gone = old._replace(kind=FileKind.DELETE)
-    assert live_entries([old, gone, new]) == [new]
+    assert live_entries([old, old._replace(kind=FileKind.DELETE), new]) == [new]
 
 
 def test_the_format_is_read_from_the_name_not_from_the_table():

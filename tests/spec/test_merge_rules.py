@@ -2,11 +2,7 @@ import pytest
 
 from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
-from paimon_assets.engine.spec.merge.merge_rules import (
-    AggregateFunction,
-    SequenceGroup,
-    merge_rules_of,
-)
+from paimon_assets.engine.spec.merge import merge_rules
 from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
 from tests.testkit.tables import table_schema
 
@@ -29,7 +25,7 @@ def schema_of(options):
 
 
 def functions_of(options):
-    rules = merge_rules_of(schema_of(options))
+    rules = merge_rules.merge_rules_of(schema_of(options))
     return {name: each.function.value for name, each in rules.aggregations.items()}
 
 
@@ -52,7 +48,7 @@ def test_every_column_of_an_aggregation_table_has_a_function():
 
 
 def test_the_settings_of_a_function_are_read():
-    rules = merge_rules_of(
+    rules = merge_rules.merge_rules_of(
         schema_of(
             {
                 **AGGREGATION,
@@ -75,7 +71,7 @@ def test_the_settings_of_a_function_are_read():
 
 
 def test_sequence_groups_own_their_fields_and_columns():
-    rules = merge_rules_of(
+    rules = merge_rules.merge_rules_of(
         schema_of(
             {
                 **PARTIAL,
@@ -85,16 +81,16 @@ def test_sequence_groups_own_their_fields_and_columns():
             }
         )
     )
-    group = SequenceGroup(fields=("s", "t"), columns=("a", "b"), removes_record=True)
+    group = merge_rules.SequenceGroup(fields=("s", "t"), columns=("a", "b"), removes_record=True)
     assert rules.groups == (group,)
     assert {name: each.function for name, each in rules.aggregations.items()} == {
-        "a": AggregateFunction.MAX
+        "a": merge_rules.AggregateFunction.MAX
     }
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
 def test_engines_that_choose_a_record_have_no_rules_of_their_own(engine):
-    rules = merge_rules_of(schema_of({"merge-engine": engine, "ignore-delete": "true"}))
+    rules = merge_rules.merge_rules_of(schema_of({"merge-engine": engine, "ignore-delete": "true"}))
     assert rules.traits.engine is MergeEngine(engine)
     assert rules.ignore_delete
     assert not rules.aggregations

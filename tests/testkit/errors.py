@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,10 @@ from paimon_assets.engine.errors import PaimonError
 
 
 @contextmanager
-def refused(error: type[PaimonError], match: str | None = None, *, kind: str) -> Iterator[None]:
-    """Expect an error of a kind, and of a message."""
+def refused(
+    error: type[PaimonError], match: str | None = None, *, kind: str
+) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Expect an error of a kind, and of a message; more of it can be asked after the block."""
     with pytest.raises(error, match=match) as caught:
-        yield
+        yield caught
     assert caught.value.kind == kind

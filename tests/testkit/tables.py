@@ -59,9 +59,11 @@ def table_schema(columns: Any, **declared: Any) -> TableSchema:
     return first_table_schema(Schema.of(columns, **declared), time_millis=0)
 
 
-def new_catalog_in(warehouse: str | Path, *databases: str) -> TableCatalog:
+def new_catalog_in(
+    warehouse: str | Path, *databases: str, options: Mapping[str, str] | None = None
+) -> TableCatalog:
     """Open a warehouse, with databases; `db` by default."""
-    catalog = open_catalog(str(warehouse))
+    catalog = open_catalog(str(warehouse), options)
     for database in databases or ("db",):
         catalog.create_database(database, ignore_if_exists=True)
     return catalog
@@ -150,3 +152,10 @@ def read_dicts(
     if where is not None:
         builder = builder.with_filter(where)
     return builder.to_arrow(executor).to_pylist()
+
+
+def values(
+    source: Table | ReadBuilder, column: str = "id", where: Where | None = None
+) -> list[Any]:
+    """Return the values of one column, sorted, nulls first."""
+    return [value for (value,) in read(source, [column], where)]
