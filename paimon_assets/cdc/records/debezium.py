@@ -12,6 +12,7 @@ delete.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,9 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     ]
     for row in np.flatnonzero(is_ddl).tolist():  # few
         text = messages.payload.take(np.array([row])).source()[0].as_py()
-        event = _ddl_event(json.loads(text), source.options)
+        event = source.event(records, row, partial(_event_of, text, source.options))
+        if event is None:
+            continue
         if messages.schema.has_value[row]:  # then records tell the types that they have
             event = replace(event, fields=None)
         events.append((row, event))
@@ -313,8 +316,9 @@ def _origin(records: Records, source: Source, parts: Mapping[str, Spans]) -> pa.
     return origin_of(records, source, log=log, position=position, op_millis=millis)
 
 
-def _ddl_event(change: Mapping[str, Any], options: CdcOptions) -> TableEvent:
+def _event_of(text: str, options: CdcOptions) -> TableEvent:
     """Return a change of the connector's own topic of schema changes."""
+    change: Mapping[str, Any] = json.loads(text)
     changes, statement = change.get("tableChanges") or [{}], change.get("ddl")
     words = [*str(statement or "").upper().split(), ""]
     word = words[0] if words[0] == "TRUNCATE" else str(changes[0].get("type") or words[0]).upper()

@@ -13,7 +13,6 @@ so it only checks blocks here.
 
 import io
 import json
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -25,6 +24,7 @@ import pyarrow.compute
 import pyarrow.json as pa_json
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.json.record_check import check_records
 from paimon_assets.engine.data.casting.cast import truth_of
 
 kernels: Any = pyarrow.compute
@@ -43,16 +43,13 @@ _CASE = 0x20
 """Makes brackets braces, and leaves the other marks as they are."""
 _BLANK = 0x20
 """Values begin and end above it, blanks are not."""
-_NULL = re.compile(rb"\s*null")
 _NOTHING = pa.schema([("\0", pa.string())])
 
 
 def parse_failure(block: bytes) -> str | None:
     """Return why a block is not a row of JSON objects in UTF-8, or None. Cost: parses it once."""
-    if _NULL.match(block):  # of which Arrow's reader crashes
-        return "it begins with null"
     try:
-        block.decode()
+        check_records(block)
         pa_json.read_json(
             io.BytesIO(block),
             read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
@@ -62,7 +59,7 @@ def parse_failure(block: bytes) -> str | None:
                 unexpected_field_behavior="ignore",
             ),
         )
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except pa.ArrowInvalid as error:
         return str(error)
     return None
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions
+from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions, TableEvent
 from paimon_assets.cdc.records.json_columns import (
     Array,
     JsonIndex,
@@ -19,6 +19,7 @@ from paimon_assets.cdc.records.json_columns import (
     kernels,
     parse_failure,
 )
+from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
 
@@ -96,6 +97,16 @@ class Source:
             raise self.error(lines[0], reasons[0], texts[0])
         columns: Any = [[self.file] * len(lines), [*map(self._place, lines)], reasons, texts]
         self.options.on_rejected(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
+
+    def event(
+        self, records: Records, row: int, parse: Callable[[], TableEvent]
+    ) -> TableEvent | None:
+        """Return the event of a record; None if it is rejected, as its parts are of other types."""
+        try:
+            return parse()
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            self.reject(records, np.array([row]), [f"its event cannot be read: {error!r}."])
+            return None
 
     def error(self, line: int, reason: str, record: str) -> FormatError:
         """Return the error of one record."""
@@ -216,7 +227,8 @@ def _without_schemas(block: bytes) -> tuple[bytes, list[str]]:
         try:
             text = block[match.end() : line_end if line_end >= 0 else None].decode()
             schema, length = decoder.raw_decode(text)
-        except ValueError:
+            check_records(text[:length].encode())
+        except (ValueError, RecursionError):
             break
         end = match.end() + len(text[:length].encode())
         payload = _PAYLOAD.match(block, end)
@@ -265,6 +277,8 @@ def _reason(text: bytes) -> str | None:
         value = json.loads(text)
     except ValueError as error:
         return f"it is no JSON: {error}."
+    except RecursionError:
+        return f"a value nests deeper than {MOST_LEVELS} levels."
     if isinstance(value, dict):
         failure = parse_failure(text)  # Python takes more, such as half a surrogate pair
         return None if failure is None else f"it is no JSON: {failure}."

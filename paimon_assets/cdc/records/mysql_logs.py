@@ -11,6 +11,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,8 +121,11 @@ def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     for row in np.flatnonzero(unknown).tolist():  # few
         word = str(types[row].as_py())
         unknown[row] = word not in _EVENTS and not word.startswith(_MAXWELL_OTHERS)
-        if word in _EVENTS:
-            events.append((row, _definition(top, row, _EVENTS[word], source)))
+        event = _EVENTS.get(word) and source.event(
+            records, row, partial(_definition, top, row, _EVENTS[word], source)
+        )
+        if event:
+            events.append((row, event))
     source.reject(records, unknown, ["its 'type' is unknown."])
     has_row = data.starts_with("{")
     source.reject(records, (kinds >= 0) & ~has_row, ["it has no 'data'."])
