@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from paimon_assets.cli import output
 from paimon_assets.cli.main import main
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.metadata_tables import ORPHAN
 
 
 @pytest.fixture
@@ -269,6 +270,67 @@ def test_health_ends_with_1_where_a_limit_is_reached(run):
     run("health", "db.none", code=3)
     [looked] = json.loads(run("health", "db.t", "--orphans", "10", "--json"))
     assert (row["orphan_bytes"], looked["orphan_bytes"]) == (None, 0)
+
+
+@pytest.fixture
+def lake(invoke, tmp_path):
+    """Make tables with snapshots to expire, one of which is damaged, and return the call."""
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1]}), rows)
+    keep = [f"--option=snapshot.{key}" for key in ("num-retained.min=1", "num-retained.max=1")]
+    for name in ("a.old", "a.bad", "b.old"):
+        invoke("create", name, "--column", "id BIGINT", *keep)
+        for _ in range(3):
+            invoke("write", name, str(rows))
+    invoke("create", "b.new", "--column", "id BIGINT")
+    for path in (tmp_path / "w" / "a.db" / "bad" / "snapshot").glob("snapshot-*"):
+        path.write_text("{")
+    return invoke
+
+
+def snapshot_counts(lake):
+    names = ("a.old", "b.old")
+    return [len(json.loads(lake("snapshots", name, "--json"))) for name in names]
+
+
+def test_all_tables_are_maintained_and_a_bad_one_stops_no_other(lake):
+    def by_table(*arguments, code):
+        lines = json.loads(lake("maintain", *arguments, "--json", code=code, output="stdout"))
+        return {(line["table"], line["task"]): (line["count"], line["note"]) for line in lines}
+
+    due = by_table("--dry-run", code=1)
+    why = "by snapshot.num-retained.max = 1, snapshot.num-retained.min = 1"
+    assert due["a.old", "expire_snapshots"] == due["b.old", "expire_snapshots"] == (2, why)
+    assert due["b.new", "none"] == (0, "nothing is due")
+    assert "snapshot-3" in due["a.bad", "failed"][1]
+    assert snapshot_counts(lake) == [3, 3]
+    done = by_table("--yes", code=1)
+    assert [done[name, "expire_snapshots"][0] for name in ("a.old", "b.old")] == [3, 3]
+    assert done.keys() >= {("a.bad", "failed"), ("b.new", "none")}
+    assert snapshot_counts(lake) == [1, 1]
+
+
+def test_maintenance_shows_what_is_due_and_asks(lake, tmp_path):
+    asked = lake("maintain", "b.*", "--json", code=11, input="n\n")
+    assert "expire_snapshots" in asked
+    assert "This is done to 2 tables. Go on?" in asked
+    assert snapshot_counts(lake) == [3, 3]
+    orphan = tmp_path / "w" / "b.db" / "old" / "bucket-0" / ORPHAN
+    orphan.write_bytes(b"12")
+    os.utime(orphan, (1e9, 1e9))
+    assert "counted, not deleted" in lake("maintain", "b.old", "b.*", input="y\n")
+    assert snapshot_counts(lake) == [3, 1]
+    assert orphan.exists()
+
+
+def test_maintenance_of_a_table_that_is_not_there(lake, tmp_path):
+    done = lake("maintain", "b.none", "b.old", "--yes", code=1)
+    assert "does not exist" in done
+    assert snapshot_counts(lake) == [3, 1]
+    assert "No table fits 'c.*'" in lake("maintain", "c.*", "--yes", code=2)
+    assert "names no table" in lake("maintain", "old", "--yes", code=2)
+    missing = CliRunner().invoke(main, ["-w", str(tmp_path / "none"), "maintain", "--yes"])
+    assert missing.exit_code == 3
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

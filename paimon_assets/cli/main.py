@@ -211,6 +211,10 @@ COMMANDS = {
         "analyze": ("upkeep", "Compute statistics of the rows of TARGET and commit them."),
         "clean": ("upkeep", "Delete files of TARGET that no snapshot names."),
         "expire": ("upkeep", "Expire by the options of TARGET: snapshots, tags, partitions."),
+        "maintain": (
+            "upkeep",
+            "Do the upkeep that is due for the tables NAMES, by the options of each.",
+        ),
     },
     "This command": {"completion": ("main", "Print the script that completes commands in SHELL.")},
 }

@@ -1,8 +1,9 @@
 """Commands that keep a table healthy: check, compact, expire, health, doctor."""
 
+import fnmatch
 import platform
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -21,16 +22,24 @@ from paimon_assets.cli.commands import (
     names,
     pairs,
 )
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.compact import CompactStrategy
-from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
+from paimon_assets.engine.errors import (
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    without_secrets,
+)
 from paimon_assets.engine.executors import has_spark, spark_module
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress, kept_text
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
+from paimon_assets.engine.table.upkeep.many_tables import Line, TableUpkeep, line_of, maintain_table
 
 _LOOKS_AT_ONCE = 16
 """Files that are asked for at a time: each answer takes the storage's time, not ours."""
@@ -215,6 +224,72 @@ def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dic
                 }
             )
     return lines
+
+
+@command(yes=True)
+@click.argument("names", nargs=-1)
+@flag("--dry-run", help="Only say what is due, and why.")
+def maintain(args: Arguments) -> None:
+    """Do the upkeep that is due for the tables NAMES, by the options of each.
+
+    NAMES are database.table, with * for any part; all tables by default. Partitions, tags,
+    snapshots, changelogs and rejected batches expire, tags that are due are made, manifests folded;
+    files that no snapshot names are only counted: `clean` deletes them, `compact` merges data
+    files. Says first what is due and why, and asks. A table that fails stops no other; then it
+    ends with code 1.
+    """
+    args.settings.check_warehouse()
+    catalog = args.catalog
+    tables = _named_tables(catalog, args.names)
+    if not args.dry_run:
+        what = f"This is done to {counted(len(tables), 'table')}."
+
+        def show() -> None:
+            output.print_rows_grid(_lines(_maintained(catalog, tables, dry_run=True)))
+
+        args.confirm(what, show)
+    done = _maintained(catalog, tables, dry_run=args.dry_run)
+    output.print_rows_of(_lines(done))
+    if any(one.error for one in done):
+        raise click.exceptions.Exit(1)
+
+
+def _maintained(
+    catalog: TableCatalog, tables: list[Identifier], *, dry_run: bool
+) -> list[TableUpkeep]:
+    def open_work(table: Identifier) -> Maintenance:
+        return replace(catalog.get_table(table).maintenance(), dry_run=dry_run)
+
+    done = []
+    with output.progress("looking" if dry_run else "maintaining", len(tables), "tables") as advance:
+        for table in tables:
+            done.append(maintain_table(table, open_work))
+            advance(1, None)
+    return done
+
+
+def _lines(done: list[TableUpkeep]) -> list[Line]:
+    return [
+        line
+        for one in done
+        for line in one.shown or [line_of(one.table, "none", note="nothing is due")]
+    ]
+
+
+def _named_tables(catalog: TableCatalog, names: Sequence[str]) -> list[Identifier]:
+    """Return the tables of names and patterns, all if there is none."""
+    patterns = names or ["*"]
+    listed: list[str] = []
+    if any("*" in name for name in patterns):
+        databases = catalog.list_databases()
+        listed = [f"{name}.{each}" for name in databases for each in catalog.list_tables(name)]
+    chosen: dict[str, None] = {}
+    for name in patterns:
+        fitting = fnmatch.filter(listed, name) if "*" in name else [name]
+        if names and not fitting:
+            raise InvalidInputError(f"No table fits '{name}'.", kind="table-pattern")
+        chosen |= dict.fromkeys(fitting)
+    return list(map(Identifier.parse, chosen))
 
 
 @command("TARGET", executor=True)

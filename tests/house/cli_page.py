@@ -46,7 +46,7 @@ error: `error`, `kind`, `message`, `details`, `exit_code`.
 | code | means |
 |---|---|
 | 0 | done |
-| 1 | `check` or `doctor` found a fault; any other error |
+| 1 | `check`, `doctor` or `health` found a fault, `maintain` failed for a table; any other error |
 | 2 | the command, its input or the data is wrong; nothing was committed |
 | 3, 4 | the table, database, snapshot, tag … does not exist; exists already |
 | 5 | the catalog denies access |

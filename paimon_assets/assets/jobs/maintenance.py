@@ -8,8 +8,7 @@ A table that fails stops no other; the run fails at the end and names it. Every 
 repeated: a run that was killed, or a retry, goes on with what is left.
 """
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -38,9 +37,11 @@ from paimon_assets.engine.errors import (
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep.maintenance import (
     CHEAP_TASKS,
+    Maintenance,
     MaintenanceReport,
     MaintenanceTask,
 )
+from paimon_assets.engine.table.upkeep.many_tables import Line, TableUpkeep, line_of, maintain_table
 
 MAINTENANCE_OP = "maintain"
 MAINTENANCE_POOL = "paimon/maintenance"
@@ -48,7 +49,6 @@ MAINTENANCE_POOL = "paimon/maintenance"
 
 _MOST_RETRIES = 1
 _RETRIED = (CommitConflictError, CommitUnknownError, StorageError)
-_Line = Mapping[str, str | int | float]
 
 
 class MaintenanceChoice(Enum):
@@ -167,7 +167,7 @@ class _Run:
     config: MaintenanceConfig
     paimon: PaimonCatalogResource
     declared: DeclaredTables
-    lines: list[_Line] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     errors: list[tuple[PaimonError, Identifier]] = field(default_factory=list)
 
     def run(self) -> None:
@@ -204,99 +204,61 @@ class _Run:
         except PaimonError:  # reported where it is maintained
             return True
         note = "not there yet"
-        self.lines.append(_line(target, "none", note=note))
+        self.lines.append(line_of(target.identifier, "none", note=note))
         self.context.log.info("Table %s is %s.", target.identifier, note)
         return False
 
     def _maintain(self, target: DeclaredTable) -> None:
-        """Do all tasks for one table; the first that fails ends it."""
-        done: list[MaintenanceReport] = []
-        lines: list[_Line] = []
-        started = time.monotonic()
-        try:
-            for report in self._reports(target.identifier):
-                done.append(report)
-                before, started = started, time.monotonic()
-                lines.append(_line(target, report.task.value, report, seconds=started - before))
-        except PaimonError as error:
-            self.errors.append((error, target.identifier))
-            lines.append(_line(target, "failed", note=error.message))
-            self.context.log.exception("Table %s: %s", target.identifier, error.message)
+        identifier, orphans = target.identifier, self.config.delete_orphans
+        done = maintain_table(identifier, self._open, self._tasks, delete_orphans=orphans)
+        if done.error is not None:
+            self.errors.append((done.error, identifier))
+            text = done.error.message
+            self.context.log.error("Table %s: %s", identifier, text, exc_info=done.error)
         # Of many tables those are looked for where something happened.
-        self.lines += [line for line in lines if line["count"] or line["note"]]
-        if done:
-            self._report(target, done, lines)
+        self.lines += done.shown
+        if done.reports:
+            self._report(target, done)
 
-    def _report(
-        self, target: DeclaredTable, done: Sequence[MaintenanceReport], lines: Sequence[_Line]
-    ) -> None:
+    def _report(self, target: DeclaredTable, done: TableUpkeep) -> None:
         dry = "Dry run: " if self.config.dry_run else ""
-        text = f"{dry}{'; '.join(_texts(done)) or 'Nothing to do'}."
+        text = f"{dry}{'; '.join(_texts(done.reports)) or 'Nothing to do'}."
         self.context.log.info("Table %s: %s", target.identifier, text)
         metadata: Metadata = {
             "paimon/dry_run": self.config.dry_run,
             "paimon/tasks": grid(
-                {key: value for key, value in line.items() if key != "table"} for line in lines
+                {key: value for key, value in line.items() if key != "table"} for line in done.lines
             ),
-            **{f"paimon/{report.task.value}": report.count for report in done},
+            **{f"paimon/{report.task.value}": report.count for report in done.reports},
         }
         self.context.log_event(
             dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
         )
 
-    def _reports(self, identifier: Identifier) -> Iterator[MaintenanceReport]:
+    @property
+    def _tasks(self) -> Collection[MaintenanceTask]:
+        return [choice.value for choice in self.config.tasks] or CHEAP_TASKS
+
+    def _open(self, identifier: Identifier) -> Maintenance:
         config = self.config
         table = self.paimon.catalog().get_table(identifier)
         limit_ms = config.seconds_per_table * 1000
-        work = replace(
+        return replace(
             table.maintenance(),
-            dry_run=self.config.dry_run,
+            dry_run=config.dry_run,
             orphans_older_than_ms=config.orphans_older_than_hours * 3_600_000,
             refused_older_than_ms=config.refused_older_than_hours * 3_600_000,
             until_ms=SystemClock().now_millis() + limit_ms if limit_ms else None,
             commit_user=f"dagster:{self.context.run.run_id}:{self.context.node_handle}:{table.name}",
+            executor=self.paimon.new_executor() if MaintenanceTask.ANALYZE in self._tasks else None,
         )
-        chosen = {choice.value for choice in config.tasks} or set(CHEAP_TASKS)
-        if MaintenanceTask.ANALYZE in chosen:
-            work = replace(work, executor=self.paimon.new_executor())
-        for task in (task for task in MaintenanceTask if task in chosen):
-            if work.is_time_over:
-                yield MaintenanceReport(task=task, note="not begun", is_complete=False)
-            elif task is MaintenanceTask.CLEAN_ORPHANS and not config.delete_orphans:
-                report = replace(work, dry_run=True).run(task)
-                yield replace(report, note="counted, not deleted" if report.count else report.note)
-            else:
-                yield work.run(task)
 
 
 def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
     """Yield a line for each task that had something to do."""
     for report in reports:
-        note = _note(report)
+        note = report.full_note
         if report.count or note:
             size = f" ({counted(report.files, 'file')}, {size_text(report.total_bytes)})"
             shown = f"{report.task.value}: {report.count:,}" + (size if report.files else "")
             yield f"{shown}, {note}" if note else shown
-
-
-def _note(report: MaintenanceReport) -> str:
-    return report.note if report.is_complete else f"time is over; {report.note}".rstrip("; ")
-
-
-def _line(
-    target: DeclaredTable,
-    task: str,
-    report: MaintenanceReport | None = None,
-    *,
-    seconds: float = 0,
-    note: str = "",
-) -> _Line:
-    return {
-        "table": str(target.identifier),
-        "task": task,
-        "count": report.count if report else 0,
-        "files": report.files if report else 0,
-        "bytes": report.total_bytes if report else 0,
-        "seconds": round(seconds, 3),
-        "note": _note(report) if report else note,
-    }

@@ -185,6 +185,11 @@ class MaintenanceReport:
     is_complete: bool = True
     """False if the time ended before the work."""
 
+    @property
+    def full_note(self) -> str:
+        """The note, and whether the time ended before the work."""
+        return self.note if self.is_complete else f"time is over; {self.note}".rstrip("; ")
+
 
 _RULES: Mapping[MaintenanceTask, tuple[Option[Any], ...]] = {
     MaintenanceTask.EXPIRE_PARTITIONS: (

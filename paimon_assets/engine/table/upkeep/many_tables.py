@@ -1,0 +1,84 @@
+"""The maintenance of many tables: each by itself, so that a table that fails stops no other."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.table.upkeep.maintenance import (
+    CHEAP_TASKS,
+    Maintenance,
+    MaintenanceReport,
+    MaintenanceTask,
+)
+
+Line = Mapping[str, str | int | float]
+"""A line of the report on many tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpkeep:
+    """The maintenance of one table, or its dry run."""
+
+    table: Identifier
+    lines: list[Line] = field(default_factory=list)
+    """A line for each task, and one for the error."""
+    reports: list[MaintenanceReport] = field(default_factory=list)
+    error: PaimonError | None = None
+
+    @property
+    def shown(self) -> list[Line]:
+        """The lines of tasks that had something to do or to say."""
+        return [line for line in self.lines if line["count"] or line["note"]]
+
+
+def maintain_table(
+    table: Identifier,
+    open_work: Callable[[Identifier], Maintenance],
+    tasks: Collection[MaintenanceTask] = CHEAP_TASKS,
+    *,
+    delete_orphans: bool = False,
+) -> TableUpkeep:
+    """Run tasks for one table, in the order of `MaintenanceTask`; the first that fails ends it."""
+    done, started = TableUpkeep(table=table), time.monotonic()
+    try:
+        work = open_work(table)
+        for task in (task for task in MaintenanceTask if task in tasks):
+            if work.is_time_over:
+                report = MaintenanceReport(task=task, note="not begun", is_complete=False)
+            elif task is MaintenanceTask.CLEAN_ORPHANS and not delete_orphans:
+                report = replace(work, dry_run=True).run(task)
+                note = "counted, not deleted" if report.count else report.note
+                report = replace(report, note=note)
+            else:
+                report = work.run(task)
+            done.reports.append(report)
+            before, started = started, time.monotonic()
+            done.lines.append(
+                line_of(table, task.value, report, report.full_note, seconds=started - before)
+            )
+    except PaimonError as error:
+        done.lines.append(line_of(table, "failed", note=error.message))
+        return replace(done, error=error)
+    return done
+
+
+def line_of(
+    table: Identifier,
+    task: str,
+    report: MaintenanceReport | None = None,
+    note: str = "",
+    *,
+    seconds: float = 0,
+) -> Line:
+    """Return a line of the report."""
+    return {
+        "table": str(table),
+        "task": task,
+        "count": report.count if report else 0,
+        "files": report.files if report else 0,
+        "bytes": report.total_bytes if report else 0,
+        "seconds": round(seconds, 3),
+        "note": note,
+    }
