@@ -116,13 +116,13 @@ def _ways(name: str, data: bytes, path: Path) -> Iterator[tuple[str, Callable[[]
 
     def topic(options: CdcOptions) -> int:
         good = GOOD[name][0].encode()
-        values: Any = pa.array([good, data, None, good], pa.binary())
-        keys: Any = pa.array(
-            [None, data[:40] if len(data) % 2 else None, b'{"id": 1}', b'{"id": 1}'], pa.binary()
-        )
-        columns = {"offset": pa.array(range(4)), "value": values, "key": keys}
-        columns |= {"timestamp": pa.array([0] * 4, pa.timestamp("ms", "UTC"))}
-        span = OffsetRange(topic="t", partition=0, start=0, end=4)
+        parts = [None, good, *data.split(b"\n")]
+        broken = data[:40] if len(data) % 4 == 0 else None
+        values: Any = pa.array(parts, pa.binary())
+        keys: Any = pa.array([b'{"id": 1}', broken, *[None] * (len(parts) - 2)], pa.binary())
+        columns = {"offset": pa.array(range(len(parts))), "value": values, "key": keys}
+        columns |= {"timestamp": pa.array([0] * len(parts), pa.timestamp("ms", "UTC"))}
+        span = OffsetRange(topic="t", partition=0, start=0, end=len(parts))
         fetched = Fetched(range=span, records=pa.table(columns))
         changes = TopicChanges(format=name, by_offset=True, registry_settings={}, seconds=1)
         return sum(map(len, changes.of(fetched, options))) + sum(map(len, letters))
