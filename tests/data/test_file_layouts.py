@@ -12,7 +12,7 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.write import rolling_file
+from paimon_assets.engine.data.write import column_stats, rolling_file
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from tests.testkit.tables import table_schema
@@ -175,8 +175,8 @@ def test_statistics_have_the_bytes_java_gives_them():
             mapping = FieldMapping.of(schema.fields, (), schema, str(path))
             decoded = reader.batches(mapping.file_columns, predicate=None, batch_rows=1000)
             rows = pa.Table.from_batches(list(mapping.apply_all(decoded)))
-        modes = rolling_file.stats_modes(schema.fields, schema.typed_options, file.level)
-        collector = rolling_file.StatsCollector(schema.fields, modes)
+        modes = column_stats.stats_modes(schema.fields, schema.typed_options, file.level)
+        collector = column_stats.StatsCollector(schema.fields, modes)
         collector.add(rows)
         dense = file.value_stats_cols is not None
         assert collector.finish_dense(dense=dense) == (file.value_stats, file.value_stats_cols)

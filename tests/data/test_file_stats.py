@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write import rolling_file
+from paimon_assets.engine.data.write import column_stats
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
@@ -19,8 +19,8 @@ from tests.testkit.tables import table_schema
 
 
 def collect(schema, *tables, mode=None):
-    modes = rolling_file.stats_modes(schema.fields, schema.typed_options) if mode is None else mode
-    collector = rolling_file.StatsCollector(schema.fields, modes)
+    modes = column_stats.stats_modes(schema.fields, schema.typed_options) if mode is None else mode
+    collector = column_stats.StatsCollector(schema.fields, modes)
     for table in tables:
         collector.add(table)
     stats = collector.finish()
@@ -74,7 +74,7 @@ def test_bytes_have_no_bounds_as_java_compares_them_signed():
 @example("\U0010ffff\U0010ffffx", 2)
 @example("𝒳𝒴𝒵", 2)
 def test_a_cut_maximum_is_short_and_not_smaller(text, length):
-    short = rolling_file.truncate_max(text, length)
+    short = column_stats.truncate_max(text, length)
     if short is None:
         assert set(text[:length]) == {"\U0010ffff"}
     else:
@@ -104,7 +104,7 @@ def test_modes_say_how_much_is_kept():
 @pytest.mark.parametrize("text", ["truncate", "truncate(0)", "some", "truncate(-1)"])
 def test_other_modes_are_refused(text):
     with pytest.raises(InvalidInputError, match="truncate"):
-        rolling_file.parse_stats_mode(text)
+        column_stats.parse_stats_mode(text)
 
 
 def test_nested_columns_keep_their_place_without_statistics():
@@ -114,7 +114,7 @@ def test_nested_columns_keep_their_place_without_statistics():
     rows = {"a": [Decimal("-1.50"), None], "n": [[1], None], "b": [None, None]}
     table = pa.Table.from_pydict(rows, schema=to_arrow_schema(schema.fields))
     low, high, nulls = collect(
-        schema, table, mode=(rolling_file.FULL, rolling_file.FULL, rolling_file.FULL)
+        schema, table, mode=(column_stats.FULL, column_stats.FULL, column_stats.FULL)
     )
     assert (low, high) == ((Decimal("-1.50"), None, None), (Decimal("-1.50"), None, None))
     assert nulls == (1, None, 2)

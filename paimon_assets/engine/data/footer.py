@@ -27,7 +27,7 @@ from paimon_assets.engine.contract.wire import load
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.rolling_file import StatsMode, stats_modes, stored_bounds
+from paimon_assets.engine.data.write.column_stats import StatsMode, stats_modes, stored_bounds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats

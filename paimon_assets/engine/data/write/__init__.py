@@ -8,6 +8,7 @@ Concept → modules:
     partition and bucket, in every bucket mode        row_key_extractor, dynamic_buckets
     memory, flushing                                  bucket_writer (RowBuffer)
     sort and merge by key, or order of arrival        bucket_writer (numbers: data.sequence)
-    files, statistics, indexes                        rolling_file
+    files, indexes                                    rolling_file
+    statistics of a file                              column_stats
     files with other options: changelog, postponed    write_support
 """

@@ -3,27 +3,18 @@
 The Arrow schema of data files has types, nullability and field ids. Readers match columns by name;
 other engines write the ids, at every depth, since 1.0.
 
-The statistics of a file are the smallest value, the largest value and the nulls of each column.
-Every column has an entry, because some engines index statistics by position: without statistics,
-its values and null count are null. Nested columns, BYTES columns, and floating-point columns with
-NaN have no statistics.
-
 The file index of a file has one builder for each (column, index type) of the table's options. An
 index only saves work, so types that this engine does not build (range bitmaps, keys inside maps)
 are left out.
 Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`, `DataFileIndexWriter`,
-`org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialFields`,
-`org.apache.paimon.statistics.SimpleColStatsCollector`.
+`org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialFields`.
 """
 
 import logging
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -31,10 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
-from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
 from paimon_assets.engine.codec.file_index.file_index import encode_file_index
@@ -43,12 +32,13 @@ from paimon_assets.engine.codec.file_index.file_index_bitmap import (
     is_indexed_by_bitmap,
 )
 from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder, is_indexed_by_bloom
-from paimon_assets.engine.codec.rows.binary_row import serialize_columns, serialize_row
+from paimon_assets.engine.codec.rows.binary_row import serialize_columns
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.field_mapping import key_value_fields
 from paimon_assets.engine.data.format.base import FormatWriter, storage_errors
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.merge.records import Kinds, adds
+from paimon_assets.engine.data.write.column_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata import data_file
@@ -60,188 +50,6 @@ from paimon_assets.engine.spec.schema.schema import (
     TableSchema,
 )
 from paimon_assets.engine.spec.types import data_types
-from paimon_assets.engine.spec.types.literals import Internal
-
-_MAX_CODE_POINT = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)
-_WITHOUT_ORDER = frozenset({data_types.TypeRoot.BLOB, data_types.TypeRoot.VARIANT})
-
-
-class StatsKind(StrEnum):
-    NONE = "none"
-    COUNTS = "counts"
-    TRUNCATE = "truncate"
-    FULL = "full"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsMode:
-    kind: StatsKind
-    length: int = 0
-    """Characters, for `truncate`."""
-
-
-FULL = StatsMode(kind=StatsKind.FULL)
-
-
-def parse_stats_mode(text: str) -> StatsMode:
-    """Parse none, counts, full or truncate(n).
-
-    >>> parse_stats_mode("truncate(16)").length
-    16
-    """
-    plain = text.strip().lower()
-    truncate = re.fullmatch(r"truncate\((\d+)\)", plain)
-    if truncate and int(truncate[1]) > 0:
-        return StatsMode(kind=StatsKind.TRUNCATE, length=int(truncate[1]))
-    if plain not in (StatsKind.NONE, StatsKind.COUNTS, StatsKind.FULL):
-        raise InvalidInputError(
-            f"Table option '{opt.STATS_MODE.key}' has the value '{text}': expected none, counts, "
-            "full or truncate(n).",
-            kind="option-value",
-            details={"option": opt.STATS_MODE.key},
-        )
-    return StatsMode(kind=StatsKind(plain))
-
-
-def stats_modes(
-    fields: Sequence[data_types.DataField], options: opt.Options, level: int = 0
-) -> tuple[StatsMode, ...]:
-    """Return the mode of each column: its own option, else the level's, else the table's."""
-    per_level = options.get(opt.STATS_MODE_PER_LEVEL)
-    default = parse_stats_mode(per_level.get(level, options.get(opt.STATS_MODE)))
-    first = options.get(opt.STATS_KEEP_FIRST_COLUMNS)
-    modes = []
-    for number, column in enumerate(fields):
-        own = options.get(opt.COLUMN_STATS_MODE.of(column.name))
-        general = default if first < 0 or number < first else StatsMode(kind=StatsKind.NONE)
-        modes.append(parse_stats_mode(own) if own else general)
-    return tuple(modes)
-
-
-@dataclass(slots=True)
-class _ColumnStats:
-    """The running statistics of one column; extremes are internal values."""
-
-    minimum: Any = None
-    maximum: Any = None
-    nulls: int = 0
-    unknown: bool = False
-
-    def add(self, column: data_types.DataField, mode: StatsMode, values: Any) -> None:
-        self.nulls += values.null_count
-        if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
-            return
-        if column.type.root in data_types.BINARY_ROOTS:  # Java would compare them as signed bytes
-            return
-        if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-            # NaN is the largest value for some engines and no value for others.
-            self.unknown = True
-            return
-        extremes: Any = pc.min_max(values)
-        low, high = extremes["min"], extremes["max"]
-        if pat.is_decimal(values.type):
-            limit = Decimal(10) ** (values.type.precision - values.type.scale)
-            if not -limit < low.as_py() <= high.as_py() < limit:  # as sums may be
-                self.unknown = True
-                return
-        try:
-            low, high = (internals(pa.repeat(end, 1), column.type)[0] for end in (low, high))
-        except UnicodeDecodeError:  # bytes that became a STRING may be invalid UTF-8
-            self.unknown = True
-            return
-        self.minimum = low if self.minimum is None else min(self.minimum, low)
-        self.maximum = high if self.maximum is None else max(self.maximum, high)
-
-
-def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Internal, Internal]:
-    """Return a column's smallest and largest value as stored, None where unknown."""
-    has_bounds = mode.kind not in (StatsKind.NONE, StatsKind.COUNTS)
-    if low is None or high is None or isinstance(low, bytes) or not has_bounds:
-        return None, None
-    return _bounds(_ColumnStats(minimum=low, maximum=high), mode)
-
-
-@dataclass(slots=True)
-class StatsCollector:
-    """Collects the statistics of the rows of one file, a table of them at a time."""
-
-    fields: tuple[data_types.DataField, ...]
-    modes: tuple[StatsMode, ...]
-    _columns: list[_ColumnStats] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Prepare the columns; those whose type has no order stay unknown."""
-        self._columns = [
-            _ColumnStats(
-                unknown=not isinstance(column.type, data_types.AtomicType)
-                or column.type.root in _WITHOUT_ORDER
-                or mode.kind is StatsKind.NONE
-            )
-            for column, mode in zip(self.fields, self.modes, strict=True)
-        ]
-
-    def add(self, rows: pa.Table) -> None:
-        """Add rows of the file; they hold the collector's columns by name."""
-        for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
-            if not stats.unknown:
-                stats.add(column, mode, rows.column(column.name))
-
-    def finish(self) -> data_file.SimpleStats:
-        """Return the statistics of all rows, an entry for each column."""
-        return self._serialize(range(len(self.fields)))
-
-    def finish_dense(self, *, dense: bool) -> tuple[data_file.SimpleStats, tuple[str, ...] | None]:
-        """Return the statistics, and the columns they describe; None is all of them."""
-        numbers = [number for number, stats in enumerate(self._columns) if not stats.unknown]
-        if not dense or len(numbers) == len(self.fields):
-            return self.finish(), None
-        return self._serialize(numbers), tuple(self.fields[number].name for number in numbers)
-
-    def _serialize(self, numbers: Sequence[int]) -> data_file.SimpleStats:
-        if not numbers:
-            return data_file.EMPTY_STATS
-        columns = [self._columns[number] for number in numbers]
-        bounds = [_bounds(self._columns[number], self.modes[number]) for number in numbers]
-        types = [self.fields[number].type for number in numbers]
-        return data_file.SimpleStats(
-            min_values=serialize_row([low for low, _ in bounds], types),
-            max_values=serialize_row([high for _, high in bounds], types),
-            null_counts=tuple(None if column.unknown else column.nulls for column in columns),
-        )
-
-
-def _bounds(stats: _ColumnStats, mode: StatsMode) -> tuple[Internal, Internal]:
-    low, high = stats.minimum, stats.maximum
-    if stats.unknown or low is None:
-        return None, None
-    if isinstance(low, float):
-        # Zero has two signs, and in Java -0.0 is smaller; the bounds hold for both.
-        return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
-    if mode.kind is StatsKind.TRUNCATE and isinstance(low, str):
-        shortened = truncate_max(high, mode.length)
-        return (None, None) if shortened is None else (low[: mode.length], shortened)
-    return low, high
-
-
-def truncate_max(value: str, length: int) -> str | None:
-    """Return a short value that is not below `value`: cut, its last character incremented.
-
-    Characters are code points. None if no character can be incremented.
-
-    >>> truncate_max("Two roads diverged in a yellow wood", 16)
-    'Two roads diverh'
-    """
-    if len(value) <= length:
-        return value
-    text = value[:length].rstrip(chr(_MAX_CODE_POINT))
-    if not text:
-        return None
-    following = ord(text[-1]) + 1
-    if following in _SURROGATES:  # halves of a pair, not characters
-        following = _SURROGATES.stop
-    return text[:-1] + chr(following)
-
 
 logger = logging.getLogger(__name__)
 
