@@ -4,7 +4,8 @@
     files/        files that land, exactly once; folders of external files as segments
     jobs/         compaction, maintenance, schema evolution, and what makes them due
     components/   all of it in YAML
-    external_tables  tables and views that others write; sensors on them
+    external_tables  tables and views that others write
+    snapshot_sensor, partition_key_sensor   sensors on such tables
     schedules     ingestion, compaction and maintenance by the clock; automation on new data
     sensors       what all sensors share
     resource      which warehouse, which Spark
@@ -47,11 +48,15 @@ if TYPE_CHECKING:
     from paimon_assets.assets.external_tables import (
         build_external_table_specs as build_external_table_specs,
         build_external_view_specs as build_external_view_specs,
-        build_new_snapshots_sensor as build_new_snapshots_sensor,
         build_observable_tables as build_observable_tables,
-        build_partition_keys_sensor as build_partition_keys_sensor,
         describe_tables as describe_tables,
         describe_views as describe_views,
+    )
+    from paimon_assets.assets.snapshot_sensor import (
+        build_new_snapshots_sensor as build_new_snapshots_sensor,
+    )
+    from paimon_assets.assets.partition_key_sensor import (
+        build_partition_keys_sensor as build_partition_keys_sensor,
     )
     from paimon_assets.assets.files.ingestion import (
         build_file_ingestion_asset as build_file_ingestion_asset,

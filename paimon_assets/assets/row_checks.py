@@ -301,7 +301,7 @@ def find_duplicates(
     Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
 
     Cost:
-        Memory as `data.analyze` says; on Spark that of a grouped count.
+        Memory as `data.repeated_keys` says; on Spark that of a grouped count.
     """
     read = read.with_columns(key)
     plan = read.plan() if is_merged else unmerged_plan(read)

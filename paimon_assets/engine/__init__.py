@@ -17,7 +17,7 @@ Imports go downwards only; packages on one layer do not import each other.
 
 Concept → packages, from the format up:
     change of schema            spec.evolution, control.managers, table.schema_changes, assets.jobs
-    values a change would lose  spec.types, control.overflow, data.analyze, table.schema_changes
+    values a change would lose  spec.types, control.overflow, data.cast_losses, table.schema_changes
     column of file and read     data.field_mapping (by field id), spec.types, data.casting
     bucket of a row             codec.hashing, data.write, control.write_planning,
                                 spark.shuffle

@@ -25,9 +25,9 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys, TaskBatch, as_ended
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.data.analyze import repeated_keys
 from paimon_assets.engine.data.cluster import sort_by_clusters
 from paimon_assets.engine.data.merge.sort_merge import read_ahead
+from paimon_assets.engine.data.repeated_keys import repeated_keys
 from paimon_assets.engine.data.threads import Threads, Work, prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError

@@ -76,7 +76,7 @@ from paimon_assets.spark.shortcuts.driver_read import (
     read_keys_on_driver,
     read_on_driver,
 )
-from paimon_assets.spark.shortcuts.native_read import read_natively
+from paimon_assets.spark.shortcuts.native_read.scans import read_natively
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shortcuts.size_estimate import with_size_estimate
 from paimon_assets.spark.shuffle import partition_slots, write_tasks

@@ -36,13 +36,11 @@ from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.wire import dump, dump_error, load, load_split
 from paimon_assets.engine.data import worker
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.dynamic_buckets import (
-    HashBucketAssigner,
-    KeyAssigner,
-    shuffle_buckets,
-)
+from paimon_assets.engine.data.write.dynamic_buckets import HashBucketAssigner
 from paimon_assets.engine.data.write.input_check import InputCheck, with_kinds, without_ignored
+from paimon_assets.engine.data.write.moving_keys import KeyAssigner
 from paimon_assets.engine.data.write.row_key_extractor import RowBuckets, has_hashed_buckets
+from paimon_assets.engine.data.write.table_write import shuffle_buckets
 from paimon_assets.engine.errors import CREDENTIALS_OVER, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io

@@ -13,7 +13,7 @@ from paimon_assets.assets import (
     paimon_asset,
     paimon_output,
 )
-from paimon_assets.assets.external_tables import partition_key_of
+from paimon_assets.assets.partition_key_sensor import partition_key_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from tests.testkit.asset_tables import failure_text, lent_instance, rows_of, run
 

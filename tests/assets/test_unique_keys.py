@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.assets.row_checks import find_duplicates
-from paimon_assets.engine.data import analyze
+from paimon_assets.engine.data import repeated_keys
 
 KEYED = Schema.of({"a": "INT", "b": "STRING"})
 keys = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from(["", "x", "y"]))
@@ -37,7 +37,7 @@ def test_it_finds_what_a_count_finds(
 ) -> None:
     table = table_with(tmp_path_factory.mktemp("unique"), rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyze, "ROWS_A_PASS", rows_a_pass)
+        patch.setattr(repeated_keys, "ROWS_A_PASS", rows_a_pass)
         found = find_duplicates(table.new_read_builder(), ["a", "b"], EmbeddedExecutor())
     shared = {key: count for key, count in Counter(rows).items() if count > 1}
     assert (found.rows, found.keys, found.rows_of_keys) == (
@@ -51,7 +51,7 @@ def test_it_finds_what_a_count_finds(
 def test_keys_that_only_share_a_hash_are_no_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "_HASHES", 2)
+    monkeypatch.setattr(repeated_keys, "_HASHES", 2)
     table = table_with(tmp_path, [(number, "x") for number in range(9)])
     found = find_duplicates(table.new_read_builder(), ["a"], EmbeddedExecutor())
     assert (found.rows, found.keys, found.examples) == (9, 0, ())

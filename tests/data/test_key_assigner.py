@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
-from paimon_assets.engine.data.write import dynamic_buckets
+from paimon_assets.engine.data.write import dynamic_buckets, moving_keys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.tables import table_schema
@@ -77,7 +77,7 @@ ROWS = st.lists(
 @given(batches=st.lists(ROWS, min_size=1, max_size=4), target=st.sampled_from(["1", "3", "100"]))
 def test_rows_go_where_java_sends_them(engine, batches, target):
     schema = crossing(engine, **{"dynamic-bucket.target-row-num": target})
-    assigner = dynamic_buckets.KeyAssigner(context=context_of("/t", schema))
+    assigner = moving_keys.KeyAssigner(context=context_of("/t", schema))
     java = JavaAssigner(engine)
     lying = {}
     for batch in batches:
@@ -92,14 +92,14 @@ def test_rows_go_where_java_sends_them(engine, batches, target):
 
 def test_keys_of_the_table_are_found_again():
     context = context_of("/t", crossing())
-    first = dynamic_buckets.KeyAssigner(context=context)
+    first = moving_keys.KeyAssigner(context=context)
     rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
     placed, _, (partitions, numbers, buckets) = first.assign(rows, None)
     known = [
         (partitions[number], int(bucket) + 7, placed.slice(row, 1))
         for row, (number, bucket) in enumerate(zip(numbers, buckets, strict=True))
     ]
-    second = dynamic_buckets.KeyAssigner(context=context)
+    second = moving_keys.KeyAssigner(context=context)
     second.load(known)
     again = placed_rows(second.assign(batch_of([(n, "n", "x", 1) for n in range(4)]), None))
     assert again == [
@@ -115,12 +115,12 @@ def test_keys_of_the_table_are_found_again():
 def test_assigners_share_keys_and_buckets():
     context = context_of("/t", crossing(**{"dynamic-bucket.target-row-num": "2"}))
     rows = batch_of([(n, "n", "x", 0) for n in range(40)])
-    share = dynamic_buckets.KeyAssigner.assigner_of(
+    share = moving_keys.KeyAssigner.assigner_of(
         dynamic_buckets.key_hashes(context.schema, rows), 3
     )
     seen = []
     for number in range(3):
-        assigner = dynamic_buckets.KeyAssigner(context=context, assigner=number, assigners=3)
+        assigner = moving_keys.KeyAssigner(context=context, assigner=number, assigners=3)
         buckets = assigner.assign(rows.filter(pa.array(share == number)), None)[2].buckets
         assert set(buckets % 3) == {number}
         assert np.bincount(buckets).max() == 2
@@ -130,14 +130,14 @@ def test_assigners_share_keys_and_buckets():
 
 def test_too_many_keys_are_refused_with_the_way_out():
     schema = crossing(**{"lookup.cache-max-memory-size": "1 kb"})
-    assigner = dynamic_buckets.KeyAssigner(context=context_of("/t", schema))
+    assigner = moving_keys.KeyAssigner(context=context_of("/t", schema))
     with pytest.raises(InvalidInputError, match=r"lookup\.cache-max-memory-size") as raised:
         assigner.assign(batch_of([(n, "n", "x", 0) for n in range(1000)]), None)
     assert raised.value.kind == "key-index"
 
 
 def test_keys_that_share_a_hash_are_told_apart():
-    index = dynamic_buckets.KeyIndex()
+    index = moving_keys.KeyIndex()
     hashes = np.array([7, 7, 7, 1], dtype=np.int32)
     keys = [pa.array(["a", "b", "c", "d"])]
     row_buckets = np.arange(4, dtype=np.int32)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.analyze import losses_of, show
+from paimon_assets.engine.data.cast_losses import losses_of, show
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect

@@ -42,7 +42,9 @@ from tests.testkit.spark_settings import session_with
 from tests.testkit.tables import new_table, write
 
 INSTANT = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
-native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
+condition = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.condition")
+plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
+native_scans = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.scans")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 
@@ -59,7 +61,7 @@ def some_rows(count=9):
 def ways(session, read):
     """Return the rows of a read as Spark's reader, and as the engine gives them."""
     plan = read.plan()
-    native, left = native_read.read_natively(session, plan.context, plan.splits)
+    native, left = native_scans.read_natively(session, plan.context, plan.splits)
     assert native is not None
     assert left == []
     assert native.columns == list(plan.context.columns)
@@ -113,7 +115,7 @@ def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
             .num_rows
             == 9
         )
-        native = native_read.read_natively(spark, plan.context, plan.splits)[0]
+        native = native_scans.read_natively(spark, plan.context, plan.splits)[0]
         assert (native is not None) is (name == "local")
 
 
@@ -123,8 +125,8 @@ def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, f
     table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
     for columns, plain in ((None, False), (["id", "part"], True)):
         plan = table.new_read_builder().with_columns(columns).plan()
-        schemas = native_read.PlainSchemas.of(plan.context)
-        assert native_read.is_plain(plan.context, plan.splits[0], schemas) is plain
+        schemas = plain_files.PlainSchemas.of(plan.context)
+        assert plain_files.is_plain(plan.context, plan.splits[0], schemas) is plain
 
 
 @pytest.mark.parametrize("fine", [INSTANT, ArrayType(element=INSTANT)])
@@ -132,8 +134,8 @@ def test_an_orc_file_with_an_instant_is_the_engines_whatever_is_read(new_catalog
     options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
     table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
     plan = table.new_read_builder().with_columns(["id", "part"]).plan()
-    schemas = native_read.PlainSchemas.of(plan.context)
-    assert not native_read.is_plain(plan.context, plan.splits[0], schemas)
+    schemas = plain_files.PlainSchemas.of(plan.context)
+    assert not plain_files.is_plain(plan.context, plan.splits[0], schemas)
 
 
 @pytest.mark.spark
@@ -220,7 +222,7 @@ def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_
     write(table, {"id": 50, "part": "c", "amount": 2**40, "extra": "new"})
     executor = executor_module.SparkExecutor(spark)
     plan = table.new_read_builder().plan()
-    native, left = native_read.read_natively(spark, plan.context, plan.splits)
+    native, left = native_scans.read_natively(spark, plan.context, plan.splits)
     assert (native is None) == (len(left) == len(plan.splits))
     frame = executor.to_dataframe(plan.context, plan.splits)
     expected = plain_rows(table.new_read_builder().to_arrow(), plan.context.columns)
@@ -260,7 +262,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
     by_spark, by_engine = ways(spark, everything)
     assert (by_spark, len(by_engine)) == (by_engine, 85)
     plan = everything.plan()
-    scans = native_read.plan_scans(plan.context, plan.splits)
+    scans = native_scans.plan_scans(plan.context, plan.splits)
     assert sorted(len(paths) for paths in scans.values()) == [1, 42]
     assert {scan.base is None for scan in scans} == {False}
     for columns in (["extra", "day"], ["id"], ["day", "amount", "part"]):
@@ -276,7 +278,7 @@ def test_many_partitions_that_folders_do_not_tell_are_scans_up_to_a_limit(spark,
     # Folders of dates are called by day numbers, which Spark would not take for dates.
     table = new_table(new_catalog, {"id": "BIGINT", "day": "DATE"}, *rows, partition_keys=["day"])
     plan = table.new_read_builder().plan()
-    native, left = native_read.read_natively(spark, plan.context, plan.splits)
+    native, left = native_scans.read_natively(spark, plan.context, plan.splits)
     assert (native.count(), len(left)) == (16, 2)
     frame = executor_module.SparkExecutor(spark).to_dataframe(plan.context, plan.splits)
     expected = plain_rows(table.new_read_builder().to_arrow(), ("id", "day"))
@@ -309,7 +311,7 @@ def test_sessions_keep_their_own_way_of_listing(spark, new_catalog):
     ],
 )
 def test_folders_must_say_the_partition_in_spark_words(folder, base):
-    assert native_read.base_of(folder, {"n": "x", "d": "1"}) == base
+    assert native_scans.base_of(folder, {"n": "x", "d": "1"}) == base
 
 
 @pytest.mark.spark
@@ -334,7 +336,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
 
     def frame(where):
         plan = table.new_read_builder().with_filter(where).plan()
-        return native_read.read_natively(spark, plan.context, plan.splits)[0]
+        return native_scans.read_natively(spark, plan.context, plan.splits)[0]
 
     def relation_of(rows):
         plan = rows._jdf.queryExecution().analyzed().collectLeaves().head()
@@ -351,7 +353,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
 
 @pytest.mark.spark
 def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(native_read, "_relations", native_read.SessionCache(2))
+    monkeypatch.setattr(native_scans, "_relations", native_scans.SessionCache(2))
     made = []
 
     def read(key):
@@ -359,7 +361,7 @@ def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
             made.append(key)
             return spark.read.schema("a BIGINT").parquet(str(tmp_path))
 
-        native_read.cached_relation(spark, key, load)
+        native_scans.cached_relation(spark, key, load)
 
     for key in ("a", "b", "a", "c", "a", "b"):
         read(key)
@@ -380,7 +382,7 @@ def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_cata
 
     def values():
         plan = table.new_read_builder().plan()
-        native, left = native_read.read_natively(spark, plan.context, plan.splits)
+        native, left = native_scans.read_natively(spark, plan.context, plan.splits)
         assert left == []
         return sorted(row.value for row in native.collect())
 
@@ -393,8 +395,8 @@ def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_cata
 @pytest.mark.spark
 def test_the_setting_turns_it_off(spark, new_catalog):
     plan = new_table(new_catalog, COLUMNS, *some_rows()).new_read_builder().plan()
-    with session_with(spark, **{native_read.NATIVE_READ: "false"}):
-        native, left = native_read.read_natively(spark, plan.context, plan.splits)
+    with session_with(spark, **{native_scans.NATIVE_READ: "false"}):
+        native, left = native_scans.read_natively(spark, plan.context, plan.splits)
     assert (native, left) == (None, list(plan.splits))
 
 
@@ -421,10 +423,10 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
 )
 def test_files_that_are_not_what_the_read_returns_are_the_engines(new_catalog, of_split, of_file):
     context, split = planned(new_catalog)
-    schemas = native_read.PlainSchemas.of(context)
-    assert native_read.is_plain(context, split, schemas)
+    schemas = plain_files.PlainSchemas.of(context)
+    assert plain_files.is_plain(context, split, schemas)
     files = tuple(file._replace(**of_file) for file in split.data_files)
-    assert not native_read.is_plain(
+    assert not plain_files.is_plain(
         context, dataclasses.replace(split, data_files=files, **of_split), schemas
     )
 
@@ -440,8 +442,8 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
         )
         for is_raw, count in ((True, 0), (raw, deleted))
     ]
-    schemas = native_read.PlainSchemas.of(context)
-    assert [native_read.is_plain(context, each, schemas) for each in rewritten] == [True, False]
+    schemas = plain_files.PlainSchemas.of(context)
+    assert [plain_files.is_plain(context, each, schemas) for each in rewritten] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -457,9 +459,9 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
 )
 def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra, alike):
     table = new_table(new_catalog, {**COLUMNS, "extra": extra})
-    fits = native_read.columns_fit(table.new_read_builder().plan().context)
+    fits = plain_files.columns_fit(table.new_read_builder().plan().context)
     assert fits is alike
-    assert native_read.columns_fit(table.new_read_builder().with_columns(["id"]).plan().context)
+    assert plain_files.columns_fit(table.new_read_builder().with_columns(["id"]).plan().context)
 
 
 MOMENTS = (
@@ -515,10 +517,10 @@ def imported(catalog, folder, *files, columns=TIMES):
 def left_over(table, columns=None):
     """Return how many files are not read by Spark itself."""
     plan = table.new_read_builder().with_columns(columns).plan()
-    assert native_read.columns_fit(plan.context)
-    schemas = native_read.PlainSchemas.of(plan.context)
-    plain = [split for split in plan.splits if native_read.is_plain(plan.context, split, schemas)]
-    taken = native_read.with_plain_times(plan.context, plain)
+    assert plain_files.columns_fit(plan.context)
+    schemas = plain_files.PlainSchemas.of(plan.context)
+    plain = [split for split in plan.splits if plain_files.is_plain(plan.context, split, schemas)]
+    taken = plain_files.with_plain_times(plan.context, plain)
     files = sum(len(split.data_files) for split in plan.splits)
     return files - sum(len(split.data_files) for split in taken)
 
@@ -546,7 +548,7 @@ def test_moments_read_alike(spark, new_catalog, tmp_path):
         read = table.new_read_builder().with_filter(where)
         plan = read.plan()
         with session_with(spark, **{"spark.sql.session.timeZone": zone}):
-            native, left = native_read.read_natively(spark, plan.context, plan.splits)
+            native, left = native_scans.read_natively(spark, plan.context, plan.splits)
             assert left == []
             by_spark, by_engine = in_micros(native.toArrow()), in_micros(read.to_arrow())
         assert by_spark == by_engine, where
@@ -561,7 +563,7 @@ def test_what_spark_would_read_otherwise_is_the_engines(spark, new_catalog, tmp_
     for where in (None, "instant < TIMESTAMP '1970-01-01 00:00:00.000500'"):
         read = table.new_read_builder().with_filter(where)
         plan = read.plan()
-        assert native_read.read_natively(spark, plan.context, plan.splits)[0] is None
+        assert native_scans.read_natively(spark, plan.context, plan.splits)[0] is None
         frame = executor.to_dataframe(plan.context, plan.splits)
         assert in_micros(frame.toArrow()) == in_micros(read.to_arrow())
 
@@ -623,7 +625,7 @@ def test_a_file_that_is_gone_is_left_to_the_engine_which_says_so(new_catalog, tm
     table = imported(new_catalog, tmp_path / "in", (MICROS, {}))
     plan = table.new_read_builder().plan()
     (tmp_path / "in" / "0.parquet").unlink()
-    assert native_read.with_plain_times(plan.context, plan.splits) == []
+    assert plain_files.with_plain_times(plan.context, plan.splits) == []
 
 
 fn = pytest.importorskip("pyspark.sql.functions")
@@ -647,12 +649,12 @@ SCHEMA = first_table_schema(
 @pytest.mark.parametrize("join", [And, Or])
 def test_a_wide_filter_is_left_to_the_engine(join):
     wide = join(tuple(Comparison("c4", CompareOp.NE, str(number)) for number in range(5_000)))
-    assert native_read.to_condition(bind(wide, SCHEMA), SCHEMA) is None
+    assert condition.to_condition(bind(wide, SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.parametrize("text", ["lower(c4) = 'x'", "c4 = 'x' OR NOT CAST(c4 AS INT) = 1"])
 def test_a_function_is_left_to_the_engine(text):
-    assert native_read.to_condition(bind(parse_where(text), SCHEMA), SCHEMA) is None
+    assert condition.to_condition(bind(parse_where(text), SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.spark
@@ -669,9 +671,7 @@ def test_the_same_rows_pass(spark):
         for value in values
         for op in (CompareOp.EQ, CompareOp.LT, CompareOp.GE)
     ]
-    conditions = [
-        native_read.to_condition(bind(question, SCHEMA), SCHEMA) for question in questions
-    ]
+    conditions = [condition.to_condition(bind(question, SCHEMA), SCHEMA) for question in questions]
     assert all(condition is not None for condition in conditions)
     (counts,) = frame.select(
         *(fn.expr(f"count_if({condition})") for condition in conditions)

@@ -58,8 +58,8 @@ def test_a_count_merges_the_branch_too(branched):
 
 
 def test_spark_s_own_reader_leaves_what_is_to_be_merged(branched):
-    native_read = pytest.importorskip("paimon_assets.spark.shortcuts.native_read")
+    plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
     plan = branched({}, KEY).new_read_builder().plan()
-    schemas = native_read.PlainSchemas.of(plan.context)
-    plain = [native_read.is_plain(plan.context, split, schemas) for split in plan.splits]
+    schemas = plain_files.PlainSchemas.of(plan.context)
+    plain = [plain_files.is_plain(plan.context, split, schemas) for split in plan.splits]
     assert plain == [True, False]

@@ -23,7 +23,6 @@ from pydantic import BaseModel, Field, ValidationError
 from paimon_assets.assets.external_tables import (
     AssetNaming,
     build_external_table_specs,
-    build_new_snapshots_sensor,
     build_observable_tables,
     describe_tables,
     tables_from_json,
@@ -35,6 +34,7 @@ from paimon_assets.assets.jobs.compaction_backlog import build_file_debt_sensor
 from paimon_assets.assets.jobs.maintenance import MaintenanceConfig, build_maintenance_job
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource
 from paimon_assets.assets.schedules import build_compaction_schedule, build_maintenance_schedule
+from paimon_assets.assets.snapshot_sensor import build_new_snapshots_sensor
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.errors import InvalidInputError, without_secrets

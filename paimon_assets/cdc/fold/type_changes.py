@@ -22,7 +22,7 @@ from paimon_assets.cdc.fold.log_positions import SeenSchema, in_order, types_of
 from paimon_assets.cdc.records.change_batch import ChangeBatch
 from paimon_assets.cdc.records.values import nulls
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.analyze import losses_of
+from paimon_assets.engine.data.cast_losses import losses_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all

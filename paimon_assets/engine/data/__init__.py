@@ -13,6 +13,8 @@ Concept → modules:
     order of keys, sequence numbers and padding           key_order, sequence
     what is inside nested columns                         nested
     footers of external files                             footer
-    statistics, repeated keys, lost values                analyze
+    statistics of a table                                 analyze
+    keys that several rows share                          repeated_keys
+    values that a change of type would lose               cast_losses
     threads and memory                                    threads
 """

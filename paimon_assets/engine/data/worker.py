@@ -16,7 +16,8 @@ from paimon_assets.engine.contract.write_tasks import (
     POSTPONE_TASK,
     ROW_CHANGE_TASK,
 )
-from paimon_assets.engine.data.analyze import analyze_split, count_losses
+from paimon_assets.engine.data.analyze import analyze_split
+from paimon_assets.engine.data.cast_losses import count_losses
 from paimon_assets.engine.data.column_update import write_columns
 from paimon_assets.engine.data.compact.compact import compact, place_postponed
 from paimon_assets.engine.data.footer import read_footers
@@ -24,7 +25,7 @@ from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_spli
 from paimon_assets.engine.data.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.data.write import table_write
-from paimon_assets.engine.data.write.dynamic_buckets import BucketKeys
+from paimon_assets.engine.data.write.moving_keys import BucketKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 

@@ -43,13 +43,13 @@ from paimon_assets.engine.data.write.bucket_writer import (
     highest_stored,
 )
 from paimon_assets.engine.data.write.dynamic_buckets import (
-    BucketKeys,
+    BucketRule,
     HashBucketAssigner,
     HashIndexWriter,
-    KeyAssigner,
     index_path,
     key_hashes,
 )
+from paimon_assets.engine.data.write.moving_keys import BucketKeys, KeyAssigner
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,
@@ -417,3 +417,28 @@ class _TableWrite:
             sequence_wraps=wraps,
         )
         return WriteResult(messages=tuple(messages), report=report)
+
+
+def shuffle_buckets(
+    context: WriteContext, rows: pa.RecordBatch, tasks: int
+) -> row_key_extractor.RowBuckets:
+    """Return the buckets of rows or, where only a task can know them, the number of its share.
+
+    A share is the assigner of a dynamic bucket, one of `tasks` assigners of keys that may change
+    partition (the same in all partitions), or one of `tasks` writers of postponed rows.
+    """
+    schema = context.schema
+    if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        numbers = KeyAssigner.assigner_of(key_hashes(schema, rows), tasks)
+        return row_key_extractor.RowBuckets(
+            [EMPTY_ROW], np.zeros(rows.num_rows, dtype=np.int32), numbers
+        )
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        numbers = BucketRule.of(schema).assigner_of(key_hashes(schema, rows))
+        return row_key_extractor.RowBuckets(*row_key_extractor.partition_ids(rows, schema), numbers)
+    if schema.bucket_mode is BucketMode.POSTPONE and not row_key_extractor.has_hashed_buckets(
+        schema
+    ):
+        numbers = KeyAssigner.assigner_of(key_hashes(schema, rows), tasks)
+        return row_key_extractor.RowBuckets(*row_key_extractor.partition_ids(rows, schema), numbers)
+    return row_key_extractor.assign_buckets(context, rows)

@@ -5,7 +5,7 @@ texts are cut, values become null, or cannot be read at all. What the answer cos
 
     both types     INT → BIGINT keeps everything, whatever is stored
     bounds         BIGINT → INT keeps everything between -2³¹ and 2³¹-1: file statistics say
-    the values     STRING → INT: somebody has to read them (`data.analyze`)
+    the values     STRING → INT: somebody has to read them (`data.cast_losses`)
 """
 
 import math

@@ -1,0 +1,308 @@
+"""Few scans for many files of one read, and their rows.
+
+    one scan  =  files of one format that name their columns alike
+               + of one partition, or of any partitions below one folder
+
+Planning a scan takes tens of milliseconds, and Spark lists many files by a job of one task each: a
+hundred partitions of a thousand files must be neither. Partition columns come from the metadata.
+Spark turns folders `column=value` into columns itself; where that gives exactly the values of the
+metadata, everything below one folder is one scan. Other partitions are a scan each, with their
+values as constants.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
+from paimon_assets.engine.spec.partition import unescape
+from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.session_cache import SessionCache
+from paimon_assets.spark.shortcuts.native_read.condition import to_condition
+from paimon_assets.spark.shortcuts.native_read.plain_files import (
+    LITERAL_ROOTS,
+    PlainSchemas,
+    columns_fit,
+    is_plain,
+    names_in,
+    needed_fields,
+    stored_fields,
+    with_plain_times,
+)
+from paimon_assets.spark.types import quoted, to_spark_schema, to_spark_type
+
+logger = logging.getLogger(__name__)
+
+NATIVE_READ = "spark.paimon_assets.nativeRead"
+"""Session setting: `false` turns Spark's own reader off."""
+MAX_SCANS = 16
+"""Scans of one read; what is beyond them is left to the engine."""
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_READ_OPTIONS: Mapping[str, str] = {
+    "mergeSchema": "false",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+_listing = threading.Lock()
+_MOST_FILES = 1_000
+"""Of a relation that is kept; the JVM holds about a kilobyte for each."""
+_relations = SessionCache(16)
+"""Relations of files. Spark asks the storage for every file, and its class path for every format,
+each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of an earlier read."""
+
+
+def read_natively(
+    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+) -> tuple[DataFrame | None, list[DataSplit]]:
+    """Return the rows that Spark's own reader reads, and the splits left to the engine.
+
+    Rows come in no order. What Spark cannot open is left to the engine, which says why.
+    """
+    left = list(splits)
+    is_on = str(session.conf.get(NATIVE_READ, "true")).lower() == "true"
+    if not is_on or not columns_fit(context):
+        return None, left
+    condition = None
+    if context.predicate is not None:
+        condition = to_condition(context.predicate, context.schema)
+        if condition is None:
+            return None, left
+    schemas = PlainSchemas.of(context)
+    plain = [split for split in left if is_plain(context, split, schemas)]
+    plain = with_plain_times(context, plain)
+    scans = plan_scans(context, plain)
+    if not scans:
+        return None, left
+    paths = {scan: [s.path_of(f) for s, f in files] for scan, files in scans.items()}
+    # Others may replace what lies elsewhere.
+    is_own = all(file.external_path is None for split in plain for file in split.data_files)
+    try:
+        scanned = reduce(
+            DataFrame.union,
+            (
+                _scan_frame(session, context, scan, paths[scan], condition, keep=is_own)
+                for scan in scans
+            ),
+        )
+        if is_connect(session):  # it looks for the files only when it is asked something
+            logger.debug("columns: %s", scanned.schema)
+    except AnalysisException as error:
+        logger.debug("Spark cannot read files of %s: %s", context.table, error)
+        return None, left
+    logger.debug("Spark reads files of %s by %d scans", context.table, len(scans))
+    native = {id(split) for files in scans.values() for split, _ in files}
+    return scanned, [split for split in left if id(split) not in native]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A scan: files that Spark reads in one go."""
+
+    file_format: str
+    names: tuple[str | None, ...]
+    """What the files call the needed columns they store; None where they are older than one."""
+    base: str | None = None
+    """The folder below which Spark finds the partition columns in the names of folders."""
+    partition: bytes = EMPTY_ROW
+    """The partition whose values are constants, if Spark does not find them."""
+
+
+def plan_scans(
+    context: ReadContext, splits: Sequence[DataSplit]
+) -> dict[Scan, list[tuple[DataSplit, DataFileMeta]]]:
+    """Group files into the `MAX_SCANS` fullest scans; a split goes with all files or none."""
+    fields = context.schema.partition_fields
+    needs_partition = not set(fields).isdisjoint(needed_fields(context))
+    is_readable = all(field.type.root in LITERAL_ROOTS for field in fields)
+
+    @cache
+    def names_of(schema_id: int) -> tuple[str | None, ...]:
+        return names_in(context, context.schemas_by_id[schema_id])
+
+    @cache
+    def base(partition: bytes, folder: str) -> str | None:
+        if not (needs_partition and is_readable):
+            return None
+        texts = _folder_texts(context.schema, partition)
+        return None if texts is None else base_of(folder, texts)
+
+    def scan_of(split: DataSplit, file: DataFileMeta) -> Scan:
+        below = base(split.partition, split.path_of(file).rpartition("/")[0])
+        return Scan(
+            file_format=file.file_format,
+            names=names_of(file.schema_id),
+            base=below,
+            partition=split.partition if needs_partition and below is None else EMPTY_ROW,
+        )
+
+    scans_of = [[scan_of(split, file) for file in split.data_files] for split in splits]
+    sizes = Counter(scan for scans in scans_of for scan in scans)
+    chosen = {scan for scan, _ in sizes.most_common(MAX_SCANS)}
+    planned: dict[Scan, list[tuple[DataSplit, DataFileMeta]]] = {}
+    for split, scans in zip(splits, scans_of, strict=True):
+        if chosen.issuperset(scans):
+            for scan, file in zip(scans, split.data_files, strict=True):
+                planned.setdefault(scan, []).append((split, file))
+    return planned
+
+
+def _folder_texts(schema: TableSchema, partition: bytes) -> dict[str, str] | None:
+    """Return partition column → the text that Spark reads as its value; None if there is none."""
+    texts = {}
+    for name, value in _values(schema, partition).items():
+        if value is None:
+            text = _HIVE_NULL
+        elif value in ("", _HIVE_NULL):
+            return None
+        else:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+        texts[name] = text
+    return texts
+
+
+def base_of(folder: str, texts: Mapping[str, str]) -> str | None:
+    """Return the folder above the folders of a partition, None if these say something else.
+
+    >>> base_of("/t/dt=1/n=a%2Fb/bucket-0", {"dt": "1", "n": "a/b"})
+    '/t'
+    >>> base_of("/t/dt=01", {"dt": "1"})
+    """
+    above, _, last = folder.rpartition("/")
+    parts = (folder if "=" in last else above).split("/")
+    named = [part.partition("=") for part in parts[-len(texts) :]]
+    if [(name, unescape(text)) for name, _, text in named] != list(texts.items()):
+        return None
+    return "/".join(parts[: -len(texts)])
+
+
+def _scan_frame(
+    session: SparkSession,
+    context: ReadContext,
+    scan: Scan,
+    paths: Sequence[str],
+    condition: str | None,
+    *,
+    keep: bool,
+) -> DataFrame:
+    """Return the rows of one scan that pass (all for None), as the columns of the read.
+
+    What would change nothing is not asked of Spark: each column of a `select` costs a millisecond.
+    """
+    fields = stored_fields(context)
+    schema = [
+        DataField(id=field.id, name=name, type=field.type)
+        for name, field in zip(scan.names, fields, strict=True)
+        if name is not None
+    ]
+    if scan.base is not None:
+        schema += context.schema.partition_fields
+
+    def load() -> DataFrame:
+        reader = session.read.options(**_READ_OPTIONS).format(scan.file_format)
+        if scan.base is not None:
+            reader = reader.option("basePath", _uri(scan.base))
+        with _files_on_driver(session, paths):
+            return reader.schema(to_spark_schema(schema)).load(list(map(_uri, paths)))
+
+    if keep and len(paths) <= _MOST_FILES:
+        key = (scan.file_format, scan.base, tuple(schema), tuple(paths))
+        rows = cached_relation(session, key, load)
+    else:
+        rows = load()
+    names = [field.name for field in fields]
+    if scan != Scan(file_format=scan.file_format, names=tuple(names)):
+        columns = _columns(context, scan, fields)
+        names = list(columns)
+        rows = rows.select(*(column.alias(name) for name, column in columns.items()))
+    if condition is not None:
+        rows = rows.filter(condition)
+    return rows if names == [*context.columns] else rows.select(*map(quoted, context.columns))
+
+
+def cached_relation(session: SparkSession, key: object, load: Callable[[], DataFrame]) -> DataFrame:
+    """Return the rows of files, with a cached relation; `load` makes it the first time.
+
+    Each DataFrame has columns of its own, so that two of them can be joined. Sessions of Connect
+    keep nothing, nor does one in which files are not a plain relation.
+    """
+    if is_connect(session):
+        return load()
+    java: Any = session._jsparkSession  # noqa: SLF001 - PySpark has no call for it
+    relation = _relations.get(session, key)
+    if relation is not None:
+        return DataFrame(java.baseRelationToDataFrame(relation), session)
+    loaded = load()
+    plan = loaded._jdf.queryExecution().analyzed()  # noqa: SLF001
+    if plan.getClass().getSimpleName() == "LogicalRelation":
+        _relations.keep(session, key, plan.relation())
+    return loaded
+
+
+def _columns(context: ReadContext, scan: Scan, fields: Sequence[DataField]) -> dict[str, Column]:
+    """Return name → value of the needed columns, of which files store some."""
+    columns = {
+        field.name: fn.lit(None).cast(to_spark_type(field.type, column=field.name))
+        if name is None
+        else fn.col(quoted(name))
+        for name, field in zip(scan.names, fields, strict=True)
+    }
+    if scan.base is not None:
+        return columns | {name: fn.col(quoted(name)) for name in context.schema.partition_keys}
+    if scan.partition != EMPTY_ROW:
+        values = _values(context.schema, scan.partition)
+        for field in needed_fields(context):
+            if field.name in values:
+                constant = fn.lit(values[field.name])
+                columns[field.name] = constant.cast(to_spark_type(field.type, column=field.name))
+    return columns
+
+
+def _values(schema: TableSchema, partition: bytes) -> dict[str, object]:
+    """Return partition column → its value as Python has it."""
+    fields = schema.partition_fields
+    values = deserialize_row(partition, [field.type for field in fields])
+    return {
+        field.name: to_scalar(value, field.type).as_py()
+        for field, value in zip(fields, values, strict=True)
+    }
+
+
+@contextmanager
+def _files_on_driver(session: SparkSession, paths: Sequence[str]) -> Iterator[None]:
+    """Let this process ask for the sizes of local files: Spark would run a task for each."""
+    if any("://" in path and not path.startswith("file:") for path in paths):
+        yield
+        return
+    with _listing:
+        before = str(session.conf.get(_LISTED_BY_A_JOB))
+        is_above = len(paths) > int(before)
+        if is_above:
+            session.conf.set(_LISTED_BY_A_JOB, str(len(paths) + 1))
+        try:
+            yield
+        finally:
+            if is_above:
+                session.conf.set(_LISTED_BY_A_JOB, before)
+
+
+def _uri(path: str) -> str:
+    """Return a path as Hadoop takes it, whatever Spark's default file system is."""
+    return f"file://{path}" if path.startswith("/") else path
