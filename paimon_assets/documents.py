@@ -8,7 +8,7 @@ for values of the format, too: a schema and its changes, fields, types, snapshot
 {'databaseName': 'sales', 'tableName': 'orders'}
 """
 
-from paimon_assets.engine.codec.rest.documents import (
+from paimon_assets.engine.codec.rest.bodies import (
     AddDialect,
     AlterTableRequest,
     AuthRequest,

@@ -18,7 +18,7 @@ from paimon_assets.cli.commands import (
 )
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.add_ons import SERVER
-from paimon_assets.engine.codec.rest.documents import AddDialect, DropDialect, UpdateDialect
+from paimon_assets.engine.codec.rest.bodies import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.words import counted

@@ -24,7 +24,7 @@ from typing import Any
 
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 
-from paimon_assets.engine.codec.rest.documents import TokenResponse
+from paimon_assets.engine.codec.rest.bodies import TokenResponse
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import secret_values
 from paimon_assets.server.principals import Action, read_secret

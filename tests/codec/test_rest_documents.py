@@ -7,8 +7,8 @@ import pytest
 
 from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError, move_column
 from paimon_assets import documents as d
-from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.codec.rest.documents import (
+from paimon_assets.engine.codec.rest import bodies
+from paimon_assets.engine.codec.rest.bodies import (
     INSTANT,
     AlterTableRequest,
     AlterViewRequest,
@@ -56,7 +56,7 @@ def vector(name):
     "each", VECTORS, ids=[f"{number}-{v['structure']}" for number, v in enumerate(VECTORS)]
 )
 def test_a_document_is_read_and_written_as_java_does(each):
-    cls = getattr(documents, each["structure"])
+    cls = getattr(bodies, each["structure"])
     read = cls.from_bytes(each["read"].encode())
     assert read.to_bytes().decode() == each["written"]
     assert cls.from_bytes(each["written"].encode()) == read
@@ -65,8 +65,8 @@ def test_a_document_is_read_and_written_as_java_does(each):
 def test_every_structure_that_java_has_is_held_to_it():
     ours = {
         name
-        for name, cls in vars(documents).items()
-        if isinstance(cls, type) and cls.__module__ == documents.__name__
+        for name, cls in vars(bodies).items()
+        if isinstance(cls, type) and cls.__module__ == bodies.__name__
     }
     inner = {name for name in ours if not name.endswith(("Request", "Response"))} - {"Identifier"}
     newer = {name for name in ours if name.endswith(("PartitionsRequest", "PartitionsResponse"))}

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.rest_catalog import TableStorage
 from paimon_assets.engine.control.rest.auth import (
     BearerAuth,
@@ -75,14 +75,14 @@ def api(server, pacing):
 
 
 def databases(api):
-    return api.listed(("databases",), documents.ListDatabasesResponse, "databases")
+    return api.listed(("databases",), bodies.ListDatabasesResponse, "databases")
 
 
 def commit(api):
-    request = documents.CommitRequest(
+    request = bodies.CommitRequest(
         table_id="u", base_snapshot_uuid=None, snapshot=a_snapshot(id=1), statistics=()
     )
-    return api.post((*T, "commit"), request, documents.CommitResponse).success
+    return api.post((*T, "commit"), request, bodies.CommitResponse).success
 
 
 def error(status, kind=None, **headers):
@@ -138,7 +138,7 @@ def test_what_a_server_refuses_is_sure(api, server, status, expected, kind):
 def test_the_resource_makes_the_kind(api, server, status, resource, kind):
     server.will(error(status, resource))
     with refused(errors.InvalidInputError, kind=kind):
-        api.get((*T, "tags", "x"), documents.TagResponse)
+        api.get((*T, "tags", "x"), bodies.TagResponse)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_what_is_missing_is_said(api, server):
     server.will(error(404, "SNAPSHOT"), error(404, "TABLE"), Say(404))
     for kind in ("snapshot-not-found", "table-not-found", "not-found"):
         with refused(errors.NotFoundError, kind=kind):
-            api.get((*T, "snapshot"), documents.SnapshotResponse)
+            api.get((*T, "snapshot"), bodies.SnapshotResponse)
 
 
 def test_pages_are_asked_for_until_there_is_none(api, server):
@@ -209,7 +209,7 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
         Say(body={"tables": ["b"], "nextPageToken": "b"}),
         Say(body={"tables": None, "nextPageToken": ""}),
     )
-    assert api.listed(TABLES, documents.ListTablesResponse, "tables") == ["a", "b"]
+    assert api.listed(TABLES, bodies.ListTablesResponse, "tables") == ["a", "b"]
     assert [asked.target for asked in server.asked] == [
         "/v1/p/databases/db/tables",
         "/v1/p/databases/db/tables?pageToken=a",
@@ -223,7 +223,7 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
 def test_names_go_on_the_wire_as_java_writes_them(api, server):
     server.will(Say(404))
     with pytest.raises(errors.NotFoundError):
-        api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), documents.TableResponse)
+        api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), bodies.TableResponse)
     (asked,) = server.asked
     assert asked.target == "/v1/p/databases/d+b/tables/x%7E*%252F%2F%C3%A9%24branch_b"
 
@@ -231,7 +231,7 @@ def test_names_go_on_the_wire_as_java_writes_them(api, server):
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_names_that_lead_elsewhere_are_not_asked_for(api, server, name):
     with pytest.raises(errors.InvalidInputError, match="no name"):
-        api.get((*T, "tags", name), documents.TagResponse)
+        api.get((*T, "tags", name), bodies.TagResponse)
     assert server.asked == []
 
 
@@ -272,7 +272,7 @@ def test_the_server_is_told_who_we_are_once_for_all(server, pacing):
     server.will(Say(body={}), Say(body={}))
     RestApi(client).config("w h")
     client.with_headers({"X-Theirs": "2"}).ask(
-        Request(method="GET", path="/x"), documents.ConfigResponse
+        Request(method="GET", path="/x"), bodies.ConfigResponse
     )
     first, second = server.asked
     assert first.target == "/at/v1/config?warehouse=w%20h"
@@ -495,12 +495,10 @@ class Issuer:
     def __init__(self, clock, **token) -> None:
         self.clock, self.token, self.asked, self.lives_ms = clock, token, 0, 12 * HOUR_MS
 
-    def __call__(self) -> documents.TokenResponse:
+    def __call__(self) -> bodies.TokenResponse:
         self.asked += 1
         token = {key: f"{value}{self.asked}" for key, value in self.token.items()}
-        return documents.TokenResponse(
-            token=token, expires_at_millis=self.clock.now + self.lives_ms
-        )
+        return bodies.TokenResponse(token=token, expires_at_millis=self.clock.now + self.lives_ms)
 
 
 @pytest.fixture

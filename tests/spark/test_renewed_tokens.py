@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import EmbeddedExecutor, Schema, open_catalog
-from paimon_assets.engine.codec.rest.documents import TokenResponse
+from paimon_assets.engine.codec.rest.bodies import TokenResponse
 from paimon_assets.engine.control.catalog.rest_catalog import TableStorage
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.errors import ACCESS_DENIED, TOKEN_EXPIRED, StorageError

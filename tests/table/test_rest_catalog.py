@@ -6,8 +6,8 @@ from click.testing import CliRunner
 
 from paimon_assets.cli.main import main
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.codec.rest.documents import (
+from paimon_assets.engine.codec.rest import bodies
+from paimon_assets.engine.codec.rest.bodies import (
     AddDialect,
     RegisterTableRequest,
     SetViewOption,
@@ -88,7 +88,7 @@ def test_the_server_says_who_made_a_table(catalog):
 
 
 def register(rest, name, path):
-    given = documents.Identifier(database="db", object=name)
+    given = bodies.Identifier(database="db", object=name)
     body = RegisterTableRequest(identifier=given, path=path)
     rest._api.post(("databases", "db", "register"), body)
 

@@ -29,7 +29,7 @@ from paimon_assets.cdc.records.change_batch import CdcOptions
 from paimon_assets.cdc.records.formats import cdc_format
 from paimon_assets.cdc.records.mysql import mysql_type
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, snapshot_from_json
-from paimon_assets.engine.codec.rest.documents import AlterTableRequest
+from paimon_assets.engine.codec.rest.bodies import AlterTableRequest
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
 from paimon_assets.engine.contract.context import ReadContext

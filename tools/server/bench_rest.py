@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from paimon_assets import Identifier, Schema, Table, TableCatalog, open_catalog, open_table
-from paimon_assets.engine.codec.rest import documents
-from paimon_assets.engine.codec.rest.documents import CreateDatabaseRequest, CreateTableRequest
+from paimon_assets.engine.codec.rest import bodies
+from paimon_assets.engine.codec.rest.bodies import CreateDatabaseRequest, CreateTableRequest
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.rest.auth import BearerAuth
 from paimon_assets.engine.control.rest.http_client import HttpClient, RestApi
@@ -136,7 +136,7 @@ def beside_java(
     api = RestApi(HttpClient(f"http://127.0.0.1:{java}", BearerAuth(BEARER)), "paimon")
     api.post(("databases",), CreateDatabaseRequest(name="many", options={}))
     for number in range(options.tables):
-        table = documents.Identifier(database="many", object=f"t{number:06}")
+        table = bodies.Identifier(database="many", object=f"t{number:06}")
         api.post(
             ("databases", "many", "tables"), CreateTableRequest(identifier=table, schema=schema)
         )

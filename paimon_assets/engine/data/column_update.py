@@ -36,7 +36,7 @@ from paimon_assets.engine.data.row_update import Longs, Matcher, RowUpdate, repl
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import ONE_FILE, FileFactory, delete_unfinished
-from paimon_assets.engine.data.write.stored_rows import result_of, write_stored
+from paimon_assets.engine.data.write.row_output import result_of, write_stored
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO

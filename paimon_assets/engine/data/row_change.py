@@ -44,7 +44,7 @@ from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
-from paimon_assets.engine.data.write.stored_rows import result_of, tracked_columns, write_stored
+from paimon_assets.engine.data.write.row_output import result_of, tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.fileio.base import FileIO

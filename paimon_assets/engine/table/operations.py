@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NewType, Protocol
 
-from paimon_assets.engine.codec.rest import documents as rest
+from paimon_assets.engine.codec.rest import bodies as rest
 from paimon_assets.engine.contract.executor import RewritingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import SystemClock

@@ -9,7 +9,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_assets.engine.codec.rest.documents import ViewChange, ViewSchema
+from paimon_assets.engine.codec.rest.bodies import ViewChange, ViewSchema
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier, ViewCatalog
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema

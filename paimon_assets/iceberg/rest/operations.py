@@ -17,7 +17,7 @@ from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFound
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.segments.segment import is_within
 from paimon_assets.iceberg import options as ice
-from paimon_assets.iceberg.rest.documents import LEVELS, OAUTH, VENDED, client_storage
+from paimon_assets.iceberg.rest.conventions import LEVELS, OAUTH, VENDED, client_storage
 from paimon_assets.iceberg.rules import has_iceberg
 from paimon_assets.iceberg.state import IcebergMetadata, iceberg_state
 from paimon_assets.iceberg.table_schema import metadata_directory

@@ -1,7 +1,7 @@
 """Every operation of Iceberg's REST catalog, with its method and path: `server.routes.Dialect`."""
 
 from paimon_assets.iceberg.rest import operations as iceberg
-from paimon_assets.iceberg.rest.documents import DELEGATION, PATH, error_members
+from paimon_assets.iceberg.rest.conventions import DELEGATION, PATH, error_members
 from paimon_assets.server.routes import Dialect, Route, ask, delete, get, head, not_served, post
 
 _NAMESPACES = f"{PATH}/v1/namespaces"

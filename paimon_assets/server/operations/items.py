@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
-from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.control.catalog.catalog_state import Members, function_of
 from paimon_assets.engine.control.catalog.filesystem_catalog import refuse_location
@@ -34,9 +34,9 @@ class Listing(Generic[T]):
     items: Callable[[Service], Callable[[str], Mapping[str, T]]]
     """Returns the function from a database to its items, by name."""
     detail: Callable[[str, T], object]
-    names_document: Callable[..., documents.Page]
-    details_document: Callable[..., documents.Page]
-    global_document: Callable[..., documents.Page]
+    names_document: Callable[..., bodies.Page]
+    details_document: Callable[..., bodies.Page]
+    global_document: Callable[..., bodies.Page]
 
     def list_names(self, service: Service, request: Request) -> Answer:
         """List the items of a database that the principal may list."""
@@ -68,25 +68,25 @@ class Listing(Generic[T]):
         return {n: each for n, each in items if request.principal.may(action, database, n)}
 
 
-VIEWS: Listing[documents.ViewResponse] = Listing(
+VIEWS: Listing[bodies.ViewResponse] = Listing(
     noun="view",
     items=lambda service: service.views.all,
     detail=lambda _, view: view,
-    names_document=documents.ListViewsResponse,
-    details_document=documents.ListViewDetailsResponse,
-    global_document=documents.ListViewsGloballyResponse,
+    names_document=bodies.ListViewsResponse,
+    details_document=bodies.ListViewDetailsResponse,
+    global_document=bodies.ListViewsGloballyResponse,
 )
 FUNCTIONS: Listing[Members] = Listing(
     noun="function",
     items=lambda service: service.functions.all,
     detail=function_of,
-    names_document=documents.ListFunctionsResponse,
-    details_document=documents.ListFunctionDetailsResponse,
-    global_document=documents.ListFunctionsGloballyResponse,
+    names_document=bodies.ListFunctionsResponse,
+    details_document=bodies.ListFunctionDetailsResponse,
+    global_document=bodies.ListFunctionsGloballyResponse,
 )
 
 
-def new_name(request: Request, given: documents.Identifier, noun: str) -> Identifier:
+def new_name(request: Request, given: bodies.Identifier, noun: str) -> Identifier:
     """Return the name of a new item, and note it for the audit line under `noun`."""
     name = Identifier(check_database_name(given.database), given.object)
     TableName.refuse_parts(name)
@@ -108,7 +108,7 @@ def listed_globally(
     request: Request,
     pattern_name: str,
     names_of: Callable[[str, str], Iterable[str]],
-) -> tuple[tuple[documents.Identifier, ...], str | None]:
+) -> tuple[tuple[bodies.Identifier, ...], str | None]:
     """Return a page of the names of all databases that the principal may list, and its token."""
     page = request.page()
     of_database = request.page("databaseNamePattern")
@@ -129,7 +129,7 @@ def listed_globally(
 
     found, token = page.of(all_names())
     parts = (name.partition(_SEPARATOR) for name in found)
-    return tuple(documents.Identifier(database=d, object=name) for d, _, name in parts), token
+    return tuple(bodies.Identifier(database=d, object=name) for d, _, name in parts), token
 
 
 def named(request: Request, noun: str, action: Action) -> Identifier:
@@ -145,18 +145,18 @@ def get_config(service: Service, _: Request) -> Answer:
     defaults = dict(service.client_options)
     if service.data_tokens is not None:
         defaults[DATA_TOKEN_ENABLED.key] = "true"
-    return documents.ConfigResponse(defaults=defaults, overrides=overrides).to_json()
+    return bodies.ConfigResponse(defaults=defaults, overrides=overrides).to_json()
 
 
 def list_databases(service: Service, request: Request) -> Answer:
     page = request.page("databaseNamePattern")
     seen = (name for name in service.catalog.list_databases() if request.principal.sees(name))
     names, token = page.of(seen)
-    return documents.ListDatabasesResponse(databases=tuple(names), next_page_token=token).to_json()
+    return bodies.ListDatabasesResponse(databases=tuple(names), next_page_token=token).to_json()
 
 
 def create_database(service: Service, request: Request) -> None:
-    body = request.read(documents.CreateDatabaseRequest)
+    body = request.read(bodies.CreateDatabaseRequest)
     name = check_database_name(body.name)
     request.noted["database"] = name
     request.require(Action.CREATE, name)
@@ -182,7 +182,7 @@ def get_database(service: Service, request: Request) -> Answer:
 def alter_database(service: Service, request: Request) -> Answer:
     name = check_database_name(request.names["database"])
     request.require(Action.ALTER, name)
-    body = request.read(documents.AlterDatabaseRequest)
+    body = request.read(bodies.AlterDatabaseRequest)
     return service.catalog.alter_database(
         name, removals=body.removals, updates=body.updates, by=request.principal.name
     ).to_json()
@@ -206,7 +206,7 @@ def drop_database(service: Service, request: Request) -> None:
 
 
 def create_view(service: Service, request: Request) -> None:
-    body = request.read(documents.CreateViewRequest)
+    body = request.read(bodies.CreateViewRequest)
     name = new_name(request, body.identifier, "view")
     request.require(Action.CREATE, name.database, name.table, noun="VIEW")
     _refuse_tables(service, name)
@@ -219,7 +219,7 @@ def get_view(service: Service, request: Request) -> Answer:
 
 def alter_view(service: Service, request: Request) -> None:
     name = named(request, "view", Action.ALTER)
-    changes = request.read(documents.AlterViewRequest).changes
+    changes = request.read(bodies.AlterViewRequest).changes
     service.views.alter(name, changes, by=request.principal.name)
 
 
@@ -228,7 +228,7 @@ def drop_view(service: Service, request: Request) -> None:
 
 
 def rename_view(service: Service, request: Request) -> None:
-    body = request.read(documents.RenameRequest)
+    body = request.read(bodies.RenameRequest)
     source = Identifier(body.source.database, body.source.object)
     target = Identifier(check_database_name(body.destination.database), body.destination.object)
     TableName.refuse_parts(target)
@@ -246,7 +246,7 @@ def _refuse_tables(service: Service, name: Identifier) -> None:
 
 
 def create_function(service: Service, request: Request) -> None:
-    body = request.read(documents.CreateFunctionRequest)
+    body = request.read(bodies.CreateFunctionRequest)
     name = Identifier(check_database_name(request.names["database"]), body.name)
     if not _FUNCTION_NAME.fullmatch(body.name):
         raise bad_request(f"Invalid function name: {body.name!r}")
@@ -262,7 +262,7 @@ def get_function(service: Service, request: Request) -> Answer:
 
 def alter_function(service: Service, request: Request) -> None:
     name = named(request, "function", Action.ALTER)
-    changes = request.read(documents.AlterFunctionRequest).changes
+    changes = request.read(bodies.AlterFunctionRequest).changes
 
     def altered(members: dict[str, Json]) -> dict[str, Json]:
         for change in changes:

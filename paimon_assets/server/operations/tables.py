@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 
-from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
     TableName,
@@ -51,7 +51,7 @@ _PATTERN = "tableNamePattern"
 def list_tables(service: Service, request: Request) -> Answer:
     page = request.page(_PATTERN)
     names, token = page.of(_list(service, request, page))
-    return documents.ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
+    return bodies.ListTablesResponse(tables=tuple(names), next_page_token=token).to_json()
 
 
 def list_table_details(service: Service, request: Request) -> Answer:
@@ -64,7 +64,7 @@ def list_table_details(service: Service, request: Request) -> Answer:
             found.append(_response(service.load(Identifier(database, name))))
         except NotFoundError:
             continue  # dropped since
-    return documents.ListTableDetailsResponse(
+    return bodies.ListTableDetailsResponse(
         table_details=tuple(found), next_page_token=token
     ).to_json()
 
@@ -73,11 +73,11 @@ def list_tables_globally(service: Service, request: Request) -> Answer:
     tables, token = listed_globally(
         service, request, _PATTERN, lambda d, prefix: service.table_names(d, prefix=prefix)
     )
-    return documents.ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
+    return bodies.ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
 
 
 def create_table(service: Service, request: Request) -> None:
-    body = request.read(documents.CreateTableRequest)
+    body = request.read(bodies.CreateTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     schema = body.schema
@@ -102,7 +102,7 @@ def create_table(service: Service, request: Request) -> None:
 
 
 def register_table(service: Service, request: Request) -> None:
-    body = request.read(documents.RegisterTableRequest)
+    body = request.read(bodies.RegisterTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     if service.has_table(identifier):
@@ -132,7 +132,7 @@ def get_table_by_id(service: Service, request: Request) -> Answer:
 
 def alter_table(service: Service, request: Request) -> None:
     table = service.table(request, Action.ALTER)
-    changes = request.read(documents.AlterTableRequest).changes
+    changes = request.read(bodies.AlterTableRequest).changes
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     service.check_options(options, request.principal)
     if PATH in options:
@@ -166,7 +166,7 @@ def drop_table(service: Service, request: Request) -> None:
 
 
 def rename_table(service: Service, request: Request) -> None:
-    body = request.read(documents.RenameRequest)
+    body = request.read(bodies.RenameRequest)
     source = Identifier(body.source.database, body.source.object)
     target = Identifier(body.destination.database, body.destination.object)
     for name in (source, target):
@@ -206,11 +206,11 @@ def _list(
                 yield name
 
 
-def _response(table: ServedTable) -> documents.TableResponse:
+def _response(table: ServedTable) -> bodies.TableResponse:
     stored, identity = table.stored, table.identity
     path = table.store.table_path
     owner = identity.created_by if identity else ""
-    return documents.TableResponse(
+    return bodies.TableResponse(
         id=identity.id if identity else None,
         database=table.identifier.database,
         name=table.identifier.object_name,
@@ -319,7 +319,7 @@ def get_table_token(service: Service, request: Request) -> Answer:
 
 def issued_token(
     tokens: DataTokens, service: Service, request: Request, action: Action
-) -> documents.TokenResponse | None:
+) -> bodies.TokenResponse | None:
     """Return the storage token for a right, and note it for the audit line."""
     try:
         token = tokens.issue(action, service.clock.now_millis())

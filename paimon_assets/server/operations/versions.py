@@ -14,7 +14,7 @@ from http import HTTPStatus
 from threading import Lock
 from typing import Any, cast
 
-from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.codec.rest.structure import ABSENT
 from paimon_assets.engine.control.catalog.catalog import missing_table
 from paimon_assets.engine.control.catalog.catalog_state import Members, NumberedDocument
@@ -50,14 +50,14 @@ _MOST_TABLES = 4096
 _NUMBERS = [field.name for field in fields(PartitionStatistics)]
 
 _lock = Lock()
-_newest: OrderedDict[str, documents.TableSnapshot] = OrderedDict()
+_newest: OrderedDict[str, bodies.TableSnapshot] = OrderedDict()
 """Table → the newest snapshot that this process has counted."""
 
 
 def commit_table(service: Service, request: Request) -> Answer:
     """Publish a snapshot, if it is the next one."""
     table = service.table(request, Action.UPDATE)
-    body = request.read(documents.CommitRequest)
+    body = request.read(bodies.CommitRequest)
     request.noted["snapshot"] = body.snapshot.id
     if table.identity is None or body.table_id != table.identity.id:
         raise missing_table(table.identifier)
@@ -69,12 +69,12 @@ def commit_table(service: Service, request: Request) -> Answer:
         compares_base=base is not ABSENT,
     )
     request.noted["success"] = done
-    return documents.CommitResponse(success=done).to_json()
+    return bodies.CommitResponse(success=done).to_json()
 
 
 def rollback_table(service: Service, request: Request) -> None:
     table = service.table(request, Action.ALTER).managed(service)
-    body = request.read(documents.RollbackRequest)
+    body = request.read(bodies.RollbackRequest)
     latest = table.store.newest()
     if body.from_snapshot is not None and (latest is None or latest.id != body.from_snapshot):
         newest = "there is none" if latest is None else f"it is {latest.id}"
@@ -86,7 +86,7 @@ def rollback_table(service: Service, request: Request) -> None:
         )
     instant = body.instant
     target = (
-        instant.snapshot_id if isinstance(instant, documents.SnapshotInstant) else instant.tag_name
+        instant.snapshot_id if isinstance(instant, bodies.SnapshotInstant) else instant.tag_name
     )
     request.noted["target"] = target
     table.table.rollback_to(target)
@@ -94,7 +94,7 @@ def rollback_table(service: Service, request: Request) -> None:
 
 def rollback_table_schema(service: Service, request: Request) -> None:
     table = service.table(request, Action.ALTER).managed(service)
-    body = request.read(documents.RollbackSchemaRequest)
+    body = request.read(bodies.RollbackSchemaRequest)
     request.noted["schema"] = body.schema_id
     rollback_schema(table.store, body.schema_id)
 
@@ -105,7 +105,7 @@ def get_table_snapshot(service: Service, request: Request) -> Answer:
     if latest is None:
         raise _missing(table, LATEST)
     counted = counted_snapshot(table.store, latest)
-    return documents.SnapshotResponse(snapshot=counted).to_json()
+    return bodies.SnapshotResponse(snapshot=counted).to_json()
 
 
 def get_version_snapshot(service: Service, request: Request) -> Answer:
@@ -124,7 +124,7 @@ def get_version_snapshot(service: Service, request: Request) -> Answer:
         snapshot = None if tag is None else tag.snapshot
     if snapshot is None:
         raise _missing(table, version)
-    return documents.VersionSnapshotResponse(snapshot=snapshot).to_json()
+    return bodies.VersionSnapshotResponse(snapshot=snapshot).to_json()
 
 
 def list_snapshots(service: Service, request: Request) -> Answer:
@@ -135,7 +135,7 @@ def list_snapshots(service: Service, request: Request) -> Answer:
     newest = sorted(ids, reverse=True)[: min(page.most, MOST_RESULTS)]
     snapshots = [table.store.snapshots.snapshot_or_none(id_) for id_ in newest]
     more = len(newest) < len(ids)
-    return documents.ListSnapshotsResponse(
+    return bodies.ListSnapshotsResponse(
         snapshots=tuple(snapshot for snapshot in snapshots if snapshot is not None),
         next_page_token=page_token(str(newest[-1])) if more else None,
     ).to_json()
@@ -154,12 +154,12 @@ def list_tags(service: Service, request: Request) -> Answer:
     page, prefix = request.page(), request.query.get("tagNamePrefix", "")
     names = prefixed_files(store.file_io, store.paths.tag_directory, TAG_PREFIX)
     found, token = page.of(sorted(name for name in names if name.startswith(prefix)))
-    return documents.ListTagsResponse(tags=tuple(found), next_page_token=token).to_json()
+    return bodies.ListTagsResponse(tags=tuple(found), next_page_token=token).to_json()
 
 
 def create_tag(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
-    body = request.read(documents.CreateTagRequest)
+    body = request.read(bodies.CreateTagRequest)
     request.noted["tag"] = body.tag_name
     retained, text = None, body.time_retained
     if text is not None and text.strip():
@@ -178,7 +178,7 @@ def create_tag(service: Service, request: Request) -> None:
 def get_tag(service: Service, request: Request) -> Answer:
     tag = service.table(request, Action.DESCRIBE).store.tags.get(request.names["tag"])
     created, retained = tag.create_time, tag.time_retained
-    return documents.TagResponse(
+    return bodies.TagResponse(
         tag_name=tag.name,
         snapshot=tag.snapshot,
         tag_create_time=None if created is None else int(created.timestamp() * 1000),
@@ -193,12 +193,12 @@ def delete_tag(service: Service, request: Request) -> None:
 
 def list_branches(service: Service, request: Request) -> Answer:
     names = service.table(request, Action.DESCRIBE).store.branches.list()
-    return documents.ListBranchesResponse(branches=tuple(names)).to_json()
+    return bodies.ListBranchesResponse(branches=tuple(names)).to_json()
 
 
 def create_branch(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
-    body = request.read(documents.CreateBranchRequest)
+    body = request.read(bodies.CreateBranchRequest)
     request.noted["branch"] = body.branch
     table.store.branches.create(body.branch, tag=body.from_tag or None)
 
@@ -210,7 +210,7 @@ def drop_branch(service: Service, request: Request) -> None:
 
 def rename_branch(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
-    body = request.read(documents.RenameBranchRequest)
+    body = request.read(bodies.RenameBranchRequest)
     request.noted["target"] = body.to_branch
     table.store.branches.rename(request.names["branch"], body.to_branch)
 
@@ -224,16 +224,14 @@ def forward_branch(service: Service, request: Request) -> None:
 def list_consumers(service: Service, request: Request) -> Answer:
     positions = service.table(request, Action.DESCRIBE).store.consumers.list()
     names, token = request.page().of(sorted(positions))
-    consumers = tuple(
-        documents.ConsumerInfo(consumer_id=n, next_snapshot=positions[n]) for n in names
-    )
-    return documents.ListConsumersResponse(consumers=consumers, next_page_token=token).to_json()
+    consumers = tuple(bodies.ConsumerInfo(consumer_id=n, next_snapshot=positions[n]) for n in names)
+    return bodies.ListConsumersResponse(consumers=consumers, next_page_token=token).to_json()
 
 
 def reset_consumer(service: Service, request: Request) -> None:
     """Let a consumer continue at a snapshot, or forget it."""
     consumers = service.table(request, Action.UPDATE).managed(service).store.consumers
-    body = request.read(documents.ResetConsumerRequest)
+    body = request.read(bodies.ResetConsumerRequest)
     request.noted["consumer"] = body.consumer_id
     if body.next_snapshot_id is None:
         consumers.delete(body.consumer_id)
@@ -246,22 +244,22 @@ def list_partitions(service: Service, request: Request) -> Answer:
     known = _all(table)
     names, token = request.page("partitionNamePattern").of(sorted(known))
     partitions = tuple(known[name] for name in names)
-    return documents.ListPartitionsResponse(partitions=partitions, next_page_token=token).to_json()
+    return bodies.ListPartitionsResponse(partitions=partitions, next_page_token=token).to_json()
 
 
 def list_partitions_by_names(service: Service, request: Request) -> Answer:
     """Answer the partitions of some specs, as far as there are any."""
     table = _partitioned(service, request, Action.DESCRIBE)
-    names = _names(table, request.read(documents.PartitionsRequest).specs)
+    names = _names(table, request.read(bodies.PartitionsRequest).specs)
     known = _all(table)
     partitions = tuple(known[name] for name in names if name in known)
-    return documents.ListPartitionsResponse(partitions=partitions).to_json()
+    return bodies.ListPartitionsResponse(partitions=partitions).to_json()
 
 
 def create_partitions(service: Service, request: Request) -> Answer:
     """Note partitions that hold no file yet."""
     table = _partitioned(service, request, Action.UPDATE)
-    body = request.read(documents.CreatePartitionsRequest)
+    body = request.read(bodies.CreatePartitionsRequest)
     names = _names(table, body.partition_specs)
     known = _all(table)
     existed = [name for name in names if name in known]
@@ -273,21 +271,21 @@ def create_partitions(service: Service, request: Request) -> Answer:
         )
     fresh = [name for name in names if name not in known]
     _note(service, request, table, {name: names[name] for name in fresh}, {_CREATED: True})
-    return documents.CreatePartitionsResponse(
+    return bodies.CreatePartitionsResponse(
         created=tuple(names[name] for name in fresh), existed=tuple(names[name] for name in existed)
     ).to_json()
 
 
 def mark_done_partitions(service: Service, request: Request) -> None:
     table = _partitioned(service, request, Action.UPDATE)
-    names = _names(table, request.read(documents.PartitionsRequest).specs)
+    names = _names(table, request.read(bodies.PartitionsRequest).specs)
     _note(service, request, table, names, {_DONE: True})
 
 
 def drop_partitions(service: Service, request: Request) -> Answer:
     """Empty partitions in one snapshot, and forget them."""
     table = _partitioned(service, request, Action.UPDATE)
-    body = request.read(documents.DropPartitionsRequest)
+    body = request.read(bodies.DropPartitionsRequest)
     names = _names(table, body.partition_specs)
     known = _all(table)
     missing = [name for name in names if name not in known]
@@ -302,7 +300,7 @@ def drop_partitions(service: Service, request: Request) -> Answer:
     if filled:
         table.table.drop_partitions([dict(spec) for spec in filled])
     _document(table).change(lambda m: {n: v for n, v in m.items() if n not in dropped})
-    return documents.DropPartitionsResponse(
+    return bodies.DropPartitionsResponse(
         dropped=tuple(names[name] for name in dropped),
         missing=tuple(names[name] for name in missing),
     ).to_json()
@@ -315,7 +313,7 @@ def _partitioned(service: Service, request: Request, action: Action) -> ServedTa
     return table if action is Action.DESCRIBE else table.managed(service)
 
 
-def _all(table: ServedTable) -> dict[str, documents.Partition]:
+def _all(table: ServedTable) -> dict[str, bodies.Partition]:
     """Return the partitions that hold files, or were created, by name. Cost: all manifests."""
     latest = table.store.newest()
     metas = () if latest is None else table.store.manifests.manifests_of(latest)
@@ -332,7 +330,7 @@ def _all(table: ServedTable) -> dict[str, documents.Partition]:
         note = notes.get(name, {})
         members["done"] = note.get(_DONE) is True
         members |= {"updated_at": note.get("updatedAt"), "updated_by": note.get("updatedBy")}
-    return {name: documents.Partition(**members) for name, members in known.items()}
+    return {name: bodies.Partition(**members) for name, members in known.items()}
 
 
 def _note(
@@ -378,7 +376,7 @@ def _name(table: ServedTable, spec: Spec) -> str:
     return "/".join(f"{escape(key)}={escape(spec[key])}" for key in keys)
 
 
-def counted_snapshot(store: FileStore, snapshot: Snapshot) -> documents.TableSnapshot:
+def counted_snapshot(store: FileStore, snapshot: Snapshot) -> bodies.TableSnapshot:
     """Return a snapshot's numbers; the last commit's are added to those before, if known.
 
     Files that are gone count for the time of the youngest.
@@ -389,12 +387,12 @@ def counted_snapshot(store: FileStore, snapshot: Snapshot) -> documents.TableSna
     if known is not None and known.snapshot.name == snapshot.name:
         return known
     is_next = known is not None and snapshot.id == known.snapshot.id + 1
-    parts: list[PartitionStatistics | documents.TableSnapshot]
+    parts: list[PartitionStatistics | bodies.TableSnapshot]
     if known is not None and is_next and store.snapshots.is_same(known.snapshot):  # ids come again
         parts = [known, *_sums(store, store.manifests.read_list(snapshot.delta_manifest_list))]
     else:
         parts = [*_sums(store, store.manifests.manifests_of(snapshot))]
-    counted = documents.TableSnapshot(
+    counted = bodies.TableSnapshot(
         snapshot=snapshot,
         record_count=snapshot.total_record_count,
         file_size_in_bytes=sum(part.file_size_in_bytes for part in parts),

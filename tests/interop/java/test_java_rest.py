@@ -24,7 +24,7 @@ from paimon_assets import (
     open_catalog,
     set_option,
 )
-from paimon_assets.engine.codec.rest.documents import (
+from paimon_assets.engine.codec.rest.bodies import (
     AddDialect,
     ListPartitionsResponse,
     ListTablesResponse,

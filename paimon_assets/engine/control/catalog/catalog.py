@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 
 if TYPE_CHECKING:
-    from paimon_assets.engine.codec.rest.documents import (
+    from paimon_assets.engine.codec.rest.bodies import (
         AlterDatabaseResponse,
         DatabaseResponse,
         FunctionResponse,

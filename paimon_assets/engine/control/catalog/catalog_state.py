@@ -24,12 +24,12 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 from uuid import uuid4
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
-from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.numbered_files import (
@@ -40,9 +40,6 @@ from paimon_assets.engine.control.managers.numbered_files import (
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.type_text import Json
-
-if TYPE_CHECKING:
-    from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -286,17 +283,28 @@ CONTENTS = ("views", "functions", TABLES)
 """Documents whose members lie in a database: one that holds some is not empty."""
 
 
+class Folders(Protocol):
+    """The folders of a warehouse, as its catalog names them."""
+
+    warehouse: str
+    file_io: FileIO
+
+    def database_path(self, name: str) -> str:
+        """Return the folder of a database that exists."""
+        ...
+
+
 class CatalogState:
     """The state of all databases of a warehouse."""
 
-    def __init__(self, catalog: "FilesystemCatalog", *, clock: Clock | None = None) -> None:
-        self.catalog = catalog
-        self._file_io = catalog.file_io
+    def __init__(self, folders: Folders, *, clock: Clock | None = None) -> None:
+        self._folders = folders
+        self._file_io = folders.file_io
         self.clock = clock or SystemClock()
 
     def identity(self, database: str) -> Identity | None:
         """Return the id of a database, None if it was never assigned."""
-        path = self.catalog.database_path(database)
+        path = self._folders.database_path(database)
         return read_identity(self._file_io, f"{path}/{DATABASE_FILE}")
 
     def own_identity(self, database: str, by: str = "") -> Identity:
@@ -304,7 +312,7 @@ class CatalogState:
         identity = self.identity(database)
         if identity is not None:
             return identity
-        path = f"{self.catalog.database_path(database)}/{DATABASE_FILE}"
+        path = f"{self._folders.database_path(database)}/{DATABASE_FILE}"
         return new_identity(self._file_io, path, by=by, now_millis=self.clock.now_millis())
 
     def read(self, database: str, kind: str) -> Members:
@@ -335,7 +343,7 @@ class CatalogState:
         return NumberedDocument(self._file_io, self._directory(identity), kind)
 
     def _directory(self, identity: Identity) -> str:
-        return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/{identity.id}"
+        return f"{self._folders.warehouse.rstrip('/')}/{STATE_DIRECTORY}/{identity.id}"
 
 
 ID = "id"
@@ -440,44 +448,44 @@ class NamedItems:
         )
 
 
-def function_of(name: str, members: Mapping[str, Json]) -> documents.FunctionResponse:
-    return documents.FunctionResponse.from_json(
+def function_of(name: str, members: Mapping[str, Json]) -> bodies.FunctionResponse:
+    return bodies.FunctionResponse.from_json(
         {**members, "name": name, "uuid": members[ID], "owner": members["createdBy"]}
     )
 
 
 def changed_view(
-    view: documents.ViewSchema, changes: Iterable[documents.ViewChange]
-) -> documents.ViewSchema:
+    view: bodies.ViewSchema, changes: Iterable[bodies.ViewChange]
+) -> bodies.ViewSchema:
     """Return a view after changes, made in their order."""
     options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
     for change in changes:
         match change:
-            case documents.SetViewOption(key=key, value=value):
+            case bodies.SetViewOption(key=key, value=value):
                 options[key] = value
-            case documents.RemoveViewOption(key=key):
+            case bodies.RemoveViewOption(key=key):
                 options.pop(key, None)
-            case documents.UpdateViewComment():
+            case bodies.UpdateViewComment():
                 comment = change.comment
-            case documents.AddDialect(dialect=dialect) if dialect in dialects:
+            case bodies.AddDialect(dialect=dialect) if dialect in dialects:
                 raise errors.AlreadyExistsError(
                     f"The view has a dialect '{dialect}' already.",
                     kind="dialect-exists",
                     details={"dialect": dialect},
                 )
-            case documents.AddDialect(dialect=dialect, query=query):
+            case bodies.AddDialect(dialect=dialect, query=query):
                 dialects[dialect] = query
-            case (
-                documents.UpdateDialect(dialect=dialect) | documents.DropDialect(dialect=dialect)
-            ) if dialect not in dialects:
+            case bodies.UpdateDialect(dialect=dialect) | bodies.DropDialect(dialect=dialect) if (
+                dialect not in dialects
+            ):
                 raise errors.NotFoundError(
                     f"The view has no dialect '{dialect}'.",
                     kind="dialect-not-found",
                     details={"dialect": dialect},
                 )
-            case documents.UpdateDialect(dialect=dialect, query=query):
+            case bodies.UpdateDialect(dialect=dialect, query=query):
                 dialects[dialect] = query
-            case documents.DropDialect(dialect=dialect):
+            case bodies.DropDialect(dialect=dialect):
                 del dialects[dialect]
     return replace(view, options=options, dialects=dialects, comment=comment)
 
@@ -491,20 +499,20 @@ class CatalogViews:
     def __init__(self, state: CatalogState) -> None:
         self._items = NamedItems(state, "view")
 
-    def all(self, database: str) -> dict[str, documents.ViewResponse]:
+    def all(self, database: str) -> dict[str, bodies.ViewResponse]:
         return {name: _view(name, members) for name, members in self._items.all(database).items()}
 
-    def get(self, name: Identifier) -> documents.ViewResponse:
+    def get(self, name: Identifier) -> bodies.ViewResponse:
         return _view(name.table, self._items.get(name))
 
-    def create(self, name: Identifier, schema: documents.ViewSchema, *, by: str = "") -> None:
+    def create(self, name: Identifier, schema: bodies.ViewSchema, *, by: str = "") -> None:
         self._items.create(name, {_SCHEMA: cast("Json", schema.to_json())}, by=by)
 
     def alter(
-        self, name: Identifier, changes: Sequence[documents.ViewChange], *, by: str = ""
+        self, name: Identifier, changes: Sequence[bodies.ViewChange], *, by: str = ""
     ) -> None:
         def altered(members: Members) -> Members:
-            view = changed_view(documents.ViewSchema.from_json(members[_SCHEMA]), changes)
+            view = changed_view(bodies.ViewSchema.from_json(members[_SCHEMA]), changes)
             return {**members, _SCHEMA: cast("Json", view.to_json())}
 
         self._items.alter(name, altered, by=by)
@@ -516,7 +524,5 @@ class CatalogViews:
         self._items.rename(source, target)
 
 
-def _view(name: str, members: Mapping[str, Json]) -> documents.ViewResponse:
-    return documents.ViewResponse.from_json(
-        {**members, "name": name, "owner": members["createdBy"]}
-    )
+def _view(name: str, members: Mapping[str, Json]) -> bodies.ViewResponse:
+    return bodies.ViewResponse.from_json({**members, "name": name, "owner": members["createdBy"]})

@@ -14,7 +14,7 @@ from typing import cast
 from uuid import uuid4
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.rest import documents
+from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog import catalog_state
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
@@ -118,7 +118,7 @@ class FilesystemCatalog:
     def _state(self) -> catalog_state.CatalogState:
         return catalog_state.CatalogState(self, clock=self._clock)
 
-    def get_database(self, name: str) -> documents.DatabaseResponse:
+    def get_database(self, name: str) -> bodies.DatabaseResponse:
         """Return a database, with its properties and owner; its id if a change gave it one."""
         identity, members = (
             self._state.identity(name),
@@ -126,7 +126,7 @@ class FilesystemCatalog:
         )
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at
-        return documents.DatabaseResponse(
+        return bodies.DatabaseResponse(
             id=None if identity is None else identity.id,
             name=name,
             location=self.database_path(name),
@@ -145,7 +145,7 @@ class FilesystemCatalog:
         removals: Sequence[str] = (),
         updates: Mapping[str, str] | None = None,
         by: str = "",
-    ) -> documents.AlterDatabaseResponse:
+    ) -> bodies.AlterDatabaseResponse:
         updates, removed = updates or {}, set[str]()
         refuse_location(name, updates)
 
@@ -158,7 +158,7 @@ class FilesystemCatalog:
             return members if after == options else self._properties(after, by)
 
         self._state.change(name, catalog_state.PROPERTIES, changed, by=by)
-        return documents.AlterDatabaseResponse(
+        return bodies.AlterDatabaseResponse(
             removed=tuple(key for key in removals if key in removed),
             updated=tuple(updates),
             missing=tuple(key for key in removals if key not in removed),
@@ -171,7 +171,7 @@ class FilesystemCatalog:
     def list_functions(self, database: str) -> list[str]:
         return list(self.functions.all(database))
 
-    def get_function(self, identifier: Identifier) -> documents.FunctionResponse:
+    def get_function(self, identifier: Identifier) -> bodies.FunctionResponse:
         return catalog_state.function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
@@ -350,15 +350,15 @@ class FilesystemCatalog:
     def list_views(self, database: str) -> list[str]:
         return list(self.views.all(database))
 
-    def get_view(self, identifier: Identifier) -> documents.ViewResponse:
+    def get_view(self, identifier: Identifier) -> bodies.ViewResponse:
         return self.views.get(identifier)
 
-    def create_view(self, identifier: Identifier, schema: documents.ViewSchema) -> None:
+    def create_view(self, identifier: Identifier, schema: bodies.ViewSchema) -> None:
         """Create a view, of a name that no table has."""
         self._refuse_table(identifier)
         self.views.create(identifier, schema)
 
-    def alter_view(self, identifier: Identifier, changes: Sequence[documents.ViewChange]) -> None:
+    def alter_view(self, identifier: Identifier, changes: Sequence[bodies.ViewChange]) -> None:
         self.views.alter(identifier, changes)
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None:

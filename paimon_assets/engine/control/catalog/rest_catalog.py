@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.rest import documents as rest
+from paimon_assets.engine.codec.rest import bodies as rest
 from paimon_assets.engine.control.catalog.catalog import Identifier, LoadedTable, check_name
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.publishing import after

@@ -30,7 +30,7 @@ from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.rest.documents import ConfigResponse, ErrorResponse, Page
+from paimon_assets.engine.codec.rest.bodies import ConfigResponse, ErrorResponse, Page
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.rest.auth import Auth, SignedRequest, form_encoded

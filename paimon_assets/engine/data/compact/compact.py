@@ -60,7 +60,7 @@ from paimon_assets.engine.data.write.rolling_file import (
     RollingFile,
     delete_unfinished,
 )
-from paimon_assets.engine.data.write.stored_rows import RowOutput, tracked_columns, write_stored
+from paimon_assets.engine.data.write.row_output import RowOutput, tracked_columns, write_stored
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.data.write.write_support import changelog_schema
 from paimon_assets.engine.fileio.base import FileIO
