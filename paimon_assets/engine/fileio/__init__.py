@@ -4,7 +4,10 @@ Concept → modules:
     the protocol                                           base
     opening a storage                                      opening
     storages                                               local, arrow_fs
+    object stores                                          object_store, object_clients, s3_listing
+    their objects as files and folders; uploads            object_listings, object_uploads
     requests side by side                                  parallel_requests, ranged
+    a listing in place of many requests                    request_planner
     publish-if-absent, and what each storage guarantees    atomic
     deleting only what a table owns                        owned_deletion, canonical
     storages in front of others, renewed credentials       delegating

@@ -5,8 +5,6 @@ Messages name paths, never option values, which may be credentials.
 
 import errno
 import hashlib
-import io
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -32,16 +30,25 @@ from paimon_assets.engine.fileio.object_clients import (
     listing_of,
     os_error,
 )
-from paimon_assets.engine.fileio.parallel_requests import (
-    Question,
-    Together,
-    is_witnessed,
-    send,
-    send_each,
+from paimon_assets.engine.fileio.object_listings import (
+    MARKER,
+    directories_of,
+    directory_status,
+    name_of,
+    root_of,
+    status_of,
+    tag_of,
 )
+from paimon_assets.engine.fileio.object_uploads import (
+    PART_BYTES,
+    PARTS_AT_ONCE,
+    Upload,
+    UploadStream,
+)
+from paimon_assets.engine.fileio.parallel_requests import Together, is_witnessed, send
+from paimon_assets.engine.fileio.request_planner import RequestPlanner, Requests
 from paimon_assets.engine.fileio.s3_listing import Page, S3Listing
 
-_MARKER = ".directory"
 _MARK = "paimonpublish"
 """Metadata key of an object that says which publish made it; Azure takes letters only."""
 _PROVEN: set[tuple[str, str]] = set()
@@ -53,98 +60,14 @@ _MOST_DELETED = dict.fromkeys(S3_SCHEMES, 1_000) | dict.fromkeys(AZURE_SCHEMES, 
 """Files in a request of a deletion."""
 _PAGE = 1_000
 """Names in a request of a listing."""
-_LEAST_LISTED = 3
-"""Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
 _BEYOND_THE_END = "(416"
 """In the text of an error: HTTP's status of a range behind the end."""
 _NOT_STORED = (
     "it says that the object was stored, and lacks it; look at the storage's endpoint, and at "
     "proxies in front of it"
 )
-_SHORT = 100
-"""Files of a directory that is listed in place of requests."""
-_SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
-_PART_BYTES = 8 * 1024 * 1024
-_PARTS_AT_ONCE = 4
 _WHOLE_BYTES = 64 * 1024 * 1024
 """Up to this size bytes at hand go up in one request."""
-
-
-class _Upload:
-    """A file that goes up in parts while it is written; one that fails leaves no parts."""
-
-    mode = "wb"
-
-    def __init__(
-        self,
-        opening: Callable[[], Any],
-        put: Callable[[bytes], object],
-        keep_end: Callable[[int, bytes], None],
-    ) -> None:
-        self._opening, self._put, self._keep_end = opening, put, keep_end
-        self._writer: Any = None
-        self._whole = io.BytesIO()
-        """A file that is too small for parts: whether one is stored, the answer to its put says."""
-        self._at = self._held = 0
-        self._last = deque[bytes]()
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        with self._abort_on_error():
-            if self._writer is None and self._at + len(view) < _PART_BYTES:
-                written = self._whole.write(view)
-            else:
-                if self._writer is None:
-                    self._writer = self._opening()
-                    self._writer.write(self._whole.getvalue())
-                    self._whole = io.BytesIO()
-                written = self._writer.write(view)
-        self._at += written
-        self._last.append(bytes(view[-ranged.WHOLE_BYTES :]))
-        self._held += len(self._last[-1])
-        while self._held - len(self._last[0]) >= ranged.WHOLE_BYTES:
-            self._held -= len(self._last.popleft())
-        return written
-
-    def tell(self) -> int:
-        return self._at
-
-    def flush(self) -> None:
-        """Nothing: parts go when they are full."""
-
-    def close(self) -> None:
-        if not self.closed:
-            with self._abort_on_error():
-                self.closed = True
-                if self._writer is None:
-                    self._put(self._whole.getvalue())
-                else:
-                    self._writer.close()
-            self._keep_end(self._at, b"".join(self._last))
-
-    def discard(self) -> None:
-        """Forget what was written; the object never appears."""
-        if not self.closed:
-            self.closed = True
-            with suppress(Exception):
-                self._writer.__exit__(InterruptedError, InterruptedError(), None)
-
-    @contextmanager
-    def _abort_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - it is raised again
-            failure = os_error(error)
-            self.discard()
-            raise failure from None
-
-
-class UploadStream(pa.PythonFile):
-    """An `_Upload` as pyarrow takes it."""
-
-    def __init__(self, upload: _Upload) -> None:
-        self.discard = upload.discard
 
 
 class ObjectFileIO(FileIO):
@@ -159,16 +82,20 @@ class ObjectFileIO(FileIO):
         self._ends: dict[tuple[str, int], tuple[Future[pa.Buffer], dict[str, str]]] = {}
         """(path, bytes) → the end of a file that may change, on its way, and its version."""
         self._expected: dict[str, str] = {}
-        self._small: dict[str, tuple[str, bytes]] = {}
-        """Path → (tag of the object, content): small files that were read or written."""
-        self._long: set[str] = set()
-        """Directories that are not listed in place of requests: of many files, or refused."""
+        requests = Requests(
+            read=self._read,
+            is_file=self._is_file,
+            listing=self._list,
+            holds=self._holds,
+            page=self._page,
+            lists_wide=spec.scheme in S3_SCHEMES,
+        )
+        self._planner = RequestPlanner(requests, self._together)
 
     @property
     def spec(self) -> FileIOSpec:
         return self._spec
 
-    @contextmanager
     def ahead(
         self,
         *,
@@ -176,78 +103,8 @@ class ObjectFileIO(FileIO):
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
-    ) -> Iterator[None]:
-        questions: list[Question] = [(self._read, path) for path in reads]
-        questions += [(self._is_file, path) for path in files]
-        questions += [(self._list, path.rstrip("/")) for path in lists]
-        questions += [(self._holds, path) for path in folders]
-        ask = send_each if is_witnessed() else self._ask
-        with self._together.ahead(questions, ask):
-            yield
-
-    def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
-        """Send requests; one listing in place of three or more about small directories.
-
-        It says which files there are, and which are still the ones that were read or written here.
-        S3 lists directories side by side, such as those of a table, from the first asked one on.
-        """
-        sent: dict[Question, Future[Any]] = {}
-        for is_wide in (True, False) if self._spec.scheme in S3_SCHEMES else (False,):
-            groups: dict[str, list[Question]] = {}
-            for question in questions:
-                if question not in sent and question[0] != self._holds:
-                    directory = self._place(question)
-                    above = directory.rpartition("/")[0] if is_wide else directory
-                    groups.setdefault(above, []).append(question)
-            for above, group in groups.items():
-                first = min(map(self._place, group))
-                is_one = first == max(map(self._place, group))
-                unread = [p for ask, p in group if ask == self._read and p not in self._small]
-                files = [each for each in group if each[0] != self._list]
-                spares = len(files) >= _LEAST_LISTED + len(unread)
-                if spares and is_one != is_wide and above not in self._long:
-                    listed = send(self._listed, above, first)
-                    sent |= {each: send(self._told, listed, *each) for each in group}
-        return sent | {each: send(*each) for each in questions if each not in sent}
-
-    def _place(self, question: Question) -> str:
-        """Return the directory that a question is about."""
-        return question[1] if question[0] == self._list else question[1].rpartition("/")[0]
-
-    def _listed(self, above: str, first: str) -> dict[str, dict[str, Any]] | None:
-        """Return path → object below a path, from a directory on; None if many, or no answer."""
-        page: list[dict[str, Any]] | None = None
-        with suppress(Exception):  # what is asked one by one instead tells what is wrong
-            offset = "" if first == above else f"{self._at(first)[1]}/"
-            page = next(iter(self._pages(above, offset=offset)), [])
-        if page is None or len(page) > _SHORT:
-            self._long.add(above)
-            return None
-        return {f"{_root(above)}/{each['path']}": each for each in page}
-
-    def _told(
-        self, listed: Future[dict[str, dict[str, Any]] | None], ask: Callable[[str], Any], path: str
-    ) -> Any:
-        """Answer a question by a listing, as far as that tells."""
-        objects = listed.result()
-        if objects is None:
-            return ask(path)
-        if ask == self._list:
-            return _shown(path, objects.values())(path)
-        if ask == self._is_file:
-            return path in objects
-        if path not in objects:
-            raise self._named(path, FileNotFoundError(errno.ENOENT, "it is not listed"))
-        tag, data = self._small.get(path, ("", b""))
-        return data if tag and objects[path]["e_tag"] == tag else ask(path)
-
-    def _keep(self, path: str, tag: str | None, data: bytes) -> None:
-        """Remember a small file, to read it once as long as listings show it unchanged."""
-        if tag and len(data) <= _SMALL_BYTES:
-            self._small.pop(path, None)
-            self._small[path] = tag, data
-            for oldest in list(self._small)[:-_SMALL_FILES]:
-                self._small.pop(oldest, None)
+    ) -> AbstractContextManager[None]:
+        return self._planner.ahead(reads=reads, files=files, lists=lists, folders=folders)
 
     def at_once(self) -> AbstractContextManager[None]:
         return self._together.at_once()
@@ -265,7 +122,7 @@ class ObjectFileIO(FileIO):
                     raise OSError(errno.EIO, f"404 {NOT_OF_S3}") from None
                 raise
             data = bytes(result.bytes())
-            self._keep(path, result.meta["e_tag"], data)
+            self._planner.keep(path, result.meta["e_tag"], data)
             return data
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
@@ -314,7 +171,7 @@ class ObjectFileIO(FileIO):
             store, key = self._at(path)
             condition = {"if_match": f'"{version["tag"]}"'} if version else {}
             result = store.get(key, options={"range": (start, end), **condition})
-            found, tag = result.meta["size"], _tag(result.meta)
+            found, tag = result.meta["size"], tag_of(result.meta)
             if found == size and (not tag or version.setdefault("tag", tag) == tag):
                 return pa.py_buffer(result.bytes())
         except Exception as error:  # noqa: BLE001 - it is raised again
@@ -333,10 +190,10 @@ class ObjectFileIO(FileIO):
         """Create a new file, which goes up in parts while it is written."""
         with self._errors(path):
             store, key = self._at(path)
-            sizes = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
+            sizes = {"buffer_size": PART_BYTES, "max_concurrency": PARTS_AT_ONCE}
             opening = partial(self._open_writer, store, key, **sizes)
             put = partial(self._put, path)
-            return UploadStream(_Upload(opening, put, partial(self._keep_end, path)))
+            return UploadStream(Upload(opening, put, partial(self._keep_end, path)))
 
     def _keep_end(self, path: str, size: int, last: bytes) -> None:
         end = Future[pa.Buffer]()
@@ -348,7 +205,7 @@ class ObjectFileIO(FileIO):
 
     def _write(self, path: str, data: bytes) -> None:
         with self._errors(path):
-            self._keep(path, self._put(path, data), data)
+            self._planner.keep(path, self._put(path, data), data)
 
     def _put(self, path: str, data: bytes) -> str | None:
         """Store an object, and return its ETag; errors are obstore's."""
@@ -366,7 +223,7 @@ class ObjectFileIO(FileIO):
         """
         if self._spec.scheme not in S3_SCHEMES:
             return True
-        return _tag(result) == hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return tag_of(result) == hashlib.md5(data, usedforsecurity=False).hexdigest()
 
     def _stored_size(self, path: str) -> int | None:
         with suppress(errors.NotFoundError):
@@ -395,7 +252,7 @@ class ObjectFileIO(FileIO):
                 return self._looked_up(path, mark, os_error(error))
             if not self._is_stored(result, data):
                 return self._looked_up(path, mark, OSError(errno.EIO, _NOT_STORED))
-            self._keep(path, result["e_tag"], data)
+            self._planner.keep(path, result["e_tag"], data)
             return True
 
     def _looked_up(self, path: str, mark: str, error: OSError) -> bool:
@@ -416,7 +273,7 @@ class ObjectFileIO(FileIO):
 
     def _prove(self, path: str, store: Any, key: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
-        bucket = self._options.get("endpoint", ""), _root(path)
+        bucket = self._options.get("endpoint", ""), root_of(path)
         if bucket in _PROVEN:
             return
         parent, _, name = key.rpartition("/")
@@ -425,7 +282,7 @@ class ObjectFileIO(FileIO):
             # Were the name of the first taken, it would be by its own put, whose answer was lost.
             is_refused = self._refused(store, probe) or self._refused(store, probe)
         finally:  # nobody waits for it: if it stays it is an orphan
-            send(self.delete_file, f"{_root(path)}/{probe}")
+            send(self.delete_file, f"{root_of(path)}/{probe}")
         if not is_refused:
             raise errors.UnsupportedFeatureError(
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
@@ -498,7 +355,7 @@ class ObjectFileIO(FileIO):
             pages = self._pages(path)
             if listing is not None:
                 pages = (page.objects for page in listing.pages(key))
-            return _shown(path, chain.from_iterable(pages))(path)
+            return directories_of(path, chain.from_iterable(pages))(path)
 
     def _list(self, path: str) -> list[FileStatus]:
         with self._errors(path):
@@ -509,15 +366,15 @@ class ObjectFileIO(FileIO):
                 pages = [Page(listed["objects"], listed["common_prefixes"])]
             else:
                 pages = list(listing.pages(prefix, delimiter="/"))
-        statuses = [_status(path, each, key) for page in pages for each in page.objects]
+        statuses = [status_of(path, each, key) for page in pages for each in page.objects]
         below = (each for page in pages for each in page.common_prefixes)
-        statuses += [_directory(f"{path}/{_name(each)}") for each in below]
-        shown = [each for each in statuses if each.path != path and each.name != _MARKER]
+        statuses += [directory_status(f"{path}/{name_of(each)}") for each in below]
+        shown = [each for each in statuses if each.path != path and each.name != MARKER]
         return sorted(shown, key=lambda status: status.path)
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
         with self._errors(path):
-            return _shown(path.rstrip("/"), chain.from_iterable(self._pages(path)))
+            return directories_of(path.rstrip("/"), chain.from_iterable(self._pages(path)))
 
     def _pages(
         self, path: str, *, offset: str = "", most: int = _PAGE
@@ -530,13 +387,18 @@ class ObjectFileIO(FileIO):
             prefix = f"{key}/" if key else ""
             yield from (page.objects for page in listing.pages(prefix, after=offset, most=most))
 
+    def _page(self, above: str, first: str) -> list[dict[str, Any]]:
+        """Return the first objects below a path, from a directory on."""
+        offset = "" if first == above else f"{self._at(first)[1]}/"
+        return next(iter(self._pages(above, offset=offset)), [])
+
     def _listing(self, path: str) -> S3Listing | None:
-        return listing_of(self._spec.scheme, _root(path).rpartition("/")[2], self._options)
+        return listing_of(self._spec.scheme, root_of(path).rpartition("/")[2], self._options)
 
     def make_directory(self, path: str) -> None:
         """Make an empty object `.directory` where nothing is: it stands for a directory."""
         if not self.exists(path):
-            self.write_bytes(f"{path.rstrip('/')}/{_MARKER}", b"")
+            self.write_bytes(f"{path.rstrip('/')}/{MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
         with suppress(errors.NotFoundError), self._errors(path):  # a missing bucket is an error
@@ -547,7 +409,7 @@ class ObjectFileIO(FileIO):
 
     def delete_directory(self, path: str) -> None:
         with self._errors(path):
-            self.delete_files([f"{_root(path)}/{key}" for key in self._keys(path)])
+            self.delete_files([f"{root_of(path)}/{key}" for key in self._keys(path)])
             # What is left are names that end with a slash, of other engines' directories.
             left = self._keys(path) if self._spec.scheme in S3_SCHEMES else []
             for key in left:
@@ -564,7 +426,7 @@ class ObjectFileIO(FileIO):
         most = _MOST_DELETED.get(self._spec.scheme, 1)
         sent = [
             send(self._delete_some, some[start : start + most])
-            for _, group in groupby(sorted(paths), _root)
+            for _, group in groupby(sorted(paths), root_of)
             for some in [list(group)]
             for start in range(0, len(some), most)
         ]
@@ -581,7 +443,7 @@ class ObjectFileIO(FileIO):
 
     def _delete_slash(self, path: str, key: str) -> None:
         """Delete an object whose name ends with a slash, which obstore cannot name."""
-        bucket = _root(path).rpartition("/")[2]
+        bucket = root_of(path).rpartition("/")[2]
         client = client_of(self._spec.scheme, bucket, self._options)
         endpoint = client.config.get("endpoint")
         if endpoint is None:
@@ -598,7 +460,7 @@ class ObjectFileIO(FileIO):
         """Delete the objects that stand for an empty directory; return whether it is gone."""
         if not self.exists(path) or self.list_directory(path):
             return False
-        self.delete_file(f"{path.rstrip('/')}/{_MARKER}")
+        self.delete_file(f"{path.rstrip('/')}/{MARKER}")
         if self._spec.scheme in S3_SCHEMES and self._holds(path):
             with self._errors(path):
                 self._delete_slash(path, self._at(path)[1])
@@ -677,54 +539,3 @@ def _copy(store: Any, key: str, target: str) -> None:
         store.copy(key, target)
     except FileNotFoundError:  # with a number: of a put it would be another error
         raise FileNotFoundError(errno.ENOENT, "it is gone") from None
-
-
-def _root(path: str) -> str:
-    """Return the scheme and the bucket of a path."""
-    scheme, _, rest = path.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}"
-
-
-def _name(key: str) -> str:
-    return key.rpartition("/")[2]
-
-
-def _directory(path: str) -> FileStatus:
-    return FileStatus(path=path, size=0, is_directory=True, modified_ms=0)
-
-
-def _shown(base: str, listed: Iterable[dict[str, Any]]) -> Callable[[str], list[FileStatus]]:
-    """Return what lists the directories below a path, given the objects there."""
-    directories: dict[str, dict[str, FileStatus]] = {}
-    for each in listed:
-        directory, *_ = each["path"].rpartition("/")
-        status = _status(f"{_root(base)}/{directory}", each, directory)
-        directories.setdefault(status.path.rpartition("/")[0], {})[status.path] = status
-    for directory in list(directories):
-        child = directory
-        while child.startswith(f"{base}/"):
-            parent = child.rpartition("/")[0]
-            directories.setdefault(parent, {})[child] = _directory(child)
-            child = parent
-
-    def shown(directory: str) -> list[FileStatus]:
-        statuses = directories.get(directory.rstrip("/"), {})
-        return [each for _, each in sorted(statuses.items()) if each.name != _MARKER]
-
-    return shown
-
-
-def _status(base: str, listed: dict[str, Any], directory: str) -> FileStatus:
-    is_itself = listed["path"] == directory
-    return FileStatus(
-        path=base if is_itself else f"{base}/{_name(listed['path'])}",
-        size=listed["size"],
-        is_directory=False,
-        modified_ms=int(listed["last_modified"].timestamp() * 1000),
-        tag=_tag(listed),
-    )
-
-
-def _tag(meta: Mapping[str, Any]) -> str:
-    """Return an ETag without quotes, which Azure's listings leave out."""
-    return str(meta["e_tag"] or "").removeprefix("W/").strip('"')

@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.row_files import check_levels, checked_texts
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.object_store import UploadStream
+from paimon_assets.engine.fileio.object_uploads import UploadStream
 from paimon_assets.engine.fileio.ranged import (
     ChangedFileError,
     RangedFile,

@@ -1,0 +1,134 @@
+"""Which requests answer questions that are known beforehand: one each, or a listing for many."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_assets.engine.fileio.base import FileStatus, missing_file
+from paimon_assets.engine.fileio.object_listings import directories_of, root_of
+from paimon_assets.engine.fileio.parallel_requests import (
+    Question,
+    Together,
+    is_witnessed,
+    send,
+    send_each,
+)
+
+_LEAST_LISTED = 3
+"""Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
+_SHORT = 100
+"""Files of a directory that is listed in place of requests."""
+_SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """The requests of a storage that may be sent ahead."""
+
+    read: Callable[[str], bytes]
+    is_file: Callable[[str], bool]
+    listing: Callable[[str], list[FileStatus]]
+    holds: Callable[[str], bool]
+    """Whether anything lies below a path."""
+    page: Callable[[str, str], list[dict[str, Any]]]
+    """Returns the first objects below a path, from a directory on."""
+    lists_wide: bool
+    """Whether a listing may begin at a directory, and go on to those beside it."""
+
+
+class RequestPlanner:
+    """Sends the requests of a block ahead; keeps small files, which a listing shows unchanged."""
+
+    def __init__(self, requests: Requests, together: Together) -> None:
+        self._requests = requests
+        self._together = together
+        self._small: dict[str, tuple[str, bytes]] = {}
+        """Path → (tag of the object, content): small files that were read or written."""
+        self._long: set[str] = set()
+        """Directories that are not listed in place of requests: of many files, or refused."""
+
+    @contextmanager
+    def ahead(
+        self,
+        *,
+        reads: Iterable[str] = (),
+        files: Iterable[str] = (),
+        lists: Iterable[str] = (),
+        folders: Iterable[str] = (),
+    ) -> Iterator[None]:
+        questions: list[Question] = [(self._requests.read, path) for path in reads]
+        questions += [(self._requests.is_file, path) for path in files]
+        questions += [(self._requests.listing, path.rstrip("/")) for path in lists]
+        questions += [(self._requests.holds, path) for path in folders]
+        ask = send_each if is_witnessed() else self._ask
+        with self._together.ahead(questions, ask):
+            yield
+
+    def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
+        """Send requests; one listing in place of three or more about small directories.
+
+        It says which files there are, and which are still the ones that were read or written here.
+        S3 lists directories side by side, such as those of a table, from the first asked one on.
+        """
+        sent: dict[Question, Future[Any]] = {}
+        for is_wide in (True, False) if self._requests.lists_wide else (False,):
+            groups: dict[str, list[Question]] = {}
+            for question in questions:
+                if question not in sent and question[0] != self._requests.holds:
+                    directory = self._place(question)
+                    above = directory.rpartition("/")[0] if is_wide else directory
+                    groups.setdefault(above, []).append(question)
+            for above, group in groups.items():
+                first = min(map(self._place, group))
+                is_one = first == max(map(self._place, group))
+                unread = [
+                    p for ask, p in group if ask == self._requests.read and p not in self._small
+                ]
+                files = [each for each in group if each[0] != self._requests.listing]
+                spares = len(files) >= _LEAST_LISTED + len(unread)
+                if spares and is_one != is_wide and above not in self._long:
+                    listed = send(self._listed, above, first)
+                    sent |= {each: send(self._told, listed, *each) for each in group}
+        return sent | {each: send(*each) for each in questions if each not in sent}
+
+    def _place(self, question: Question) -> str:
+        """Return the directory that a question is about."""
+        return (
+            question[1] if question[0] == self._requests.listing else question[1].rpartition("/")[0]
+        )
+
+    def _listed(self, above: str, first: str) -> dict[str, dict[str, Any]] | None:
+        """Return path → object below a path, from a directory on; None if many, or no answer."""
+        page: list[dict[str, Any]] | None = None
+        with suppress(Exception):  # what is asked one by one instead tells what is wrong
+            page = self._requests.page(above, first)
+        if page is None or len(page) > _SHORT:
+            self._long.add(above)
+            return None
+        return {f"{root_of(above)}/{each['path']}": each for each in page}
+
+    def _told(
+        self, listed: Future[dict[str, dict[str, Any]] | None], ask: Callable[[str], Any], path: str
+    ) -> Any:
+        """Answer a question by a listing, as far as that tells."""
+        objects = listed.result()
+        if objects is None:
+            return ask(path)
+        if ask == self._requests.listing:
+            return directories_of(path, objects.values())(path)
+        if ask == self._requests.is_file:
+            return path in objects
+        if path not in objects:
+            raise missing_file(path)
+        tag, data = self._small.get(path, ("", b""))
+        return data if tag and objects[path]["e_tag"] == tag else ask(path)
+
+    def keep(self, path: str, tag: str | None, data: bytes) -> None:
+        """Remember a small file, to read it once as long as listings show it unchanged."""
+        if tag and len(data) <= _SMALL_BYTES:
+            self._small.pop(path, None)
+            self._small[path] = tag, data
+            for oldest in list(self._small)[:-_SMALL_FILES]:
+                self._small.pop(oldest, None)
