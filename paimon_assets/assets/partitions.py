@@ -15,12 +15,12 @@ from typing import Any
 
 import dagster as dg
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, to_scalar
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.predicate import predicate as pred
@@ -35,7 +35,6 @@ PARTITION_COLUMNS = "paimon/partition_columns"
 
 _DAY = dt.timedelta(days=1)
 
-Numbers = npt.NDArray[np.int64]
 
 PartitionColumns = str | Mapping[str, str]
 """The column of the partition key; of a multi-partition key, dimension → column."""
@@ -70,12 +69,12 @@ class RunPartitions:
         """How messages and snapshots name the partitions."""
         return label_of(self.keys)
 
-    def numbers(self, columns: "Sequence[pa.Array[Any]]") -> Numbers:
+    def numbers(self, columns: "Sequence[pa.Array[Any]]") -> Longs:
         """Return for each row the number of its partition, -1 for rows of none.
 
         There is one array for each of `fields`.
         """
-        codes: Numbers | None = None
+        codes: Longs | None = None
         for index, values in zip(self._indexes, columns, strict=True):
             places = index.codes(values)
             if codes is None:
@@ -129,7 +128,7 @@ class RunPartitions:
         )
 
     @cached_property
-    def _cell_codes(self) -> tuple[Numbers, Numbers]:
+    def _cell_codes(self) -> tuple[Longs, Longs]:
         """Codes of the cells in ascending order, and the number of each cell."""
         codes = []
         for cell in self.cells:
@@ -158,7 +157,7 @@ class _SpanIndex:
         else:
             self._values: Any = pa.array(lowers, self._type)
 
-    def codes(self, values: "pa.Array[Any]") -> Numbers:
+    def codes(self, values: "pa.Array[Any]") -> Longs:
         """Return the place of each value's span, -1 for values of none and for nulls."""
         cast: Any = values.cast(self._type)
         if not self._is_windows:
@@ -174,7 +173,7 @@ def _rank(value: Internal) -> tuple[str, Any]:
     return type(value).__name__, value
 
 
-def _as_numbers(values: Any) -> Numbers:
+def _as_numbers(values: Any) -> Longs:
     """Return days or timestamps as integers; windows exist for these only."""
     if pa.types.is_date32(values.type):
         values = values.view(pa.int32())

@@ -10,20 +10,17 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy
 from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.data.cluster import SAMPLE_ROWS, ClusterKeys
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import quoted
-
-Longs = npt.NDArray[np.int64]
 
 _PLACE = "__paimon_place"
 _RANGE = "__paimon_range"

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.data.key_order import order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.records import Kinds
@@ -34,7 +34,6 @@ from paimon_assets.engine.spec.types.data_types import RowKind
 
 _REMEMBERED = 256
 """The deletes that a ledger names."""
-Flags: TypeAlias = npt.NDArray[np.bool_]
 Places: TypeAlias = npt.NDArray[np.int64]
 LookUp: TypeAlias = Callable[[pa.Table, Sequence[str]], pa.Table]
 """Takes rows of keys and names of columns; returns the table's rows of these keys: keys, position

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.cdc.fold.change_fold import Flags, Images
+from paimon_assets.cdc.fold.change_fold import Images
 from paimon_assets.cdc.records.change_batch import LOG, ChangeBatch, EventKind, TableEvent
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,15 +20,13 @@ from paimon_assets.cdc.fold.change_images import UNFIT
 from paimon_assets.cdc.fold.log_positions import SeenSchema, in_order, types_of
 from paimon_assets.cdc.records.change_batch import ChangeBatch
 from paimon_assets.cdc.records.values import nulls
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.data.cast_losses import losses_of
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import DataType
-
-_Flags = npt.NDArray[np.bool_]
 
 
 def drops_of(
@@ -92,11 +89,11 @@ def as_table_has(
     return converted
 
 
-def _before(places: Any, position: str) -> _Flags:
+def _before(places: Any, position: str) -> Flags:
     return to_numpy(pc.less(places, pa.scalar(position)))
 
 
-def _without(batch: ChangeBatch, name: str, gone: _Flags) -> ChangeBatch:
+def _without(batch: ChangeBatch, name: str, gone: Flags) -> ChangeBatch:
     """Return a batch with nulls in a column for some rows."""
     if not gone.any():
         return batch
@@ -148,7 +145,7 @@ def _converted(
     return _with_column(batch, f"{UNFIT}{name}", pa.array(unfit, mask=~unfit))
 
 
-def _cast_along(values: Any, types: Sequence[DataType]) -> tuple[Any, _Flags]:
+def _cast_along(values: Any, types: Sequence[DataType]) -> tuple[Any, Flags]:
     """Cast values from each type to the next; return which ones do not come through."""
     unfit = np.zeros(len(values), dtype=np.bool_)
     for kind, wanted in pairwise(types):

@@ -19,11 +19,11 @@ from paimon_assets.cdc.records.change_batch import (
     SourceTable,
     TableEvent,
 )
-from paimon_assets.cdc.records.json_columns import Array, Flags, Ints, Longs, Spans, kernels
+from paimon_assets.cdc.records.json_columns import Array, Spans, kernels
 from paimon_assets.cdc.records.json_records import Records, Source
 from paimon_assets.cdc.records.values import Encoding, encoding_of, fields_of, nulls
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Ints, Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,

@@ -12,18 +12,15 @@ from string import ascii_letters, digits
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, buffer_of, from_numpy
 from paimon_assets.engine.codec.avro.avro_reader import check_schema
 from paimon_assets.engine.errors import FormatError
 
 kernels: Any = pyarrow.compute
 Array: TypeAlias = Any
-Longs: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 Parts: TypeAlias = list[Any]
 """Of the JSON of some records, to be joined: a text of each, or one of all."""
 
@@ -106,7 +103,7 @@ class _Cursor:
         """Read a number of each row; 0 where the record ends."""
         at, ends = self.at[rows], self.ends[rows]
         found = np.zeros(len(rows), dtype=np.uint64)
-        open_rows: Any = np.arange(len(rows))
+        open_rows: Longs = np.arange(len(rows))
         for shift in range(0, _MOST_SHIFT, 7):
             is_over = at[open_rows] >= ends[open_rows]
             if is_over.any():
@@ -141,10 +138,10 @@ class _Cursor:
 
     def bytes_of(self, starts: Longs, lengths: Longs) -> Array:
         """Return bytes at increasing places as a column."""
-        bounds: Any = np.empty(2 * len(starts) + 1, dtype=np.int32)
+        bounds = np.empty(2 * len(starts) + 1, dtype=np.int32)
         bounds[0:-1:2], bounds[1:-1:2] = starts, starts + lengths
         bounds[-1] = bounds[-2] if len(starts) else 0
-        parts: list[Any] = [None, pa.py_buffer(bounds), self._content]
+        parts: list[Any] = [None, buffer_of(bounds), self._content]
         array: Array = pa.Array.from_buffers(pa.binary(), 2 * len(starts), parts)
         return array.take(from_numpy(np.arange(0, 2 * len(starts), 2)))
 
@@ -295,7 +292,7 @@ def _array(
 
     def read(cursor: _Cursor, rows: Longs) -> Parts:
         left = np.zeros(len(rows), dtype=np.int64)
-        waiting: Any = np.arange(len(rows))
+        waiting: Longs = np.arange(len(rows))
         owners, texts = [waiting[:0]], [pa.nulls(0, pa.binary())]
         while len(waiting):
             begins = waiting[left[waiting] == 0]
@@ -308,7 +305,7 @@ def _array(
                 owners.append(waiting)
                 left[waiting] -= 1
         numbers = np.concatenate(owners)
-        bounds: Any = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=len(rows)))])
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=len(rows)))])
         offsets: Any = from_numpy(bounds.astype(np.int32))
         order = from_numpy(np.argsort(numbers, kind="stable"))
         values: Any = pa.concat_arrays(texts).take(order)
@@ -368,8 +365,7 @@ def _base64(cursor: _Cursor, starts: Longs, lengths: Longs) -> Parts:
     letters = _LETTERS[sixes & 63].ravel()
     letters[4 * ends[1:][lengths % 3 > 0] - 1] = ord("=")
     letters[4 * ends[1:][lengths % 3 == 1] - 2] = ord("=")
-    buffers: list[Any] = [(4 * ends).astype(np.int32), letters]
-    parts: list[Any] = [None, *map(pa.py_buffer, buffers)]
+    parts = [None, buffer_of((4 * ends).astype(np.int32)), buffer_of(letters)]
     return [b'"', pa.Array.from_buffers(pa.binary(), len(starts), parts), b'"']
 
 

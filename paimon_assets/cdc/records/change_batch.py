@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
 
-Flags: TypeAlias = npt.NDArray[np.bool_]
 Kinds: TypeAlias = npt.NDArray[np.int8]
 
 LOG = "log"

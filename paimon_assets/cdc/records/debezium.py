@@ -31,10 +31,10 @@ from paimon_assets.cdc.records.assembling import (
 )
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch, EventKind, TableEvent
 from paimon_assets.cdc.records.connect import encodings_of, row_schema
-from paimon_assets.cdc.records.json_columns import Longs, Spans, is_one_of, kernels, overlaid
+from paimon_assets.cdc.records.json_columns import Spans, is_one_of, kernels, overlaid
 from paimon_assets.cdc.records.json_records import ENVELOPE_MEMBERS, Records, Source
 from paimon_assets.cdc.records.mysql import mysql_fields
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
 from paimon_assets.engine.spec.types.data_types import RowKind
 

@@ -9,9 +9,9 @@ import numpy as np
 from paimon_assets.cdc.records.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.cdc.records.debezium import debezium_reader, keyed_rows
-from paimon_assets.cdc.records.json_columns import Longs
 from paimon_assets.cdc.records.json_records import Records, Source, records_of
 from paimon_assets.cdc.records.mysql_logs import canal_batches, maxwell_batches
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 
 

@@ -23,18 +23,22 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json as pa_json
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Bytes,
+    Flags,
+    Ints,
+    Longs,
+    buffer_of,
+    from_numpy,
+    to_numpy,
+)
 from paimon_assets.engine.codec.json.record_check import check_records
 from paimon_assets.engine.data.casting.cast import truth_of
 
 kernels: Any = pyarrow.compute
-"""The stubs do not know what kernels take and return."""
-
 Array: TypeAlias = Any
-Flags: TypeAlias = Any
-"""A numpy array of booleans; of 32-bit places; of 64-bit numbers."""
-Ints: TypeAlias = Any
-Longs: TypeAlias = Any
+"""The stubs do not know what kernels take and return: arrays of Arrow."""
+
 
 _MARKS = bytes(int(chr(byte) in '{}[]:,"') for byte in range(256))
 _QUOTE, _COLON, _COMMA, _BACKSLASH = b'":,\\'
@@ -80,7 +84,8 @@ class JsonIndex:
         kinds = self.data[marks]
         is_quote = (kinds == _QUOTE).view(np.uint8)
         stays = (np.cumsum(is_quote, dtype=np.uint8) | is_quote) & 1 == 0
-        self.marks, self._kinds = marks[stays], kinds[stays]
+        self.marks: Ints = marks[stays]
+        self._kinds: Bytes = kinds[stays]
         braces = self._kinds | _CASE
         opens, closes = braces == _OPEN, braces == _CLOSE
         steps = opens.view(np.int8) - closes.view(np.int8)
@@ -102,7 +107,8 @@ class JsonIndex:
     def separators(self) -> Ints:
         """Commas and brackets around the outermost objects."""
         outer = self._depths <= 0
-        return self.marks[outer & ((self._kinds == _COMMA) | (self._kinds == ord("]")))]
+        places: Ints = self.marks[outer & ((self._kinds == _COMMA) | (self._kinds == ord("]")))]
+        return places
 
     def level(self, depth: int) -> "_Level":
         """Return the members of all objects at a depth; found once."""
@@ -124,7 +130,8 @@ class JsonIndex:
 
     def splits(self, depth: int) -> Ints:
         """Return the places of the marks that split, or end, what is at a depth."""
-        return self.marks[self._splits == depth]
+        places: Ints = self.marks[self._splits == depth]
+        return places
 
     def trimmed(self, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
         """Return spans without blanks around."""
@@ -141,24 +148,23 @@ class JsonIndex:
         They are every second text of an array over the block, whose places may fall in between.
         """
         count = len(starts)
-        bounds: Any = np.zeros(2 * count + 2, dtype=np.int32)
+        bounds = np.zeros(2 * count + 2, dtype=np.int32)
         bounds[1:-1:2], bounds[2:-1:2] = starts, ends
         bounds[-1] = len(self.data)
-        parts: list[Any] = [None, pa.py_buffer(bounds), self._buffer]
+        parts = [None, buffer_of(bounds), self._buffer]
         array: Array = pa.Array.from_buffers(pa.string(), 2 * count + 1, parts)
-        wanted: Any = np.arange(1, 2 * count + 1, 2, dtype=np.int32)
+        wanted = np.arange(1, 2 * count + 1, 2, dtype=np.int32)
         is_valid = None if is_text is None else from_numpy(is_text).buffers()[1]
-        numbers = [is_valid, pa.py_buffer(wanted)]
+        numbers = [is_valid, buffer_of(wanted)]
         return array.take(pa.Array.from_buffers(pa.int32(), count, numbers))
 
 
-def is_one_of(values: Ints, letters: str) -> Flags:
+def is_one_of(values: Bytes, letters: str) -> Flags:
     """Whether bytes are some letters."""
-    if len(letters) == 1:
-        return values == ord(letters)
-    table = np.zeros(256, dtype=np.bool_)
+    table: Flags = np.zeros(256, dtype=np.bool_)
     table[list(letters.encode())] = True
-    return table[values]
+    flags: Flags = values == ord(letters) if len(letters) == 1 else table[values]
+    return flags
 
 
 def _is_range(rows: Longs, count: int) -> bool:
@@ -171,7 +177,8 @@ def _escaped(escapes: Longs, size: int) -> Longs:
     begins = np.diff(escapes, prepend=-2) != 1
     first = np.maximum.accumulate(np.where(begins, numbers, 0))
     places = escapes[(numbers - first) % 2 == 0] + 1
-    return places[places < size]
+    inside: Longs = places[places < size]
+    return inside
 
 
 @dataclass(frozen=True)
@@ -289,7 +296,8 @@ class Spans:
     @property
     def is_present(self) -> Flags:
         """Whether there is a value; null is one."""
-        return self.starts >= 0
+        flags: Flags = self.starts >= 0
+        return flags
 
     @cached_property
     def first(self) -> npt.NDArray[np.uint8]:
@@ -303,7 +311,8 @@ class Spans:
     @property
     def has_value(self) -> Flags:
         """Whether there is a value that is not null."""
-        return (self.first != 0) & (self.first != ord("n"))
+        flags: Flags = (self.first != 0) & (self.first != ord("n"))
+        return flags
 
     def starts_with(self, marks: str) -> Flags:
         """Whether a value begins with one of some bytes: `{`, `[`, `"`."""

@@ -11,14 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions, TableEvent
-from paimon_assets.cdc.records.json_columns import (
-    Array,
-    JsonIndex,
-    Longs,
-    Spans,
-    kernels,
-    parse_failure,
-)
+from paimon_assets.cdc.records.json_columns import Array, JsonIndex, Spans, kernels, parse_failure
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, buffer_of
 from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
@@ -60,7 +54,7 @@ class Records:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def take(self, rows: Longs) -> "Records":
+    def take(self, rows: Longs | Flags) -> "Records":
         """Return some records, by numbers or flags."""
         return Records(self.spans.take(rows), self.lines[rows], self.schemas)
 
@@ -76,7 +70,7 @@ class Source:
     schemas: list[str] = field(default_factory=list)
     """Schemas that its records name by number."""
 
-    def reject(self, records: Records, rows: Longs, reasons: Sequence[str]) -> None:
+    def reject(self, records: Records, rows: Longs | Flags, reasons: Sequence[str]) -> None:
         """Hand on some records that cannot be read, by numbers or flags.
 
         Raises:
@@ -150,7 +144,7 @@ def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Re
             index, schemas = JsonIndex(block), []
         if len(index.records):
             newlines = np.flatnonzero(index.data == _NEWLINE)
-            lines: Any = np.searchsorted(newlines, index.records.starts) + line
+            lines: Longs = np.searchsorted(newlines, index.records.starts) + line
             if source.offsets is not None and (np.diff(lines) == 0).any():
                 second = int(lines[1:][np.diff(lines) == 0][0])
                 raise source.error(second, "its value is several objects.", "")
@@ -249,8 +243,8 @@ def _is_connect(schema: Any) -> bool:
 
 def _replaced(block: bytes, old: bytes, new: bytes) -> bytes:
     """Return `block.replace(old, new)`, in a quarter of the time if `old` is long."""
-    bounds: Any = np.array([0, len(block)], dtype=np.int32)
-    parts: list[Any] = [None, pa.py_buffer(bounds), pa.py_buffer(block)]
+    bounds = np.array([0, len(block)], dtype=np.int32)
+    parts = [None, buffer_of(bounds), pa.py_buffer(block)]
     array: Array = pa.Array.from_buffers(pa.binary(), 1, parts)
     return bytes(kernels.replace_substring(array, old, new)[0].as_py())
 

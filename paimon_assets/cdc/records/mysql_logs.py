@@ -28,10 +28,10 @@ from paimon_assets.cdc.records.assembling import (
     whole,
 )
 from paimon_assets.cdc.records.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
-from paimon_assets.cdc.records.json_columns import Array, Longs, Members, Spans, kernels, overlaid
+from paimon_assets.cdc.records.json_columns import Array, Members, Spans, kernels, overlaid
 from paimon_assets.cdc.records.json_records import Records, Source
 from paimon_assets.cdc.records.mysql import mysql_encoding, mysql_fields
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
 from paimon_assets.engine.spec.types.data_types import RowKind
 

@@ -15,14 +15,15 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeMode
 from paimon_assets.cdc.records.json_columns import Spans, kernels
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Flags,
     binary_of,
+    buffer_of,
     from_numpy,
     parts_of_texts,
     to_numpy,
@@ -48,7 +49,6 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 Array: TypeAlias = Any
-Flags: TypeAlias = npt.NDArray[np.bool_]
 Decode: TypeAlias = Callable[[Spans], Array]
 
 BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
@@ -344,8 +344,7 @@ def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16)
         words[rows, : width - held.shape[1]] = signs
         words[rows, width - held.shape[1] :] = held
     kind: Any = pa.decimal128(precision, scale) if width == 16 else pa.decimal256(precision, scale)
-    little: Any = np.ascontiguousarray(words[:, ::-1])
-    made: Array = pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(little)])
+    made: Array = pa.Array.from_buffers(kind, len(column), [None, buffer_of(words[:, ::-1])])
     made.validate(full=True)
     return kernels.if_else(column.is_valid(), made, None) if column.null_count else made
 

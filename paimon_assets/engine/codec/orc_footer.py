@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs
 from paimon_assets.engine.codec.avro.avro_reader import CODEC_ERRORS, decompressor
 from paimon_assets.engine.errors import FormatError
 
@@ -312,7 +313,6 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than 64 bits")
 
 
-_Longs = npt.NDArray[np.int64]
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 DATA_STREAMS = frozenset({_PRESENT, _DATA, 2, 3, _SECONDARY})
 """The kinds of streams that hold values: with lengths and dictionaries, and no indexes."""
@@ -324,7 +324,7 @@ _WIDE_WIDTHS = (26, 28, 30, 32, 40, 48, 56, 64)
 
 def read_times(
     footer: OrcFooter, read: Read, stripe: int, number: int, path: str
-) -> tuple[_Longs, _Longs, npt.NDArray[np.bool_]]:
+) -> tuple[Longs, Longs, npt.NDArray[np.bool_]]:
     """Decode a timestamp column of the row, which lies in no other column."""
     try:
         found = footer.stripe(read, stripe)
@@ -366,7 +366,7 @@ def _bytes(data: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
-def _integers(data: bytes, count: int, *, signed: bool) -> _Longs:
+def _integers(data: bytes, count: int, *, signed: bool) -> Longs:
     """Decode integer runs of version 2."""
     values = list(_runs(data, signed=signed))
     found = np.concatenate(values) if values else np.empty(0, np.int64)
@@ -375,7 +375,7 @@ def _integers(data: bytes, count: int, *, signed: bool) -> _Longs:
     return found
 
 
-def _runs(data: bytes, *, signed: bool) -> Iterator[_Longs]:
+def _runs(data: bytes, *, signed: bool) -> Iterator[Longs]:
     at = 0
     while at < len(data):
         first = data[at]
@@ -423,7 +423,7 @@ def _unpack(data: bytes, at: int, width: int, count: int) -> tuple[npt.NDArray[n
     return np.packbits(whole, axis=1).reshape(-1).view(">u8").astype(np.uint64), end
 
 
-def _patch(data: bytes, at: int) -> tuple[_Longs, int]:
+def _patch(data: bytes, at: int) -> tuple[Longs, int]:
     """Decode a run of small numbers above a base, some of which have bits more."""
     width, count = _width(data[at]), _length(data, at)
     base_bytes, patch_code = (data[at + 2] >> 5) + 1, data[at + 2] & 31
@@ -443,7 +443,7 @@ def _patch(data: bytes, at: int) -> tuple[_Longs, int]:
     return values.astype(np.int64) + np.int64(base), end
 
 
-def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
+def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[Longs, int]:
     width = _width(data[at]) if data[at] >> 1 & 31 else 0
     count = _length(data, at)
     base, end = varint(data, at + 2)
@@ -454,5 +454,5 @@ def _deltas(data: bytes, at: int, *, signed: bool) -> tuple[_Longs, int]:
     if width and count > 2:
         rest, end = _unpack(data, end, width, count - 2)
         steps[2:] = rest.astype(np.int64) * (-1 if step < 0 else 1)
-    values: _Longs = np.cumsum(steps)
+    values: Longs = np.cumsum(steps)
     return values, end

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy
 from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.data.casting.cast import CAST, Array, Mask, truth_of, valid_rows
+from paimon_assets.engine.data.casting.cast import CAST, Array, truth_of, valid_rows
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.base import DeclaredText
@@ -126,7 +126,7 @@ _INFINITE = r"(?i)inf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    rows: Mapping[Loss, Mask]
+    rows: Mapping[Loss, Flags]
     """Kind of loss → one boolean a row, without kinds that no row has."""
     result: Array
     """The values after the cast, null where they fail."""
@@ -176,7 +176,7 @@ def show(array: Array, data_type: DataType) -> list[str | None]:
     return texts
 
 
-def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
+def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Flags, Flags]:
     """Return which rows cannot be cast, and which were not checked."""
     failed, unjudged = np.zeros(len(array), np.bool_), np.zeros(len(array), np.bool_)
     parts, attempts = [(0, len(array))], 0
@@ -199,7 +199,7 @@ def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Mask, Mask]:
 
 def _changes(
     values: Array, result: Array, source: DataType, target: DataType, settings: CastSettings
-) -> tuple[Mask, Mask]:
+) -> tuple[Flags, Flags]:
     """Return the values that overflowed, and those that were truncated or rounded."""
     none = np.zeros(len(values), np.bool_)
     if keeps_all(source, target):
@@ -230,7 +230,7 @@ def _changes(
 
 def _text_changes(
     values: Array, result: Array, target: DataType, settings: CastSettings
-) -> tuple[Mask, Mask]:
+) -> tuple[Flags, Flags]:
     none = np.zeros(len(values), np.bool_)
     root = target.root
     if root in INTEGER_ROOTS:
@@ -266,11 +266,11 @@ def _back(result: Array, target: DataType, source: DataType, settings: CastSetti
         return cast(_without(result, failed | unjudged))
 
 
-def _without(array: Array, rows: Mask) -> Array:
+def _without(array: Array, rows: Flags) -> Array:
     return pc.if_else(pa.array(~rows), array, pa.nulls(len(array), array.type))
 
 
-def _unlike(values: Array, back: Array) -> Mask:
+def _unlike(values: Array, back: Array) -> Flags:
     """Return which values differ after the way back; `losses_of` counts nulls apart."""
     same = truth_of(pc.equal(values, back))
     if pa.types.is_floating(values.type):
@@ -278,7 +278,7 @@ def _unlike(values: Array, back: Array) -> Mask:
     return ~same & valid_rows(values)
 
 
-def _overflowing(values: Array, result: Array, source: DataType, target: DataType) -> Mask:
+def _overflowing(values: Array, result: Array, source: DataType, target: DataType) -> Flags:
     """Return which of the values that changed are far from their results."""
     if target.root in FLOAT_ROOTS:
         infinite = pc.is_inf(result)

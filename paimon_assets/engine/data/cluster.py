@@ -22,14 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Words, from_numpy
 from paimon_assets.engine.contract.executor import ClusterOrder, Curve
 from paimon_assets.engine.data.key_order import sort_keys
-
-Words = npt.NDArray[np.uint64]
 
 _ONE = np.uint64(1)
 

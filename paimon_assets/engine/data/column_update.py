@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.commit_message import DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -32,7 +32,7 @@ from paimon_assets.engine.contract.write_tasks import (
 )
 from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead, deleted_rows
 from paimon_assets.engine.data.read.data_files import POSITION
-from paimon_assets.engine.data.row_update import Longs, Matcher, RowUpdate, replace_rows
+from paimon_assets.engine.data.row_update import Matcher, RowUpdate, replace_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import ONE_FILE, FileFactory, delete_unfinished

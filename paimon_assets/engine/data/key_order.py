@@ -24,13 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import total_order, total_order_words
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Words, from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
 
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
-Words = npt.NDArray[np.uint64]
 Order = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _WORD_BITS = 64
 _WORD_BYTES = 8

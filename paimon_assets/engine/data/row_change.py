@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
@@ -32,14 +32,7 @@ from paimon_assets.engine.data.column_update import change_columns
 from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
 from paimon_assets.engine.data.read.split_read import read_split
-from paimon_assets.engine.data.row_update import (
-    Flags,
-    Longs,
-    Matcher,
-    RowUpdate,
-    join_batches,
-    replace_rows,
-)
+from paimon_assets.engine.data.row_update import Matcher, RowUpdate, join_batches, replace_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished

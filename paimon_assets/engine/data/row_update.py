@@ -9,14 +9,13 @@ from decimal import Decimal
 from typing import Any, assert_never
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.write_tasks import RowChange
 from paimon_assets.engine.data.casting.casting import CastSettings
 from paimon_assets.engine.data.read.data_files import POSITION
@@ -28,9 +27,6 @@ from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import MERGE_ENGINE
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import with_tracking
-
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _ROWS_AT_ONCE = 131_072
 """Rows to look up at once, at least; more if there are more source rows."""

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, shown_rows
-from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Longs, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
@@ -35,10 +34,6 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.engine.spec.words import plain_sample, sample
-
-Array: TypeAlias = "pa.Array[Any]"
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _INTEGER_TEXT = r"^[+-]?[0-9]+$"

@@ -5,7 +5,7 @@ timestamps nanoseconds since the epoch, DECIMAL `Decimal`.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, to_arrow_type
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Words, from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import Internal
@@ -112,8 +112,6 @@ _FAMILIES: dict[types.TypeRoot, Callable[[Any], bool]] = {
 }
 """Arrow types whose values serve for a Paimon type without a cast that could lose something."""
 
-
-Words: TypeAlias = npt.NDArray[np.uint64]
 
 _SIGN = np.uint64(1 << 63)
 

@@ -12,6 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Array: TypeAlias = "pa.Array[Any]"
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Ints: TypeAlias = npt.NDArray[np.int32]
+Longs: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     dtype.name: pa.from_numpy_dtype(dtype)
@@ -30,12 +35,15 @@ def from_numpy(values: npt.NDArray[Any]) -> Array:
     >>> from_numpy(np.array([True, False, True])).to_pylist()
     [True, False, True]
     """
-    packed = values.dtype == np.bool_
-    stored: Any = np.packbits(values, bitorder="little") if packed else values
-    arrow_type = pa.bool_() if packed else _ARROW_TYPES[values.dtype.name]
+    arrow_type = pa.bool_() if values.dtype == np.bool_ else _ARROW_TYPES[values.dtype.name]
+    return pa.Array.from_buffers(arrow_type, len(values), [None, buffer_of(values)])
+
+
+def buffer_of(values: npt.NDArray[Any]) -> pa.Buffer:
+    """Return the memory of numbers, or booleans as bits."""
+    stored = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else values
     contiguous: Any = np.ascontiguousarray(stored)
-    data = pa.py_buffer(contiguous)
-    return pa.Array.from_buffers(arrow_type, len(values), [None, data])
+    return pa.py_buffer(contiguous)
 
 
 def to_numpy(values: Array) -> npt.NDArray[Any]:
@@ -83,7 +91,6 @@ def parts_of_texts(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.u
 
 def binary_of(bounds: npt.NDArray[Any], data: npt.NDArray[Any], like: Any) -> Any:
     """Return bytes by their bounds, with the nulls of another column."""
-    buffers: list[Any] = [bounds.astype(np.int32), np.ascontiguousarray(data)]
-    parts: list[Any] = [None, *map(pa.py_buffer, buffers)]
+    parts = [None, buffer_of(bounds.astype(np.int32)), buffer_of(data)]
     made: Any = pa.Array.from_buffers(pa.binary(), len(like), parts)
     return pc.if_else(like.is_valid(), made, None) if like.null_count else made

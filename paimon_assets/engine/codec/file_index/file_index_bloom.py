@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, Words, decimal_words, to_numpy
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BLOOM_FPP, BLOOM_ITEMS
@@ -37,8 +37,6 @@ _TEXTS = types.CHARACTER_ROOTS | types.BINARY_ROOTS
 _COUNT = struct.Struct(">i")
 _MOST_FUNCTIONS = 1024
 """A filter that takes one value of 10^300 for present has fewer."""
-
-Longs = npt.NDArray[np.uint64]
 
 
 def is_indexed_by_bloom(data_type: types.DataType) -> bool:
@@ -96,7 +94,7 @@ def may_hold(data: bytes, literal: Any, data_type: types.DataType) -> bool:
     return bool(found.any())
 
 
-def _mix(keys: npt.NDArray[np.int64]) -> Longs:
+def _mix(keys: npt.NDArray[np.int64]) -> Words:
     """Thomas Wang's hash of 64 bits; Java shifts the sign along."""
     keys = ~keys + (keys << 21)
     keys = keys ^ (keys >> 24)
@@ -107,7 +105,7 @@ def _mix(keys: npt.NDArray[np.int64]) -> Longs:
     return (keys + (keys << 31)).view(np.uint64)
 
 
-def _positions(hashes: Longs, number: int, bit_count: int) -> npt.NDArray[np.int64]:
+def _positions(hashes: Words, number: int, bit_count: int) -> Longs:
     halves = hashes.view(np.int32).reshape(-1, 2)
     combined = halves[:, 0] + np.int32(number) * halves[:, 1]
     positive = np.where(combined < 0, ~combined, combined).astype(np.int64)
@@ -131,15 +129,15 @@ def is_long_decimal(data_type: types.DataType) -> bool:
     )
 
 
-def to_longs(values: Any, data_type: types.DataType) -> npt.NDArray[np.int64]:
+def to_longs(values: Any, data_type: types.DataType) -> Longs:
     """Return the indexed number of each value of a column that is no text."""
     root = data_type.root
     if root in types.TIMESTAMP_ROOTS:
-        counts: Any = to_numpy(values.cast(pa.int64()))
+        counts: Longs = to_numpy(values.cast(pa.int64()))
         stored, wanted = UNIT_NANOS[values.type.unit], _unit_nanos(data_type)
         finer = stored >= wanted
         longs = counts * (stored // wanted) if finer else counts // (wanted // stored)
-        return longs.astype(np.int64, copy=False)  # type: ignore[no-any-return]
+        return longs.astype(np.int64, copy=False)
     if root is types.TypeRoot.DECIMAL:
         return decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:

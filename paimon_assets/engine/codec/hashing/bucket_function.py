@@ -160,7 +160,7 @@ _SMALL_TYPES: dict[TypeRoot, npt.DTypeLike] = {
 }
 
 
-def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> row_words.Words:
+def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> row_words.Words32:
     """Return Hive's hash of every row, as unsigned 32 bits."""
     hashes = np.zeros(len(columns[0]), np.uint32)
     for column, data_type in zip(columns, types, strict=True):
@@ -172,7 +172,7 @@ def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> row_words.
     return hashes
 
 
-def _hashes(column: Any, data_type: DataType) -> row_words.Words:
+def _hashes(column: Any, data_type: DataType) -> row_words.Words32:
     root = data_type.root
     if root in _SMALL_TYPES:
         return row_words.fixed_values(column, _SMALL_TYPES[root]).astype(np.int32).view(np.uint32)
@@ -189,11 +189,11 @@ def _hashes(column: Any, data_type: DataType) -> row_words.Words:
     )
 
 
-def _fold(longs: npt.NDArray[np.uint64]) -> row_words.Words:
+def _fold(longs: npt.NDArray[np.uint64]) -> row_words.Words32:
     return (longs ^ longs >> np.uint64(32)).astype(np.uint32)
 
 
-def _floating(column: Any) -> row_words.Words:
+def _floating(column: Any) -> row_words.Words32:
     double = pa.types.is_float64(column.type)
     bits = row_words.fixed_values(column, np.uint64 if double else np.uint32)
     values = bits.view(np.float64 if double else np.float32)
@@ -203,7 +203,7 @@ def _floating(column: Any) -> row_words.Words:
     return _fold(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
 
 
-def _texts(column: Any) -> row_words.Words:
+def _texts(column: Any) -> row_words.Words32:
     """Java's 31·h + signed byte; one step a byte position, over the rows that are that long."""
     offsets = row_words.text_offsets(column)
     first = int(offsets[0])
@@ -218,7 +218,7 @@ def _texts(column: Any) -> row_words.Words:
     return hashes
 
 
-def _decimals(column: Any, scale: int) -> row_words.Words:
+def _decimals(column: Any, scale: int) -> row_words.Words32:
     """Java's BigDecimal.hashCode after trailing zeros of the fraction are cut."""
     high, low = row_words.decimal_halves(column)
     negative = high.view(np.int64) < 0

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Words, decimal_words
 from paimon_assets.engine.codec.rows.binary_row import MAX_INLINE_BYTES, is_compact, null_bits_bytes
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
@@ -28,10 +28,8 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 
-Words = npt.NDArray[np.uint32]
-Longs = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
-Word = int | Words
+Words32 = npt.NDArray[np.uint32]
+Word = int | Words32
 """One 32-bit word of every row: a number if all rows have the same."""
 
 SEED = 42
@@ -42,7 +40,7 @@ _LOW_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 """Masks that keep the first 0 … 8 bytes of a little-endian word."""
 
 
-def row_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words:
+def row_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words32:
     """Return the murmur hash of every row's BinaryRow."""
     parts = [_column(column, data_type) for column, data_type in zip(columns, types, strict=True)]
     length = len(columns[0])
@@ -105,7 +103,7 @@ def _words(parts: "Sequence[_Column]") -> list[Word]:
     return header + slots + variable
 
 
-def _murmur(words: list[Word]) -> Words:
+def _murmur(words: list[Word]) -> Words32:
     """Murmur3 x86 32 of equally long rows of whole words."""
     start = next(index for index, word in enumerate(words) if not isinstance(word, int))
     seed = SEED
@@ -135,7 +133,7 @@ def _mixed_number(state: int, word: int) -> int:
     return (_rotated(state ^ _scramble(word), 13) * 5 + 0xE6546B64) & _MASK
 
 
-def _mix(state: Words, word: Word, scratch: Words) -> None:
+def _mix(state: Words32, word: Word, scratch: Words32) -> None:
     if isinstance(word, int):
         state ^= np.uint32(_scramble(word))
     else:
@@ -148,7 +146,7 @@ def _mix(state: Words, word: Word, scratch: Words) -> None:
     state += np.uint32(0xE6546B64)
 
 
-def _rotate(values: Words, by: int, scratch: Words) -> None:
+def _rotate(values: Words32, by: int, scratch: Words32) -> None:
     np.right_shift(values, np.uint32(32 - by), out=scratch)
     np.left_shift(values, np.uint32(by), out=values)
     np.bitwise_or(values, scratch, out=values)
@@ -158,11 +156,11 @@ def _rotate(values: Words, by: int, scratch: Words) -> None:
 class _Plain:
     """Up to 8 bytes in the slot, or a number there and constant many words behind the slots."""
 
-    nulls: Bools | None
+    nulls: Flags | None
     """Where the value is null; None if nowhere."""
-    low: Words
+    low: Words32
     high: Word = 0
-    behind: tuple[Words, ...] = ()
+    behind: tuple[Words32, ...] = ()
 
     def words(self, offset: int) -> tuple[list[Word], list[Word]]:
         """Return the words of the slot and of the variable part that starts at `offset`."""
@@ -179,12 +177,12 @@ class _Plain:
 class _Text:
     """Bytes in the slot if they are few, else behind the slots; methods as those of `_Plain`."""
 
-    nulls: Bools | None
+    nulls: Flags | None
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     padded: npt.NDArray[np.int64]
     """8-byte words behind the slots: 0 for inline and null values."""
-    eights: Longs
+    eights: Words
     """The 8 bytes at every byte position of the column's data, little-endian."""
 
     def words(self, offset: int) -> tuple[list[Word], list[Word]]:
@@ -212,7 +210,7 @@ class _Text:
 _Column = _Plain | _Text
 
 
-def _halves(longs: Longs) -> tuple[Words, Words]:
+def _halves(longs: Words) -> tuple[Words32, Words32]:
     return longs.astype(np.uint32), (longs >> np.uint64(32)).astype(np.uint32)
 
 
@@ -246,7 +244,7 @@ def _column(column: Any, data_type: DataType) -> _Column:
     )
 
 
-def null_mask(column: Any) -> Bools | None:
+def null_mask(column: Any) -> Flags | None:
     """Return where an Arrow array is null, or None if it is nowhere."""
     if column.null_count == 0:
         return None
@@ -262,7 +260,7 @@ def fixed_values(column: Any, slot_type: npt.DTypeLike) -> npt.NDArray[Any]:
     return data[column.offset : column.offset + len(column)]
 
 
-def _fix(values: npt.NDArray[Any], nulls: Bools | None) -> _Plain:
+def _fix(values: npt.NDArray[Any], nulls: Flags | None) -> _Plain:
     if nulls is not None:
         values = np.where(nulls, values.dtype.type(0), values)
     if values.dtype.itemsize < 8:
@@ -270,13 +268,13 @@ def _fix(values: npt.NDArray[Any], nulls: Bools | None) -> _Plain:
     return _Plain(nulls, *_halves(values))
 
 
-def decimal_halves(column: Any) -> tuple[Longs, Longs]:
+def decimal_halves(column: Any) -> tuple[Words, Words]:
     """Return the upper and lower 64 bits of a decimal128 array."""
     words = decimal_words(column).view(np.uint64)
     return words[:, 1], words[:, 0]
 
 
-def _long_decimal(high: Longs, low: Longs, nulls: Bools | None) -> _Plain:
+def _long_decimal(high: Words, low: Words, nulls: Flags | None) -> _Plain:
     """The fewest big-endian bytes of the number, filled with zeros to 16."""
     both = np.stack([high.byteswap(), low.byteswap()], axis=1)
     big_endian = both.view(np.uint8).reshape(-1, 16)
@@ -297,7 +295,7 @@ def _long_decimal(high: Longs, low: Longs, nulls: Bools | None) -> _Plain:
 _NANOS = {"us": 1000, "ns": 1}
 
 
-def _timestamp(column: Any, nulls: Bools | None, data_type: AtomicType) -> _Column:
+def _timestamp(column: Any, nulls: Flags | None, data_type: AtomicType) -> _Column:
     if is_compact(data_type):
         millis = column.cast(pa.timestamp("ms", tz=column.type.tz))
         return _fix(fixed_values(millis, np.uint64), nulls)
@@ -325,7 +323,7 @@ def text_bytes(column: Any, first: int, last: int) -> npt.NDArray[np.uint8]:
     return plain
 
 
-def _text(column: Any, nulls: Bools | None) -> _Text:
+def _text(column: Any, nulls: Flags | None) -> _Text:
     offsets = text_offsets(column)
     first, last = int(offsets[0]), int(offsets[-1])
     plain = text_bytes(column, first, last)

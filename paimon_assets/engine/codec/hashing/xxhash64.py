@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Longs = npt.NDArray[np.uint64]
+from paimon_assets.engine.codec.arrow.numpy_columns import Words
 
 _PRIMES = (
     0x9E3779B185EBCA87,
@@ -27,7 +27,7 @@ _LANES = 4
 _SEEDS = ((_PRIMES[0] + _PRIMES[1]) & _MASK, _PRIMES[1], 0, -_PRIMES[0] & _MASK)
 
 
-def xxhash64(values: Any) -> Longs:
+def xxhash64(values: Any) -> Words:
     """Return the hash of each value. Cost: O(bytes), in O(longest value) steps of numpy."""
     plain = values.cast(pa.large_binary())
     _, offsets, content = plain.buffers()
@@ -48,23 +48,23 @@ def xxhash64(values: Any) -> Longs:
     return hashes
 
 
-def _words(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64]) -> Longs:
+def _words(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64]) -> Words:
     """Gather the little-endian 64-bit words that begin at the positions."""
-    windows: Any = np.ndarray((len(data) - 7,), np.dtype("<u8"), data, strides=(1,))
-    return windows[positions]  # type: ignore[no-any-return]
+    windows: Words = np.ndarray((len(data) - 7,), np.dtype("<u8"), data, strides=(1,))
+    return windows[positions]
 
 
-def _rotate(values: Longs, by: int) -> Longs:
+def _rotate(values: Words, by: int) -> Words:
     return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
 
 
-def _round(state: Longs, words: Longs) -> Longs:
+def _round(state: Words, words: Words) -> Words:
     return _rotate(state + words * _P2, 31) * _P1
 
 
 def _stripes(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
-) -> Longs:
+) -> Words:
     lanes = [np.full(len(starts), seed, np.uint64) for seed in _SEEDS]
     for stripe in range(int(counts[0])):
         live = int(np.searchsorted(-counts, -stripe, side="left"))
@@ -80,7 +80,7 @@ def _stripes(
 
 
 def _tail(
-    state: Longs,
+    state: Words,
     data: npt.NDArray[np.uint8],
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],

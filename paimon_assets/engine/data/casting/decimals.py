@@ -23,12 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, decimal_words, from_numpy
 from paimon_assets.engine.data.casting.cast import (
     Array,
     Cast,
-    Int64s,
-    Mask,
     Numbers,
     attempt,
     bytes_of,
@@ -57,7 +55,7 @@ _EXACT_HIGH_WORDS = 2**112
 """Products below this are known to much less than 2⁶⁴ in floating point."""
 
 
-def longs_of(array: Array) -> Int64s | None:
+def longs_of(array: Array) -> Longs | None:
     """Return the unscaled values, 0 for null, or None if some do not fit 64 bits."""
     words = decimal_words(array)
     low, high = words[:, 0], words[:, 1]
@@ -69,7 +67,7 @@ def longs_of(array: Array) -> Int64s | None:
 
 
 def _decimal_column(
-    unscaled: Int64s, precision: int, scale: int, nulls_of: Array, too_large: Mask | None = None
+    unscaled: Longs, precision: int, scale: int, nulls_of: Array, too_large: Flags | None = None
 ) -> Array:
     """Return unscaled values that fit 64 bits as decimals."""
     words = np.empty((len(unscaled), 2), np.int64)
@@ -78,7 +76,7 @@ def _decimal_column(
     return column_of(words, pa.decimal128(precision, scale), nulls_of, too_large)
 
 
-def _product(values: Int64s, factor: int) -> Int64s | None:
+def _product(values: Longs, factor: int) -> Longs | None:
     """Return products as rows of (low word, high word), or None if they may be too large."""
     most = furthest(values)
     words = np.empty((len(values), 2), np.int64)
@@ -155,7 +153,7 @@ def _rescale(array: Array, precision: int, scale: int) -> Array:
     return _fitting(wide.cast(pa.decimal256(_WIDEST, scale)), precision, scale)
 
 
-def _beyond(unscaled: Int64s, limit: int) -> Mask | None:
+def _beyond(unscaled: Longs, limit: int) -> Flags | None:
     """Return which values are further from zero than `limit`, or None if no value is."""
     if limit >= furthest(unscaled):
         return None
@@ -296,7 +294,7 @@ def _first_digits(digits: Array, count: int) -> Numbers:
     return words
 
 
-def _add_one(words: Numbers, rows: Mask) -> None:
+def _add_one(words: Numbers, rows: Flags) -> None:
     words[rows, 0] += 1
     words[rows & (words[:, 0] == 0), 1] += 1
 

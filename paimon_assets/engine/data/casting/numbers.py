@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy
 from paimon_assets.engine.data.casting import cast as kernels
 
 
@@ -133,9 +133,7 @@ def _hexadecimal_reals(
     with np.errstate(over="ignore", under="ignore"):
         exact = np.ldexp(significand.astype(np.longdouble), binary.astype(np.int32))
         values = exact.astype(cast.arrow_type.to_pandas_dtype())
-    is_negative: kernels.Mask = kernels.truth_of(
-        pc.starts_with(pc.struct_field(parts, "sign"), "-")
-    )
+    is_negative: Flags = kernels.truth_of(pc.starts_with(pc.struct_field(parts, "sign"), "-"))
     return kernels.column_of(np.where(is_negative, -values, values), cast.arrow_type, array)
 
 
@@ -199,7 +197,7 @@ def _plain_texts(values: kernels.Numbers) -> kernels.Array:
     return kernels.with_inserted(text, is_whole, kernels.lengths_of(text)[is_whole], ".0")
 
 
-def _replace_rows(texts: kernels.Array, rows: kernels.Mask, by: str) -> kernels.Array:
+def _replace_rows(texts: kernels.Array, rows: Flags, by: str) -> kernels.Array:
     return pc.if_else(from_numpy(rows), by, texts) if rows.any() else texts
 
 
@@ -242,7 +240,7 @@ def _exponent_texts() -> kernels.Array:
     return pc.binary_join_element_wise("E", powers, "")
 
 
-def zeros_behind(whole: kernels.Int64s, most: int = _MOST_ZEROS) -> kernels.Int64s:
+def zeros_behind(whole: Longs, most: int = _MOST_ZEROS) -> Longs:
     """Return how many zeros end each number, up to `most`; none end 0."""
     zeros = np.zeros(len(whole), np.int64)
     rows = np.flatnonzero((whole // 10 * 10 == whole) & (whole != 0))
@@ -268,14 +266,14 @@ def _shortest_digits(size: kernels.Numbers) -> tuple[kernels.Array, kernels.Numb
     return pc.replace_substring_regex(text, r"^0\.0*|\.|0*(e.*)?$", ""), exponents
 
 
-def java_whole(size: kernels.Numbers, bits: int = 53) -> tuple[kernels.Int64s, kernels.Mask]:
+def java_whole(size: kernels.Numbers, bits: int = 53) -> tuple[Longs, Flags]:
     """Return the whole numbers below 2⁶³ as Java 8 to 18 write them, and which rows they are.
 
     Digits that `bits` bits do not determine are rounded to zero; numbers below two to the power of
     `bits` are exact.
     """
     exact = size.astype(np.float64)
-    is_whole: kernels.Mask = (exact < 2.0**63) & (np.trunc(exact) == exact)
+    is_whole: Flags = (exact < 2.0**63) & (np.trunc(exact) == exact)
     whole = np.where(is_whole, exact, 0).astype(np.int64)
     if exact.max(initial=0) < 2.0**bits:
         return whole, is_whole

@@ -15,13 +15,11 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type, timestamp_unit
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy
 from paimon_assets.engine.data.casting.cast import (
     UTC,
     Array,
     Cast,
-    Int64s,
-    Mask,
     attempt,
     bytes_of,
     column_of,
@@ -92,7 +90,7 @@ _DAYS_PER_CYCLE = 3_652_425
 """Days of 10,000 years, after which the same dates come again."""
 
 
-def _months(year: Int64s, month: Int64s) -> tuple[Int64s, Int64s]:
+def _months(year: Longs, month: Longs) -> tuple[Longs, Longs]:
     """Return months as (days since 1970-01-01 of their first, days in them)."""
     months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     first, after = (each.astype("datetime64[D]").astype(np.int64) for each in (months, months + 1))
@@ -115,7 +113,7 @@ def per_second(arrow_type: pa.DataType) -> int:
     return NANOS_PER_SECOND // UNIT_NANOS[arrow_type.unit]  # type: ignore[attr-defined]
 
 
-def scale(counts: Int64s, factor: int, array: Array, cast: Cast) -> Int64s:
+def scale(counts: Longs, factor: int, array: Array, cast: Cast) -> Longs:
     """Multiply counts of a time unit; raises where 64 bits do not hold the result."""
     if factor == 1:
         return counts
@@ -126,7 +124,7 @@ def scale(counts: Int64s, factor: int, array: Array, cast: Cast) -> Int64s:
     return counts * factor
 
 
-def cut(counts: Int64s, divisor: int) -> Int64s:
+def cut(counts: Longs, divisor: int) -> Longs:
     """Divide, toward zero."""
     if counts.min(initial=0) < 0:
         counts = np.where(counts < 0, counts + (divisor - 1), counts)
@@ -161,7 +159,7 @@ def seconds_to_timestamp(array: Array, cast: Cast) -> Array:
     return to_local(column_of(counts, cast.arrow_type, array), cast).view(cast.arrow_type)
 
 
-def millis_to_counts(millis: Int64s, array: Array, cast: Cast) -> Int64s:
+def millis_to_counts(millis: Longs, array: Array, cast: Cast) -> Longs:
     """Return milliseconds in the target's unit; raises where that loses something."""
     unit = per_second(cast.arrow_type)
     if unit >= MILLIS_PER_SECOND:
@@ -182,7 +180,7 @@ def timestamp_to_seconds(array: Array, cast: Cast) -> Array:
     return column_of(seconds.astype(cast.arrow_type.to_pandas_dtype()), cast.arrow_type, array)
 
 
-def _whole_millis(counts: Int64s, unit: int) -> tuple[Int64s, int]:
+def _whole_millis(counts: Longs, unit: int) -> tuple[Longs, int]:
     """Round down to milliseconds; return (counts, units of a second)."""
     if unit <= MILLIS_PER_SECOND:
         return counts, unit
@@ -340,19 +338,19 @@ def text_to_date(array: Array, cast: Cast) -> Array:
     return column_of(days.astype(np.int32), pa.date32(), array)
 
 
-def _only(array: Array, rows: Mask) -> Array:
+def _only(array: Array, rows: Flags) -> Array:
     """Return a column that is null except in some rows."""
     return pc.if_else(from_numpy(rows), array, pa.scalar(None, array.type))
 
 
-def _match(text: Array, pattern: str, rows: Mask, array: Array, cast: Cast) -> Array:
+def _match(text: Array, pattern: str, rows: Flags, array: Array, cast: Cast) -> Array:
     """Return the parts of some texts; raises for those that do not have the form."""
     parts = pc.extract_regex(_only(text, rows), pattern)
     cast.check(rows & ~valid_rows(parts), array)
     return parts
 
 
-def _numbers(parts: Array, names: Sequence[str], array: Array, cast: Cast) -> list[Int64s]:
+def _numbers(parts: Array, names: Sequence[str], array: Array, cast: Cast) -> list[Longs]:
     """Return the named groups of a matched text as numbers, -1 where a text lacks one."""
     numbers = []
     for name in names:
@@ -363,13 +361,13 @@ def _numbers(parts: Array, names: Sequence[str], array: Array, cast: Cast) -> li
     return numbers
 
 
-def _fraction(parts: Array, count: int) -> Int64s:
+def _fraction(parts: Array, count: int) -> Longs:
     """Return so many digits of the fraction of a second as a number."""
     digits = pc.utf8_slice_codeunits(pc.fill_null(pc.struct_field(parts, "f"), ""), 0, count)
     return values_of(pc.utf8_rpad(digits, count, "0").cast(pa.int64()))
 
 
-def _java_days(array: Array, rows: Mask, cast: Cast) -> Int64s:
+def _java_days(array: Array, rows: Flags, cast: Cast) -> Longs:
     text = array
     if (bytes_of(text) == ord(" ")).any():
         text = pc.replace_substring_regex(text, _BEHIND_BLANK, r"\1")
@@ -382,7 +380,7 @@ def _java_days(array: Array, rows: Mask, cast: Cast) -> Int64s:
     return first + day - 1
 
 
-def _cpp_days(array: Array, rows: Mask, cast: Cast) -> Int64s:
+def _cpp_days(array: Array, rows: Flags, cast: Cast) -> Longs:
     """A part left out is the zeroth: its month or year ends one day earlier."""
     parts = _match(array, _CPP_DATE, rows, array, cast)
     year, month, day = _numbers(parts, "ymd", array, cast)
@@ -434,7 +432,7 @@ def _java_timestamps(array: Array, cast: Cast) -> Array:
         unit = per_second(arrow_type)
         # The first second of a unit may begin before its smallest value: count from its end.
         is_before = seconds < 0
-        times: Int64s = scale(seconds + is_before, unit, _only(array, rows), cast)
+        times: Longs = scale(seconds + is_before, unit, _only(array, rows), cast)
         times = times + nanos // step * step // (NANOS_PER_SECOND // unit) - unit * is_before
         wrapped = (is_before & (times > 0)) | ((seconds > 0) & (times < 0))
         cast.check(wrapped & rows, array, f"{cast.arrow_type} cannot hold it")
@@ -466,7 +464,7 @@ def _usual_timestamps(array: Array, cast: Cast) -> Array | None:
     return column_of(cut, arrow_type, array)
 
 
-def _epochs(array: Array, cast: Cast) -> Int64s:
+def _epochs(array: Array, cast: Cast) -> Longs:
     precision = cast.target.precision or 0
     if precision not in _EPOCH_PRECISIONS:
         cast.check(array.is_valid(), array, f"digits mean no time of precision {precision}")
@@ -476,7 +474,7 @@ def _epochs(array: Array, cast: Cast) -> Int64s:
     return millis_to_counts(epochs * MILLIS_PER_SECOND, array, cast)
 
 
-def _parse_timestamps(array: Array, rows: Mask, cast: Cast) -> tuple[Int64s, Int64s]:
+def _parse_timestamps(array: Array, rows: Flags, cast: Cast) -> tuple[Longs, Longs]:
     """Return (seconds, nanoseconds), as Java's lenient calendar reads them."""
     parts = _match(array, _JAVA_TIMESTAMP, rows, array, cast)
     year, month, day, *clock = _numbers(parts, ("y", "m", "d", "h", "min", "s"), array, cast)

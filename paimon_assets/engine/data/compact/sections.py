@@ -40,7 +40,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     FRAME_BYTES,
     DeletionVector,
@@ -51,7 +51,7 @@ from paimon_assets.engine.codec.rows.binary_row import ComparableKey, deserializ
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import CompactTask, RowChangeTask
-from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
+from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.merge.records import (

@@ -20,13 +20,18 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
-from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Bytes,
+    Longs,
+    buffer_of,
+    decimal_words,
+    to_numpy,
+)
 from paimon_assets.engine.codec.avro.avro import (
     Container,
     RecordSchema,
@@ -49,9 +54,6 @@ from paimon_assets.engine.spec.types.data_types import (
     MultisetType,
     TypeRoot,
 )
-
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
 _BITS = 7
 """The bits of a number in each byte; the eighth is set if more bytes follow."""
@@ -335,8 +337,7 @@ class Shape:
         """Turn a column of type `logical` into one of type `stored`."""
         if pat.is_decimal(self.logical):
             # Big-endian numbers of 16 bytes.
-            numbers: Any = np.ascontiguousarray(decimal_words(logical).view(np.uint8)[:, ::-1])
-            buffers = [None, pa.py_buffer(numbers)]
+            buffers = [None, buffer_of(decimal_words(logical).view(np.uint8)[:, ::-1])]
             fixed = pa.Array.from_buffers(pa.binary(_DECIMAL_BYTES), len(logical), buffers)
             none = pa.scalar(None, pa.binary())
             return pc.if_else(logical.is_valid(), fixed.cast(pa.binary()), none)
@@ -406,11 +407,10 @@ def _decimals(stored: Array, data_type: Any) -> Array:
     of_row = np.repeat(np.arange(count), lengths)
     positions = np.arange(int(ends[-1] - ends[0])) - np.repeat(ends[:-1] - ends[0], lengths)
     numbers[of_row, positions + _DECIMAL_BYTES - lengths[of_row]] = data[ends[0] : ends[-1]]
-    content: Any = np.ascontiguousarray(numbers[:, ::-1])
     precision, scale = data_type.precision, data_type.scale
     wide = pa.decimal128(_MOST_DIGITS, scale)
     decimals: Any = pa.Array.from_buffers(
-        data_type, count, [stored.buffers()[0], pa.py_buffer(content)]
+        data_type, count, [stored.buffers()[0], buffer_of(numbers[:, ::-1])]
     )
     # Numbers with more digits than their type become null, as in Java.
     least, most = (pa.scalar(Decimal((sign, (9,) * precision, -scale)), wide) for sign in (1, 0))

@@ -38,7 +38,6 @@ from typing import Any
 from zoneinfo import TZPATH, ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
@@ -47,7 +46,7 @@ from pyarrow import orc
 from paimon_assets.engine.codec import orc_footer
 from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.calendars import UTC_NAMES, JulianTimes, moves_of
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
@@ -492,7 +491,6 @@ _REPEATED_YEARS = 28
 _FIRST_START = int(datetime(_FIRST_YEAR, 1, 1, tzinfo=UTC).timestamp())
 
 Types = tuple[orc_footer.OrcType, ...]
-_Longs = npt.NDArray[np.int64]
 Fixes = Mapping[int, Callable[[Any], Any]]
 """Kind of a type → correction of its values."""
 
@@ -512,7 +510,7 @@ def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
     return fixes
 
 
-def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
+def offsets_of(seconds: Longs, zone: str, path: str) -> Longs:
     """Return Java's offsets of a zone from UTC at instants, in seconds."""
     starts, offsets = _transitions(_zone(zone, path))
     years = seconds.astype("datetime64[s]").astype("datetime64[Y]")
@@ -524,19 +522,19 @@ def offsets_of(seconds: _Longs, zone: str, path: str) -> _Longs:
     return offsets[np.searchsorted(starts, near, side="right")]
 
 
-def _kinds(years: Any) -> _Longs:
+def _kinds(years: Any) -> Longs:
     """Return a number below 14 for each year; years of the same calendar have the same."""
     days = _first_days(years)
     return days % 7 * 2 + (_first_days(years + 1) - days > 365)
 
 
-def _first_days(years: Any) -> _Longs:
-    days: _Longs = years.astype("datetime64[D]").astype(np.int64)
+def _first_days(years: Any) -> Longs:
+    days: Longs = years.astype("datetime64[D]").astype(np.int64)
     return days
 
 
 @lru_cache(maxsize=16)
-def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
+def _transitions(zone: tzinfo) -> tuple[Longs, Longs]:
     """Return when the offset of a zone changes, and the offsets before, between and after."""
 
     def offset(second: int) -> int:
@@ -558,7 +556,7 @@ def _transitions(zone: tzinfo) -> tuple[_Longs, _Longs]:
 
 
 @lru_cache(maxsize=16)
-def _arrow_clock(zone: str) -> tuple[_Longs, _Longs]:
+def _arrow_clock(zone: str) -> tuple[Longs, Longs]:
     """Return when the offset of a zone changes in Arrow's ORC reader, and the offsets between.
 
     The reader reads the zone's file; before the first change it uses the first offset that is not
@@ -637,7 +635,7 @@ def _move_back(column: Any, zone: str, path: str) -> Any:
     return _shift(column, offsets_of(seconds, zone, path), zone, path)
 
 
-def _shift(column: Any, seconds: _Longs, zone: str, path: str) -> Any:
+def _shift(column: Any, seconds: Longs, zone: str, path: str) -> Any:
     """Return timestamps later by some seconds each."""
     counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
     moved = counts + moves

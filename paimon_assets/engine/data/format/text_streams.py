@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, Bytes, Longs, escaped_places
+from paimon_assets.engine.codec.arrow.numpy_columns import Bytes, Longs
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, escaped_places
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.segments.text_options import TextOptions

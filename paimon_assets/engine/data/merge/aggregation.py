@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.records import (
-    Array,
     FoldedRows,
     Grouped,
     KeyGroups,

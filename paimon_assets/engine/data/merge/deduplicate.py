@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags
+from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, adds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import IGNORE_DELETE

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.key_order import Flags
-from paimon_assets.engine.data.merge.records import Array, is_valid
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
+from paimon_assets.engine.data.merge.records import is_valid
 
 _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 

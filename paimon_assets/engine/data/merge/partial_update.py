@@ -30,13 +30,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
+from paimon_assets.engine.data.key_order import Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.aggregate.picks import last_non_null_value
 from paimon_assets.engine.data.merge.records import (
     NOTHING,
-    Array,
     FoldedRows,
     Grouped,
     KeyGroups,

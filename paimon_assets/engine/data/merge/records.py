@@ -27,11 +27,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.key_order import Flags, KeyOrder, Order
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Flags,
+    buffer_of,
+    from_numpy,
+    to_numpy,
+)
+from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.spec.types.data_types import RowKind
 
-Array: TypeAlias = "pa.Array[Any]"
 Kinds: TypeAlias = npt.NDArray[np.int8]
 
 NOTHING = -1
@@ -168,9 +173,8 @@ def nullable_indices(rows: Order) -> Array:
     present = rows >= 0
     if present.all():
         return from_numpy(rows)
-    bits: Any = np.packbits(present, bitorder="little")
-    data: Any = np.where(present, rows, 0)
-    return pa.Array.from_buffers(pa.int64(), len(rows), [pa.py_buffer(bits), pa.py_buffer(data)])
+    numbers = buffer_of(np.where(present, rows, 0))
+    return pa.Array.from_buffers(pa.int64(), len(rows), [buffer_of(present), numbers])
 
 
 def gather(values: Array, rows: Order) -> Array:

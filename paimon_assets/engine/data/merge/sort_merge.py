@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import (
-    Flags,
     KeyOrder,
     float_words,
     order_within_groups,
@@ -34,7 +33,6 @@ from paimon_assets.engine.data.key_order import (
 )
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.records import (
-    Array,
     MergedRows,
     MergeFunction,
     Records,

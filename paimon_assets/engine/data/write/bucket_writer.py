@@ -28,14 +28,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.context import NumberedFile
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
 from paimon_assets.engine.data.merge.sort_merge import merge_sorted
-from paimon_assets.engine.data.sequence import HighestStored, Longs, UnitCounter, WrapCounter, pad
+from paimon_assets.engine.data.sequence import HighestStored, UnitCounter, WrapCounter, pad
 from paimon_assets.engine.data.write.rolling_file import RollingFile
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig

@@ -22,14 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_assets.engine.codec.arrow.numpy_columns import Ints
 from paimon_assets.engine.codec.hashing.row_words import row_hashes
 from paimon_assets.engine.contract.context import HashIndexState, WriteContext
-from paimon_assets.engine.data.write.row_key_extractor import (
-    Numbers,
-    RowBuckets,
-    bucket_path,
-    partition_ids,
-)
+from paimon_assets.engine.data.write.row_key_extractor import RowBuckets, bucket_path, partition_ids
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMeta
@@ -80,7 +76,7 @@ class BucketRule:
             assigners=initial if limit == -1 else min(initial, limit),
         )
 
-    def assigner_of(self, hashes: Hashes) -> Numbers:
+    def assigner_of(self, hashes: Hashes) -> Ints:
         if self.assigners == 1:
             return np.zeros(len(hashes), dtype=np.int32)
         remainders = np.abs(np.fmod(hashes.astype(np.int64), self.assigners))
@@ -115,7 +111,7 @@ class PartitionIndex:
             )
         return index
 
-    def assign(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.int64]]:
+    def assign(self, hashes: Hashes) -> tuple[Ints, npt.NDArray[np.int64]]:
         """Return the bucket of each hash, and the positions of new hashes."""
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         buckets = np.full(len(distinct), UNKNOWN, dtype=np.int32)
@@ -130,7 +126,7 @@ class PartitionIndex:
             self._add(distinct[new], buckets[new].astype(np.int16))
         return buckets[inverse], first[new]
 
-    def _fill(self, hashes: Hashes) -> Numbers:
+    def _fill(self, hashes: Hashes) -> Ints:
         """Assign new hashes, in order, to buckets with room; beyond the limit, to full ones."""
         rule = self.rule
         limit = _MAX_BUCKETS if rule.max_buckets == -1 else rule.max_buckets
@@ -164,7 +160,7 @@ class PartitionIndex:
 
 def fill_buckets(
     key_count: int, counts: dict[int, int], target_rows: int, candidates: Iterable[int]
-) -> Numbers:
+) -> Ints:
     """Return buckets for new keys, in order: those with room first, then unused candidates.
 
     Adds the keys to `counts`. The result is shorter than `key_count` if candidates run out.

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Ints, from_numpy, to_numpy
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
@@ -35,7 +35,6 @@ from paimon_assets.engine.data.write.dynamic_buckets import (
     key_hashes,
 )
 from paimon_assets.engine.data.write.row_key_extractor import (
-    Numbers,
     RowBuckets,
     distinct_rows,
     partition_ids,
@@ -51,8 +50,8 @@ class _Run(NamedTuple):
 
     hashes: Hashes
     keys: list[Any]
-    partitions: Numbers
-    buckets: Numbers
+    partitions: Ints
+    buckets: Ints
 
     @staticmethod
     def merge(runs: "Sequence[_Run]") -> "_Run":
@@ -78,9 +77,9 @@ class KeyPositions:
 
     hashes: Hashes
     keys: "Sequence[Any]"
-    partitions: Numbers
+    partitions: Ints
     """Key → partition, or `UNKNOWN`."""
-    buckets: Numbers
+    buckets: Ints
     """Key → bucket; arbitrary for unknown keys."""
     hits: list[tuple[_Run, Rows, Rows]]
     """(run, keys that it holds, their positions in it)."""
@@ -120,7 +119,7 @@ class KeyIndex:
             hashes=hashes, keys=keys, partitions=partitions, buckets=buckets, hits=hits
         )
 
-    def put(self, former: KeyPositions, partitions: Numbers, buckets: Numbers) -> None:
+    def put(self, former: KeyPositions, partitions: Ints, buckets: Ints) -> None:
         """Set the partitions and buckets of keys whose `former` ones `find` has just returned."""
         for run, rows, positions in former.hits:
             run.partitions[positions] = partitions[rows]
@@ -145,7 +144,7 @@ AssignedBatch = tuple[pa.RecordBatch, Kinds, RowBuckets]
 class _Keys(NamedTuple):
     """The distinct keys of a batch."""
 
-    ids: Numbers
+    ids: Ints
     """Row → key."""
     first: Rows
     """Key → its first row."""
@@ -189,7 +188,7 @@ class KeyAssigner:
             self._put(keys.former, numbers, np.full(len(numbers), bucket, dtype=np.int32))
 
     @staticmethod
-    def assigner_of(hashes: Hashes, assigners: int) -> Numbers:
+    def assigner_of(hashes: Hashes, assigners: int) -> Ints:
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
     def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedBatch:
@@ -215,7 +214,7 @@ class KeyAssigner:
         hashes = key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
         return _Keys(ids, first, self._index.find(hashes, keys))
 
-    def _put(self, former: KeyPositions, partitions: Numbers, buckets: Numbers) -> None:
+    def _put(self, former: KeyPositions, partitions: Ints, buckets: Ints) -> None:
         self._index.put(former, partitions, buckets)
         if self._index.total_bytes > self._limit_bytes:
             raise InvalidInputError(
@@ -228,7 +227,7 @@ class KeyAssigner:
             )
 
     def _keep_keys(
-        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keys: _Keys
+        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Ints, keys: _Keys
     ) -> AssignedBatch:
         """Leave each key in its first partition."""
         new = np.flatnonzero(keys.former.partitions == UNKNOWN)
@@ -247,7 +246,7 @@ class KeyAssigner:
         return rows, kinds, RowBuckets(self._partitions, partitions, row_buckets)
 
     def _move_keys(
-        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Numbers, keys: _Keys
+        self, rows: pa.RecordBatch, kinds: Kinds, numbers: Ints, keys: _Keys
     ) -> AssignedBatch:
         """Let each key follow its rows; all arrays here are ordered by (key, arrival)."""
         order = np.argsort(keys.ids, kind="stable")
@@ -300,7 +299,7 @@ class KeyAssigner:
                 values.append(to_scalar(value, column.type).cast(to_arrow_type(column.type)))
         return number
 
-    def _in_partitions(self, rows: pa.RecordBatch, numbers: Numbers) -> pa.RecordBatch:
+    def _in_partitions(self, rows: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
         """Return rows with the values of other partitions."""
         arrays = list(rows.columns)
         for column, values in zip(self.context.schema.partition_fields, self._values, strict=True):
@@ -308,7 +307,7 @@ class KeyAssigner:
             arrays[rows.schema.get_field_index(column.name)] = array.take(from_numpy(numbers))
         return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
-    def _fill_buckets(self, numbers: Numbers) -> Numbers:
+    def _fill_buckets(self, numbers: Ints) -> Ints:
         """Assign new keys, in order, to buckets of their partitions with room."""
         buckets = np.empty(len(numbers), dtype=np.int32)
         for number in np.unique(numbers).tolist():  # steps over partitions, then buckets
@@ -319,7 +318,7 @@ class KeyAssigner:
         return buckets
 
 
-def _previous(values: Numbers, starts: npt.NDArray[np.bool_], at_start: Numbers) -> Numbers:
+def _previous(values: Ints, starts: npt.NDArray[np.bool_], at_start: Ints) -> Ints:
     """Return the value before each, within groups; `at_start` where a group begins."""
     before = np.empty_like(values)
     before[1:] = values[:-1]

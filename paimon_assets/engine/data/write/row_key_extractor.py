@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Ints, from_numpy, to_numpy
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_columns
 from paimon_assets.engine.contract.context import WriteContext
@@ -27,15 +27,13 @@ from paimon_assets.engine.spec.paths import POSTPONE_BUCKET, TablePaths
 from paimon_assets.engine.spec.predicate.prune import exactly, may_match
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 
-Numbers = npt.NDArray[np.int32]
-
 
 class RowBuckets(NamedTuple):
     partitions: list[bytes]
     """Serialized partitions, each once."""
-    partition_ids: Numbers
+    partition_ids: Ints
     """Row → index into them."""
-    buckets: Numbers
+    buckets: Ints
     """Row → bucket."""
 
 
@@ -163,7 +161,7 @@ def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
     return RowBuckets(partitions, ids, buckets)
 
 
-def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Numbers]:
+def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[bytes], Ints]:
     """Return the serialized partitions of a batch, each once, and row → index into them."""
     fields = schema.partition_fields
     if not fields or not batch.num_rows:
@@ -174,7 +172,7 @@ def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[byte
     return serialize_columns(values, [column.type for column in fields]), ids
 
 
-def distinct_rows(columns: Sequence[Any]) -> tuple[Numbers, npt.NDArray[np.int64]]:
+def distinct_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[np.int64]]:
     """Return row → number of its distinct row, and the first row of each number."""
     ids = np.zeros(len(columns[0]), dtype=np.int64)
     count = 1

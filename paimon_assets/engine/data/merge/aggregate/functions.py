@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.data.merge.aggregate import picks
 from paimon_assets.engine.data.merge.aggregate.lists import collect_elements, join_texts
 from paimon_assets.engine.data.merge.aggregate.nested_rows import (
@@ -21,7 +22,7 @@ from paimon_assets.engine.data.merge.aggregate.nested_rows import (
 )
 from paimon_assets.engine.data.merge.aggregate.numbers import multiply_values, sum_values
 from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, unite_sets
-from paimon_assets.engine.data.merge.records import Array, Grouped, Outcome
+from paimon_assets.engine.data.merge.records import Grouped, Outcome
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 

@@ -17,10 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
-from paimon_assets.engine.data.key_order import Flags, Order, sort_keys
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Flags,
+    buffer_of,
+    from_numpy,
+    to_numpy,
+)
+from paimon_assets.engine.data.key_order import Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
-from paimon_assets.engine.data.merge.records import Array, Grouped, is_valid, run_ends, run_starts
+from paimon_assets.engine.data.merge.records import Grouped, is_valid, run_ends, run_starts
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
@@ -137,18 +143,17 @@ def _comparable(values: Any) -> list[Array]:
         inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
         ends = to_numpy(values.offsets).astype(np.int64) * inner.itemsize
         lengths = np.where(is_valid(values), np.diff(ends), 0)
-        offsets: Any = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        buffers: Any = [None, pa.py_buffer(offsets), _pack(inner, ends, lengths)]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        buffers = [None, buffer_of(offsets), _pack(inner, ends, lengths)]
         return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
     return [values]
 
 
-def _pack(inner: Order, ends: Order, lengths: Order) -> Any:
+def _pack(inner: Order, ends: Order, lengths: Order) -> pa.Buffer:
     """Return the bytes of each list's codes, without those under nulls."""
     count = lengths // inner.itemsize
     starts = np.repeat(ends[:-1] // inner.itemsize - (np.cumsum(count) - count), count)
-    data: Any = inner[starts + np.arange(int(count.sum()))]
-    return pa.py_buffer(data)
+    return buffer_of(inner[starts + np.arange(int(count.sum()))])
 
 
 def first_of_each(groups: Order, items: Order) -> Flags:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, from_numpy
 from paimon_assets.engine.data.key_order import Order, order_words, sort_keys
 from paimon_assets.engine.data.merge.aggregate.lists import (
     Elements,
@@ -23,14 +23,7 @@ from paimon_assets.engine.data.merge.aggregate.lists import (
     last_of_each,
 )
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
-from paimon_assets.engine.data.merge.records import (
-    Array,
-    Grouped,
-    gather,
-    is_valid,
-    run_ends,
-    run_starts,
-)
+from paimon_assets.engine.data.merge.records import Grouped, gather, is_valid, run_ends, run_starts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 from paimon_assets.engine.spec.options.all_options import NestedKeyNulls

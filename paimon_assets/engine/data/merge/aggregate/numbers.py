@@ -16,9 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.numpy_columns import decimal_words, to_numpy
-from paimon_assets.engine.data.key_order import Flags, Order
-from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Flags,
+    buffer_of,
+    decimal_words,
+    to_numpy,
+)
+from paimon_assets.engine.data.key_order import Order
+from paimon_assets.engine.data.merge.records import Grouped, run_starts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
@@ -268,6 +274,4 @@ def _scatter(
     content[groups.present] = numbers
     is_valid = np.zeros(count, dtype=np.bool_)
     is_valid[groups.present] = True if valid is None else valid
-    bits: Any = np.packbits(is_valid, bitorder="little")
-    data: Any = np.ascontiguousarray(content)
-    return pa.Array.from_buffers(data_type, count, [pa.py_buffer(bits), pa.py_buffer(data)])
+    return pa.Array.from_buffers(data_type, count, [buffer_of(is_valid), buffer_of(content)])

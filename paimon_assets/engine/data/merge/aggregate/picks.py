@@ -8,16 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.data.key_order import Flags, Order, Words, order_words
-from paimon_assets.engine.data.merge.records import (
-    NOTHING,
-    Array,
-    Grouped,
-    is_valid,
-    run_ends,
-    run_starts,
-)
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, from_numpy
+from paimon_assets.engine.data.key_order import Order, order_words
+from paimon_assets.engine.data.merge.records import NOTHING, Grouped, is_valid, run_ends, run_starts
 
 
 def last_value(values: Array, grouped: Grouped) -> Order:

@@ -20,14 +20,14 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, from_numpy
 from paimon_assets.engine.codec.bitmaps.roaring import (
     read_java_bitmap64,
     smallest,
     write_java_bitmap64,
 )
 from paimon_assets.engine.data.merge.aggregate.lists import nested_list
-from paimon_assets.engine.data.merge.records import Array, Grouped, run_starts
+from paimon_assets.engine.data.merge.records import Grouped, run_starts
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
