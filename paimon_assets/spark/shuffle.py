@@ -42,6 +42,7 @@ def partition_slots(count: int) -> tuple[int, ...]:
     """Return numbers of which `repartition(count, number)` sends the i-th to partition i."""
     slots = np.full(count, -1, dtype=np.int64)
     start, step = 0, max(1024, 4 * count)
+    # A slot that is set is the smallest number that Spark sends to its partition.
     while (slots < 0).any():
         candidates = np.arange(start, start + step, dtype=np.int32)
         targets, first = np.unique(

@@ -102,6 +102,9 @@ def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str =
     rows = images.rows.combine_chunks()
     positions = _plain(rows, position).fill_null("")
     order, starts = _by_key(rows, keys, positions)
+    # Image order[p] is at place p: by key, within a key by position. A key has the places from its
+    # first to its last one; arrays of keys hold places. A row that is not deleted takes no value
+    # from below its `floor`.
     count, places = len(order), np.arange(len(order))
     firsts = np.flatnonzero(starts)
     lasts = np.append(firsts[1:], count) - 1
@@ -177,6 +180,7 @@ def apart(images: Images, keys: Sequence[str], position: str, marks: str) -> tup
     is_open = gaps.copy()
     is_open[deletes[gaps[inserts]]] = True
     order, starts = _by_key(images.rows, keys, _plain(images.rows, position).fill_null(""))
+    # Of a key all images are open or none, as its values are looked up together.
     numbers = np.cumsum(starts) - 1
     of_keys = np.zeros(numbers[-1] + 1, dtype=np.bool_)
     of_keys[numbers[is_open[order]]] = True
@@ -197,6 +201,8 @@ def _with_moved_values(
     rows, missing = images.rows, dict(images.missing)
     order, starts = _by_key(rows, keys, _plain(rows, position).fill_null(""))
     places = np.arange(len(order))
+    # The places from `floor` to `at` - 1 are the images of the row that a delete ends: those of its
+    # key since the delete before. Values come from there alone, so none of an older row is taken.
     at = np.argsort(order)[deletes]
     before = np.maximum(at - 1, 0)
     ended = np.maximum.accumulate(np.where(images.kinds[order] == RowKind.DELETE, places, -1))
@@ -232,6 +238,8 @@ def _moves(images: Images, position: str, marks: str) -> tuple[Places, Places]:
     is_gone = images.kinds == RowKind.DELETE
     if marks:
         is_gone |= to_numpy(_plain(images.rows, marks).fill_null(False))  # noqa: FBT003
+    # A delete is followed by the insert of its pair. Where the insert comes first, the two are a
+    # pair only if no third image has their position.
     texts = _plain(images.rows, position).fill_null("")
     order = to_numpy(pc.sort_indices(texts)).astype(np.int64)
     texts = texts.take(from_numpy(order))
@@ -367,6 +375,9 @@ def settle(
         of_every = (moves[0] + len(found), moves[1] + len(found))
         every, _ = _with_moved_values(_with_stored(images, found), of_every, keys, position)
         folded = fold(every, keys, position, filled_to=state.filled)
+    # `unborn`: rows to add that are older than some delete, of keys that the table lacks. `dead`:
+    # those whose own delete is remembered, and newer. The others are in doubt if theirs may be
+    # forgotten.
     positions: Any = _plain(folded.rows, position)
     adds = folded.kinds != RowKind.DELETE
     unborn = is_late & ~folded.has_stored & adds

@@ -126,6 +126,7 @@ def codes_of(*columns: Array) -> tuple[Ints, list[tuple[Any, ...]]]:
         encoded = column.dictionary_encode(null_encoding="encode")
         words.append(encoded.dictionary.to_pylist())
         codes = codes * max(1, len(words[-1])) + to_numpy(encoded.indices)
+    # `codes` grow with the tuples; `rank` numbers them by their first row instead.
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), dtype=np.int32)
@@ -139,6 +140,7 @@ def batches_of(block: Block, source: Source) -> Iterator[ChangeBatch]:
 
     A table whose schema changes inside the block has a batch for each run of one schema.
     """
+    # Each record is of one run, or of none (-1); a run has records of one table and one schema.
     groups = np.full(len(block.tables), -1, dtype=np.int32)
     runs: list[tuple[int, int, SourceTable]] = []
     for table, known in enumerate(map(source.options.table_of, block.names)):

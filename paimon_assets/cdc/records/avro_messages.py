@@ -86,6 +86,8 @@ def _texts(
         wrong[rows[own[~is_whole]]] = f"it does not end where schema {number} says"
         texts.append(found)
         places.append(rows[own])
+    # Texts are in the order of schemas; `order` has the place of each message's text, -1 for what
+    # is no Avro.
     order = np.full(len(messages), -1, dtype=np.int64)
     order[np.concatenate(places)] = np.arange(len(rows))
     wanted = kernels.if_else(from_numpy(order >= 0), from_numpy(order), None)

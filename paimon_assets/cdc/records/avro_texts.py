@@ -104,6 +104,8 @@ class _Cursor:
         at, ends = self.at[rows], self.ends[rows]
         found = np.zeros(len(rows), dtype=np.uint64)
         open_rows: Longs = np.arange(len(rows))
+        # Rows that are still open have their next byte at `at`; a row closes at a byte without the
+        # high bit. A row that reaches the end of its record gives 0 and is bad.
         for shift in range(0, _MOST_SHIFT, 7):
             is_over = at[open_rows] >= ends[open_rows]
             if is_over.any():
@@ -294,6 +296,8 @@ def _array(
         left = np.zeros(len(rows), dtype=np.int64)
         waiting: Longs = np.arange(len(rows))
         owners, texts = [waiting[:0]], [pa.nulls(0, pa.binary())]
+        # A waiting row has `left` items of its block to read; all rows of a round read one item, so
+        # the items of a row are in order, and a stable sort by row brings them together.
         while len(waiting):
             begins = waiting[left[waiting] == 0]
             left[begins] = _block(cursor, rows[begins])
@@ -354,6 +358,8 @@ def _fixed(size: int) -> Callable[[_Cursor, Longs], Parts]:
 
 
 def _base64(cursor: _Cursor, starts: Longs, lengths: Longs) -> Parts:
+    # Each value has whole groups of three bytes, zeros behind its last one, so that groups of four
+    # letters never reach into the next value; the letters of the zeros become `=`.
     ends = np.concatenate([[0], np.cumsum((lengths + 2) // 3)])
     before, numbers = np.cumsum(lengths) - lengths, np.arange(lengths.sum())
     threes = np.zeros(3 * int(ends[-1]), dtype=np.uint8)

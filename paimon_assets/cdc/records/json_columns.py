@@ -80,6 +80,9 @@ class JsonIndex:
         if self.has_escapes:
             flags = flags.copy()
             flags[_escaped(np.flatnonzero(self.data == _BACKSLASH), len(block))] = False
+        # A mark is outside of texts if the quotes up to it are even in number, which 8 bits show
+        # however many there are. Its depth is that behind it: an outermost object opens at 1 and
+        # closes at 0.
         marks = np.flatnonzero(flags).astype(np.int32)
         kinds = self.data[marks]
         is_quote = (kinds == _QUOTE).view(np.uint8)
@@ -113,6 +116,8 @@ class JsonIndex:
     def level(self, depth: int) -> "_Level":
         """Return the members of all objects at a depth; found once."""
         if depth not in self._levels:
+            # A value reaches from its colon to the next mark of the depth, its name from the mark
+            # before the colon to the colon.
             marks = np.flatnonzero(self._splits == depth)
             colons = np.flatnonzero(self._kinds[marks] == _COLON)
             places, before = self.marks[marks], marks[colons] - 1
@@ -353,6 +358,8 @@ class Spans:
 
     def elements(self) -> tuple[Longs, "Spans"]:
         """Return the elements of those values that are arrays: number of the value, element."""
+        # The marks of an array at this depth are its commas and its end: each ends one element, and
+        # the next begins behind it.
         places = self.index.splits(self.depth + 1)
         rows = np.flatnonzero(self.starts_with("["))
         first, last = (np.searchsorted(places, at[rows]) for at in (self.starts, self.ends))

@@ -73,6 +73,7 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     owners, rows = data.where(kinds >= 0).elements()
     old_owners, olds = old.where(is_update).elements()
     counts, old_counts = (np.bincount(of, minlength=len(data)) for of in (owners, old_owners))
+    # An update has as many old rows as rows, in the same order: the n-th changed from the n-th.
     wrong = (old_counts > 0) & (counts != old_counts)
     no_row = np.zeros(len(data), dtype=np.bool_)
     no_row[owners[~rows.starts_with("{")]] = True

@@ -331,6 +331,7 @@ def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16)
     """
     ends, data = parts_of_texts(column)
     lengths = np.diff(ends)
+    # Words are big-endian and filled with the sign; bytes beyond the width must repeat it.
     words = np.zeros((len(column), width), dtype=np.uint8)
     for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)

@@ -340,6 +340,7 @@ def read_times(
         count = int(valid.sum())
         seconds, nanos = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         seconds[valid] = _integers(found.data(read, number, _DATA), count, signed=True) + EPOCH
+        # The low three bits, if not 0, are the number of zeros that were cut off, less one.
         packed = _integers(found.data(read, number, _SECONDARY), count, signed=False)
         zeros = packed & 7
         nanos[valid] = (packed >> 3) * 10 ** np.where(zeros > 0, zeros + 1, 0)
@@ -437,6 +438,7 @@ def _patch(data: bytes, at: int) -> tuple[Longs, int]:
     least = gap_width + patch_width
     width_of_entry = least if least <= 24 else next(w for w in _WIDE_WIDTHS if w >= least)
     entries, end = _unpack(data, end, width_of_entry, patches)
+    # An entry is a distance to the entry before and the bits above `width` of the value there.
     places = np.cumsum((entries >> np.uint64(patch_width)).astype(np.int64))
     high = (entries & np.uint64((1 << patch_width) - 1)) << np.uint64(width)
     np.bitwise_or.at(values, places, high)

@@ -179,6 +179,8 @@ def show(array: Array, data_type: DataType) -> list[str | None]:
 def _failing(array: Array, cast: Callable[[Array], Array]) -> tuple[Flags, Flags]:
     """Return which rows cannot be cast, and which were not checked."""
     failed, unjudged = np.zeros(len(array), np.bool_), np.zeros(len(array), np.bool_)
+    # Parts on the stack do not overlap; rows of no part are judged. A part that fails is halved,
+    # until it passes or is one row, which is then known to fail.
     parts, attempts = [(0, len(array))], 0
     while parts:
         start, rows = parts.pop()

@@ -51,6 +51,7 @@ def hilbert(ranks: Sequence[Words], bits: int) -> Words:
     >>> hilbert(cells, 1).tolist()
     [0, 1, 2, 3]
     """
+    # A step changes only bits below its own, so the higher ones are final (Skilling, 2004).
     axes = [column.copy() for column in ranks]
     for bit in range(bits - 1, 0, -1):
         mask, below = np.uint64(1 << bit), np.uint64((1 << bit) - 1)

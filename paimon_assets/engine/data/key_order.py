@@ -76,6 +76,7 @@ def order_within_groups(
     order, starts = by_key.order, by_key.starts
     if starts.all():
         return order
+    # Only rows that share their key with another move, among the places of these rows.
     shared = ~starts
     shared[:-1] |= ~starts[1:]
     places = np.flatnonzero(shared)
@@ -188,6 +189,8 @@ def _resolve_ties(arrays: Sequence[pa.Array[Any]], order: Order, starts: Flags) 
     differ = _differ(arrays, order[maybe_equal - 1], order[maybe_equal])
     if not differ.any():
         return KeyOrder(order=order, starts=starts)
+    # Equal words may hide different keys. Words order the groups, so a group keeps its places, and
+    # only groups with a neighbour that differs are sorted inside.
     groups = np.cumsum(starts) - 1
     mixed = np.zeros(groups[-1] + 1, dtype=np.bool_)
     mixed[groups[maybe_equal[differ]]] = True
@@ -271,6 +274,7 @@ def _pack_parts(parts: Iterable[_Part], count: int) -> tuple[Words, int, bool]:
 def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
     """Split a column into unsigned numbers, most significant first; False if they are lossy."""
     valid = _valid(array) if array.null_count else None
+    # Parts that are compared one after the other have the order of the column. A null is 0 in each.
     parts = [] if valid is None else [_Part(values=valid.astype(np.uint64), bits=1)]
     data_type = array.type
     exact = True
@@ -360,6 +364,8 @@ def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], boo
     ends = np.frombuffer(
         buffers[1], dtype=dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
     ).astype(np.int64)
+    # Bytes behind a value's end read as zero, so no value is above one that it begins; the lengths,
+    # compared next, tell it from the same with zeros behind.
     prefix = _shared_prefix(array)
     begins = ends[:-1] + prefix
     lengths = np.maximum(ends[1:] - begins, 0)

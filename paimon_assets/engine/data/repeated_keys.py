@@ -40,6 +40,8 @@ def repeated_keys(
 
     rows = 0
     shared = []
+    # A pass sees all rows of a key, as it takes hashes by their remainder. Different keys may share
+    # a hash, but a key that repeats never escapes: its hash is among the suspects.
     for number in range(passes):
         parts = []
         rows = 0

@@ -70,6 +70,7 @@ class Matcher:
             return mask, None
         if not rows.num_rows or not source.num_rows:
             return np.zeros_like(mask), np.empty(0, dtype=np.int64)
+        # Source rows come first: the first row of a key that a source row has is that source row.
         columns: list[Any] = [
             pa.concat_arrays([source.column(name), rows.column(name)]) for name in self._change.on
         ]

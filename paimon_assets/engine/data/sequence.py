@@ -229,6 +229,7 @@ class UnitCounter:
         """
         flagged = _flagged(values, is_add, self.config)
         every = _units(flagged, self.config)
+        # Records of one unit are counted up in order of arrival, from the unit's first counter on.
         order = np.argsort(every, kind="stable")
         ordered = every[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
@@ -258,6 +259,8 @@ class UnitCounter:
         low = np.zeros(len(flagged), dtype=np.int64)
         lowest, highest = number(flagged, low), number(flagged, low + digits - 1, adds=True)
         stored = self.highest_stored(lowest, np.where(highest < lowest, _MAX, highest))
+        # Counters up to `below` give no number above the stored one; those from `above` on do, or
+        # there are none.
         held = np.flatnonzero(stored >= lowest)
         below, above = low[held] - 1, low[held] + digits
         while (above - below > 1).any():

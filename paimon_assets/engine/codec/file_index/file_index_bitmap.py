@@ -111,6 +111,7 @@ class BitmapBuilder:
             joined: Any = pa.chunked_array([empty, *self._values]).unify_dictionaries()
             whole: Any = joined.combine_chunks()
             order = to_numpy(pc.sort_indices(whole.dictionary)).astype(np.int64)
+            # Keys ascend; `ranks` leads from the dictionary's number of a text to its key.
             ranks = np.empty(len(order), np.int64)
             ranks[order] = np.arange(len(order))
             texts = whole.dictionary.take(from_numpy(order))

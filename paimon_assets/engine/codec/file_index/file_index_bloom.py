@@ -87,6 +87,7 @@ def may_hold(data: bytes, literal: Any, data_type: types.DataType) -> bool:
         if numbers is None or not all(-(2**63) <= number < 2**63 for number in numbers):
             return True
         hashes = _mix(np.array(numbers, np.int64))
+    # A value may be there only if all of its bits are set; the literal equals any of some values.
     found = np.ones(len(hashes), np.bool_)
     for number in range(1, functions + 1):
         at = _positions(hashes, number, 8 * len(bits))

@@ -211,6 +211,7 @@ def _texts(column: Any) -> row_words.Words32:
     starts, lengths = offsets[:-1] - first, np.diff(offsets)
     hashes = np.zeros(len(starts), np.uint32)
     rows = np.arange(len(starts))
+    # `rows` are those that have a byte at the position.
     for position in range(int(lengths.max(initial=0))):
         rows = rows[lengths[rows] > position]
         digits = signed[starts[rows] + position].astype(np.int32).view(np.uint32)

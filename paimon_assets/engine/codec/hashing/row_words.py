@@ -105,6 +105,7 @@ def _words(parts: "Sequence[_Column]") -> list[Word]:
 
 def _murmur(words: list[Word]) -> Words32:
     """Murmur3 x86 32 of equally long rows of whole words."""
+    # First words that all rows share are mixed once, as numbers; the rest is mixed row by row.
     start = next(index for index, word in enumerate(words) if not isinstance(word, int))
     seed = SEED
     for word in words[:start]:

@@ -33,6 +33,7 @@ def xxhash64(values: Any) -> Words:
     _, offsets, content = plain.buffers()
     ends = np.frombuffer(offsets, np.int64)[plain.offset : plain.offset + len(plain) + 1]
     data, starts, lengths = np.frombuffer(content or b"", np.uint8), ends[:-1], np.diff(ends)
+    # The longest values come first: those that still have a stripe are the first `live` ones.
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     state = np.full(len(lengths), _P5, np.uint64)
@@ -86,6 +87,8 @@ def _tail(
     lengths: npt.NDArray[np.int64],
 ) -> None:
     """Mix in the last bytes of each value, fewer than a stripe."""
+    # `at` is the next byte of each value to mix in: whole words, then half a word, then single
+    # bytes.
     at = starts.copy()
     for number in range(_LANES - 1):
         rows = np.flatnonzero(lengths >= 8 * (number + 1))

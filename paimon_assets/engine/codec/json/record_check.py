@@ -69,6 +69,9 @@ def checked_records(blocks: Iterable[bytes], *, is_lines: bool = False) -> Itera
             data[places] = _BLANK
         plain = data.tobytes() if len(places) else block
         kinds = np.frombuffer(plain.translate(None, _OTHERS), dtype=np.uint8)
+        # `kinds` are the bytes that matter; parity of quotes, depth and an open escape carry over
+        # from block to block. `depths` has the depth before each of them, and the one after the
+        # last.
         is_quote = kinds == _QUOTE
         texts = (np.cumsum(is_quote, dtype=np.uint8) + np.uint8(in_text)) & 1
         depths = np.empty(len(kinds) + 1, dtype=np.int32)

@@ -226,6 +226,7 @@ def with_inserted(texts: Array, rows: Flags, at: Numbers | int, inserted: str) -
     bounds = _bounds(lengths_of(texts) + rows * np.int32(len(inserted)))
     starts = bounds[:-1] if rows.all() else bounds[:-1][rows]
     data = np.empty(int(bounds[-1]), dtype=np.uint8)
+    # Bytes that are not inserted are the old ones, in their order.
     old = np.ones(len(data), dtype=bool)
     for offset, character in enumerate(inserted.encode()):
         positions = starts + (at + offset)

@@ -329,6 +329,8 @@ def _of_text(values: npt.NDArray[np.float64], array: Array, cast: Cast) -> Array
         rounded = np.rint(scaled)
         furthest = max(scaled.max(initial=0), -scaled.min(initial=0))
         from_tie = 0.5 - np.abs(scaled - rounded)
+    # Scaling is wrong by a relative `_DOUBT` at most: farther from a tie, rounding is certain. Rows
+    # in doubt are read from their digits.
     limit = min(_CERTAIN_BELOW, 10.0 ** min(precision, _LONG_DIGITS) - 1)
     if furthest < limit:
         in_doubt = from_tie <= furthest * _DOUBT

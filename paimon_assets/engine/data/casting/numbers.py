@@ -125,6 +125,7 @@ def _hexadecimal_reals(
     is_more = kernels.truth_of(
         pc.match_substring_regex(pc.utf8_slice_codeunits(digits, _HEX_DIGITS), "[^0]")
     )
+    # The lowest bit also says whether more digits follow, so that one rounding is right.
     significand = kernels.values_of(leading) | is_more
     dropped = np.maximum(kernels.lengths_of(digits) - _HEX_DIGITS, 0)
     exponent = kernels.values_of(pc.struct_field(parts, "exponent").cast(pa.float64()))
@@ -277,6 +278,7 @@ def java_whole(size: kernels.Numbers, bits: int = 53) -> tuple[Longs, Flags]:
     whole = np.where(is_whole, exact, 0).astype(np.int64)
     if exact.max(initial=0) < 2.0**bits:
         return whole, is_whole
+    # `spare` bits are not determined: cut off is the largest power of ten of no more bits.
     spare = np.frexp(exact)[1] - 1 - bits - 1
     for digits in range(1, 12):
         power = 10**digits

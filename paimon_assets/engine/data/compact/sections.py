@@ -469,6 +469,8 @@ class ChangelogRule:
                     before.columns[number].take(old), after.columns[number].take(new)
                 )
             updates = updates[differs]
+        # An update gives two rows of one key, -U before +U: a stable sort by key keeps them so.
+        # `sources` counts the rows of `before`, then those of `after`.
         keys = np.concatenate([inserts, deletes, updates, updates])
         if not len(keys):
             return None
@@ -532,6 +534,8 @@ class Lookup:
         """Look up the keys of a key range's rows in those above."""
         # Runs above are older, and come first: the order of runs is that of age.
         slices = [*above, *section]
+        # Arrays of rows have the `split` rows above first. One older record of a key counts: the
+        # lowest above level 0, in the section if there is one, and above it only otherwise.
         by_key = record_order(slices, self.plan)
         keys, count = _key_numbers(by_key)
         split = sum(rows.num_rows for rows in above)
@@ -703,6 +707,8 @@ class RangeMerge:
                     numbers=sequence,
                     kinds=kinds,
                 )
+                # Key → its row before and after; NOTHING where no row adds, and both times for a
+                # key without a record of level 0, which cannot have changed.
                 now = np.full(older.key_count, NOTHING, dtype=np.int64)
                 present = adds(row_kinds)
                 now[older.keys[merged.newest[present]]] = np.flatnonzero(present)

@@ -153,6 +153,7 @@ def _join(parts: Sequence[Cells]) -> Cells:
     """Put the cells of some columns beside each other, row by row."""
     if len(parts) == 1:
         return parts[0]
+    # `starts` has the place of each cell, row by row; a cell's bytes move there in one piece.
     lengths = np.stack([part.lengths for part in parts], axis=1)
     ends = np.cumsum(lengths).reshape(lengths.shape)
     starts = ends - lengths

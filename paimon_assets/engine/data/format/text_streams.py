@@ -135,6 +135,8 @@ def without_array(stream: Any) -> Iterator[bytes]:
             head = bytes(block).lstrip(b"\xef\xbb\xbf \t\r\n")
             is_array = head.startswith(b"[") if head else None
         if is_array:
+            # A byte is outside of texts if the quotes up to it are even in number. Parity, depth
+            # and a backslash at the end carry over to the next block.
             quote = data == ord('"')
             escaped, is_escaped = escaped_places(data, is_escaped=is_escaped)
             quote[escaped] = False
@@ -159,6 +161,8 @@ def with_plain_members(
 def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) -> bytes:
     """Insert quotes and brackets; invalid JSON stays unchanged, so that the parser refuses it."""
     data = np.frombuffer(lines, dtype=np.uint8).copy()
+    # Member i of all objects has the name between the quotes before its colon, and the value from
+    # `first` to `last`; both are visible bytes.
     quote = data == ord('"')
     quote[escaped_places(data)[0]] = False
     outside = (np.cumsum(quote) % 2 == 0) & ~quote

@@ -118,6 +118,8 @@ class GroupOrder:
     def grouped(self) -> Grouped:
         """Return the records of a column with a function, in the order of the function."""
         adds = self.groups.adds()
+        # A record that retracts may be a seed and take part too: it comes twice, as the seed first.
+        # Late records have negative numbers, so they precede all others, the last to arrive first.
         seeds = np.flatnonzero(self.bases)
         others = np.flatnonzero(self.takes_part & ~(self.bases & adds))
         places = np.concatenate([seeds, others])

@@ -284,6 +284,7 @@ class KeyGroups:
     @staticmethod
     def of(records: Records) -> KeyGroups:
         """Distinguish keys of one record and of several."""
+        # `starts`, `lengths` and `newest` have an item for each key, `places` one for each record.
         order, starts = records.by_key.order, np.flatnonzero(records.by_key.starts)
         lengths = np.diff(np.append(starts, len(order)))
         shared = lengths > 1

@@ -145,6 +145,7 @@ class _Difference(MergeFunction):
         first = np.flatnonzero(records.by_key.starts)
         last = np.append(first[1:], len(order)) - 1
         newest = order[last]
+        # A key has one row of each state at most, the old one first; two are a pair.
         pairs = np.flatnonzero(first != last)
         kinds = np.full(len(order), RowKind.INSERT, dtype=np.int8)
         if records.kinds is not None:

@@ -150,6 +150,8 @@ class RowBuffer:
         if whole.routes is None:
             total = round(row_bytes * whole.rows.num_rows)
             return [RouteRows(route=0, source=whole, positions=None, total_bytes=total)]
+        # Rows of a route are one stretch of `order`, in order of arrival; a route is taken as a
+        # whole.
         counts = np.bincount(whole.routes)
         routes = np.flatnonzero(counts)
         if at_once is not None:
@@ -389,6 +391,8 @@ def highest_stored(
         Reads one column of each file in which a range lies that does not hold its largest number.
     """
     name = SEQUENCE_NUMBER.name
+    # The file is read for the ranges `start` to `end` - 1; the range of its largest number needs no
+    # read.
     stored = np.full(len(lowest), np.iinfo(np.int64).min)
     for file in files:
         start = int(np.searchsorted(highest, file.min_sequence_number))

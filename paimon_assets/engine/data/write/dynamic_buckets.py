@@ -97,6 +97,8 @@ class PartitionIndex:
     @staticmethod
     def of(rule: BucketRule, assigner: int, hashes: Mapping[int, Hashes]) -> "PartitionIndex":
         """Begin with the hashes of every bucket of the partition, of all assigners."""
+        # Known keys may be in buckets of other assigners, from a time when there were more or
+        # fewer; new keys only go to buckets of their own.
         index = PartitionIndex(rule=rule, assigner=assigner)
         parts = []
         for bucket, stored in sorted(hashes.items()):
@@ -113,6 +115,8 @@ class PartitionIndex:
 
     def assign(self, hashes: Hashes) -> tuple[Ints, npt.NDArray[np.int64]]:
         """Return the bucket of each hash, and the positions of new hashes."""
+        # A hash is in one run at most, so its first hit is its bucket. New hashes take buckets in
+        # the order of their first rows, whatever the order of hashes.
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         buckets = np.full(len(distinct), UNKNOWN, dtype=np.int32)
         for run, run_buckets in self._runs:
@@ -270,6 +274,8 @@ class HashBucketAssigner:
             return RowBuckets(partitions, ids, buckets)
         assigners = BucketRule.of(self.context.schema).assigner_of(hashes)
         width = int(assigners.max()) + 1
+        # A group has the rows of one partition and assigner, in their order: so its buckets do not
+        # depend on the rows of other groups.
         codes = ids.astype(np.int64) * width + assigners
         order = np.argsort(codes, kind="stable")
         for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):

@@ -96,6 +96,8 @@ class KeyIndex:
         """Look keys up by hash, then by value."""
         partitions = np.full(len(hashes), UNKNOWN, dtype=np.int32)
         buckets = np.zeros(len(hashes), dtype=np.int32)
+        # A key is in one run at most. A row's candidate steps through the keys of its hash, until
+        # one is equal or the hash ends.
         hits = []
         for run in self._runs:
             candidates = np.searchsorted(run.hashes, hashes, side="left")
@@ -253,6 +255,9 @@ class KeyAssigner:
         ids, partitions = keys.ids[order], numbers[order]
         starts = np.ones(len(order), dtype=np.bool_)
         starts[1:] = ids[1:] != ids[:-1]
+        # `former` is the partition of the key before each row; where it differs, the key moves. A
+        # row that does not move has the bucket of the last one that did, else the key's former
+        # bucket.
         former = _previous(partitions, starts, keys.former.partitions[ids])
         moves = np.flatnonzero(former != partitions)
         buckets = keys.former.buckets[ids]

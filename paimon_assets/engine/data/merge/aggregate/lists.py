@@ -46,6 +46,8 @@ class Elements:
         """Return the elements of a column's lists; null lists have none."""
         present = grouped.valid(values)
         lists: Any = values.take(from_numpy(present.rows))
+        # Elements have the order of their records, so groups ascend; an element's arrival grows
+        # with its record's, then with its place in the list.
         ends: npt.NDArray[np.int64] = to_numpy(lists.offsets).astype(np.int64)
         record_of = np.repeat(np.arange(len(lists)), np.diff(ends))
         arrivals = present.arrived()[record_of] * len(record_of) + np.arange(len(record_of))
@@ -238,6 +240,7 @@ def _fill(texts: Any) -> Flags:
 
 def _distinct_pieces(groups: Order, texts: Any, delimiter: str) -> tuple[Order, Any]:
     """Return the first text of each group whole, then pieces of the others that are new."""
+    # Pieces of a first text are not listed themselves; what equals one of them is no longer new.
     split = pc.split_pattern(texts, delimiter or " ")
     pieces, texts_of = pc.list_flatten(split), to_numpy(pc.list_parent_indices(split))
     piece_groups = groups[texts_of]

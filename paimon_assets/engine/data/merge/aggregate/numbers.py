@@ -142,6 +142,8 @@ def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
     if precision <= _MAX_LONG_DIGITS:
         high = 2**31 if precision <= _MAX_INT_DIGITS else 2**63
         low = -high
+    # Limbs have 32 bits in 64, so that sums of 2**31 of them fit; the highest has the sign. If the
+    # sizes of a group's numbers add up to less than the limit, no sum on the way reaches it either.
     words, signs = groups.numbers, groups.signs
     limbs = [words[:, 0] & _LOW, words[:, 0] >> _LIMB & _LOW, words[:, 1] & _LOW]
     limbs.append(words[:, 1] >> _LIMB)
