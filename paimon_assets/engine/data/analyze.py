@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
+from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.codec.file_index.file_index_bloom import is_long_decimal, to_longs
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.contract import report_tasks
@@ -122,7 +123,7 @@ class _Tally:
         )
 
 
-def _hash(distinct: Any, column: DataField) -> npt.NDArray[np.uint64]:
+def _hash(distinct: Array, column: DataField) -> npt.NDArray[np.uint64]:
     """Hash values so that all bits of a hash are pseudo-random."""
     if column.type.root in CHARACTER_ROOTS | BINARY_ROOTS:
         return xxhash64(distinct)

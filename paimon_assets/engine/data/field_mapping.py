@@ -16,6 +16,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column, fit_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
@@ -216,7 +217,7 @@ class FieldMapping:
                 columns.append(self._stored(batch.column(source.name), target, arrow_field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
-    def _stored(self, column: Any, target: DataField, arrow_type: Any) -> Any:
+    def _stored(self, column: Array, target: DataField, arrow_type: Any) -> Any:
         """Return a column of the file in the Arrow type of its Paimon type."""
         try:
             if isinstance(column, pa.DictionaryArray):
@@ -243,7 +244,7 @@ class FieldMapping:
                 details={"path": self.path, "column": target.name},
             ) from error
 
-    def _cast(self, column: Any, source: DataField, target: DataField) -> Any:
+    def _cast(self, column: Array, source: DataField, target: DataField) -> Any:
         stored = self._stored(column, target, to_arrow_type(source.type))
         try:
             return cast_column(stored, source.type, target.type, self.casts)
@@ -287,7 +288,7 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
     return schema
 
 
-def _coarsen(column: Any, arrow_type: Any) -> Any:
+def _coarsen(column: Array, arrow_type: Any) -> Any:
     """Cut timestamps that are finer than their column."""
     if not pat.is_timestamp(column.type) or not pat.is_timestamp(arrow_type):
         return column

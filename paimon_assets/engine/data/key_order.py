@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_values import total_order, total_order_words
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Words, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
 
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
@@ -89,7 +89,7 @@ def order_within_groups(
         if isinstance(column, np.ndarray) or not pa.types.is_floating(column.type):
             words.append(word)
             continue
-        values: Any = _plain(column).take(from_numpy(rows))
+        values: Array = _plain(column).take(from_numpy(rows))
         nan = to_numpy(pc.is_nan(values).fill_null(False))  # noqa: FBT003
         if nan.any():
             words.append(_restarts(nan, np.lexsort([*arrays[::-1], groups])))
@@ -139,7 +139,7 @@ def _then_words(
 ) -> npt.NDArray[Any]:
     if isinstance(column, np.ndarray):
         return column[rows]
-    indices: Any = from_numpy(rows)
+    indices: Array = from_numpy(rows)
     values = _plain(column).take(indices)
     words = _key_words(values)
     if not descending:

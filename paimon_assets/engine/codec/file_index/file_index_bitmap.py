@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, from_numpy, to_numpy
 from paimon_assets.engine.codec.bitmaps.roaring import read_bitmap, smallest
 from paimon_assets.engine.codec.file_index.file_index_bloom import equal_longs, to_longs
 from paimon_assets.engine.errors import FormatError
@@ -72,7 +72,7 @@ class BitmapBuilder:
     _present: list[Numbers] = field(default_factory=list)
     _values: list[Any] = field(default_factory=list)
 
-    def add(self, values: Any) -> None:
+    def add(self, values: Array) -> None:
         """Take in further values of the column, nulls among them."""
         present = np.flatnonzero(to_numpy(values.is_valid())) + self._rows
         self._present.append(present.astype(np.uint32))
@@ -124,7 +124,7 @@ class BitmapBuilder:
         plain = _in_order(ordered, self.data_type).astype(f">i{width}")
         return _fix(plain.tobytes(), width), np.full(len(plain), width), codes
 
-    def _blocks(self, keys: Any, sizes: Numbers, places: Numbers) -> Iterator[bytes]:
+    def _blocks(self, keys: Array, sizes: Numbers, places: Numbers) -> Iterator[bytes]:
         """Yield the table of blocks, and the blocks."""
         ends = np.cumsum(sizes + _PAIR.size)
         begins = [0] if len(ends) else []
@@ -156,7 +156,7 @@ def _in_order(longs: Numbers, data_type: types.DataType) -> Numbers:
 def _fix(data: bytes, width: int) -> Any:
     """Return equally long parts of `data` as a column of bytes."""
     count = len(data) // width
-    column: Any = pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(data)])
+    column: Array = pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(data)])
     return column.cast(pa.large_binary())
 
 
@@ -171,7 +171,7 @@ def _texts_joined(columns: list[Any]) -> Any:
     return pc.binary_join_element_wise(*columns, nothing)
 
 
-def _join(keys: Any, places: Numbers) -> Iterator[bytes]:
+def _join(keys: Array, places: Numbers) -> Iterator[bytes]:
     """Yield the bytes of entries: each key, then its numbers."""
     column = _texts_joined([keys, *(_ints(places[:, each]) for each in range(places.shape[1]))])
     _, offsets, data = column.buffers()

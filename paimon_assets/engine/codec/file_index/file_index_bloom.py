@@ -26,7 +26,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import Longs, Words, decimal_words, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Longs,
+    Words,
+    decimal_words,
+    to_numpy,
+)
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BLOOM_FPP, BLOOM_ITEMS
@@ -62,7 +68,7 @@ class BloomBuilder:
         share = len(self._bits) / self.items
         self._functions = max(1, math.floor(share * math.log(2) + 0.5))
 
-    def add(self, values: Any) -> None:
+    def add(self, values: Array) -> None:
         """Take in further values of the column, nulls among them."""
         plain, is_text = values.drop_null(), self.data_type.root in _TEXTS
         hashes = xxhash64(plain) if is_text else _mix(to_longs(plain, self.data_type))
@@ -130,7 +136,7 @@ def is_long_decimal(data_type: types.DataType) -> bool:
     )
 
 
-def to_longs(values: Any, data_type: types.DataType) -> Longs:
+def to_longs(values: Array, data_type: types.DataType) -> Longs:
     """Return the indexed number of each value of a column that is no text."""
     root = data_type.root
     if root in types.TIMESTAMP_ROOTS:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.codec.hashing import row_words
 from paimon_assets.engine.codec.rows.binary_row import row_bytes
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -172,7 +173,7 @@ def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> row_words.
     return hashes
 
 
-def _hashes(column: Any, data_type: DataType) -> row_words.Words32:
+def _hashes(column: Array, data_type: DataType) -> row_words.Words32:
     root = data_type.root
     if root in _SMALL_TYPES:
         return row_words.fixed_values(column, _SMALL_TYPES[root]).astype(np.int32).view(np.uint32)
@@ -193,7 +194,7 @@ def _fold(longs: npt.NDArray[np.uint64]) -> row_words.Words32:
     return (longs ^ longs >> np.uint64(32)).astype(np.uint32)
 
 
-def _floating(column: Any) -> row_words.Words32:
+def _floating(column: Array) -> row_words.Words32:
     double = pa.types.is_float64(column.type)
     bits = row_words.fixed_values(column, np.uint64 if double else np.uint32)
     values = bits.view(np.float64 if double else np.float32)
@@ -203,7 +204,7 @@ def _floating(column: Any) -> row_words.Words32:
     return _fold(canonical.view(np.uint64)) if double else canonical.view(np.uint32)
 
 
-def _texts(column: Any) -> row_words.Words32:
+def _texts(column: Array) -> row_words.Words32:
     """Java's 31·h + signed byte; one step a byte position, over the rows that are that long."""
     offsets = row_words.text_offsets(column)
     first = int(offsets[0])
@@ -219,7 +220,7 @@ def _texts(column: Any) -> row_words.Words32:
     return hashes
 
 
-def _decimals(column: Any, scale: int) -> row_words.Words32:
+def _decimals(column: Array, scale: int) -> row_words.Words32:
     """Java's BigDecimal.hashCode after trailing zeros of the fraction are cut."""
     high, low = row_words.decimal_halves(column)
     negative = high.view(np.int64) < 0

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Words, decimal_words
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, decimal_words
 from paimon_assets.engine.codec.rows.binary_row import MAX_INLINE_BYTES, is_compact, null_bits_bytes
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
@@ -228,7 +228,7 @@ _SLOT_TYPES: dict[TypeRoot, npt.DTypeLike] = {
 }
 
 
-def _column(column: Any, data_type: DataType) -> _Column:
+def _column(column: Array, data_type: DataType) -> _Column:
     nulls = null_mask(column)
     root = data_type.root
     if root in _SLOT_TYPES:
@@ -245,7 +245,7 @@ def _column(column: Any, data_type: DataType) -> _Column:
     )
 
 
-def null_mask(column: Any) -> Flags | None:
+def null_mask(column: Array) -> Flags | None:
     """Return where an Arrow array is null, or None if it is nowhere."""
     if column.null_count == 0:
         return None
@@ -269,7 +269,7 @@ def _fix(values: npt.NDArray[Any], nulls: Flags | None) -> _Plain:
     return _Plain(nulls, *_halves(values))
 
 
-def decimal_halves(column: Any) -> tuple[Words, Words]:
+def decimal_halves(column: Array) -> tuple[Words, Words]:
     """Return the upper and lower 64 bits of a decimal128 array."""
     words = decimal_words(column).view(np.uint64)
     return words[:, 1], words[:, 0]
@@ -324,7 +324,7 @@ def text_bytes(column: Any, first: int, last: int) -> npt.NDArray[np.uint8]:
     return plain
 
 
-def _text(column: Any, nulls: Flags | None) -> _Text:
+def _text(column: Array, nulls: Flags | None) -> _Text:
     offsets = text_offsets(column)
     first, last = int(offsets[0]), int(offsets[-1])
     plain = text_bytes(column, first, last)

@@ -46,7 +46,7 @@ from pyarrow import orc
 from paimon_assets.engine.codec import orc_footer
 from paimon_assets.engine.codec.arrow.arrow_types import without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.calendars import UTC_NAMES, JulianTimes, moves_of
 from paimon_assets.engine.data.nested import changed_field, leaves_of, parts_of, with_parts
@@ -80,7 +80,7 @@ def check(
     counts = dict.fromkeys(columns, 0)
     for stripe in stripes:
         for name, stats in columns.items():
-            column: Any = stripe.column(name)
+            column: Array = stripe.column(name)
             counts[name] += len(column) - column.null_count
             _check_bounds(column, stats, name, path)
         yield stripe
@@ -89,7 +89,7 @@ def check(
             raise _damaged(path, name, f"has {counts[name]} values, not {stats.value_count}")
 
 
-def _check_bounds(column: Any, stats: orc_footer.OrcColumnStats, name: str, path: str) -> None:
+def _check_bounds(column: Array, stats: orc_footer.OrcColumnStats, name: str, path: str) -> None:
     comparable = column
     if pa.types.is_date32(column.type):
         comparable = column.view(pa.int32())
@@ -278,7 +278,7 @@ class OrcReader(base.FormatReader):
                 details={"path": path, "column": name},
             )
         counts = seconds * _SECOND + nanos if is_fine else seconds * _MICROS + nanos // 1000
-        values: Any = pa.array(counts, mask=~valid)
+        values: Array = pa.array(counts, mask=~valid)
         arrow_type = pa.timestamp("ns" if is_fine else "us", "UTC" if is_instant else None)
         return values.cast(arrow_type)
 
@@ -417,7 +417,7 @@ class OrcWriter(base.FormatWriter):
         super().abort()
 
 
-def _refuse_timestamps(values: Any, column: str) -> None:
+def _refuse_timestamps(values: Array, column: str) -> None:
     """Refuse timestamps that some engine could not read from an ORC file of pyarrow.
 
     Before 1970, Java cannot read its fractions of milliseconds. Inside other columns, this engine
@@ -458,7 +458,7 @@ def _with_nulls_below(table: pa.Table) -> pa.Table:
     return table
 
 
-def _nulls_below(values: Any) -> Any:
+def _nulls_below(values: Array) -> Any:
     parts = [_nulls_below(part) for part in parts_of(values)]
     return with_parts(values, parts, values.type) if parts else values
 
@@ -596,7 +596,7 @@ def _total_seconds(offset: timedelta | None) -> int:
     return 0 if offset is None else round(offset.total_seconds())
 
 
-def as_java_reads(column: Any, types: Types, number: int, fixes: Fixes) -> Any:
+def as_java_reads(column: Array, types: Types, number: int, fixes: Fixes) -> Any:
     """Correct an array of a column."""
     if not holds(types, number, fixes):
         return column
@@ -610,7 +610,7 @@ def as_java_reads(column: Any, types: Types, number: int, fixes: Fixes) -> Any:
     return with_parts(column, parts, column.type) if parts else column
 
 
-def _time(column: Any, zone: str, path: str) -> Any:
+def _time(column: Array, zone: str, path: str) -> Any:
     counts = to_numpy(column.cast(pa.int64()))
     seconds, cut = counts // _SECOND, counts % _SECOND > _FLOORED_NANOS
     stored = seconds + (cut & (seconds < 0))
@@ -630,12 +630,12 @@ def _time(column: Any, zone: str, path: str) -> Any:
     return _shift(column, moved, zone, path) if moved.any() else column
 
 
-def _move_back(column: Any, zone: str, path: str) -> Any:
+def _move_back(column: Array, zone: str, path: str) -> Any:
     seconds = to_numpy(column.cast(pa.int64())) // _SECOND
     return _shift(column, offsets_of(seconds, zone, path), zone, path)
 
 
-def _shift(column: Any, seconds: Longs, zone: str, path: str) -> Any:
+def _shift(column: Array, seconds: Longs, zone: str, path: str) -> Any:
     """Return timestamps later by some seconds each."""
     counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
     moved = counts + moves

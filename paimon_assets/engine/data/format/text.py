@@ -28,7 +28,7 @@ import pyarrow.json as pa_json
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow.numpy_columns import binary_of, parts_of_texts
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, binary_of, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
 from paimon_assets.engine.codec.row_files import as_file, ended_lines
 from paimon_assets.engine.data.format import base
@@ -316,7 +316,7 @@ def _convert(values: Any, target: Any, options: TextOptions, zone: str) -> Any:
     return _times(values, target, zone) if pat.is_timestamp(target) else values.cast(target)
 
 
-def _times(texts: Any, target: Any, zone: str) -> Any:
+def _times(texts: Array, target: Any, zone: str) -> Any:
     """Parse ISO 8601; a time with a zone is an instant, in UTC."""
     unit: Any = "ns" if target.unit == "ns" else "us"  # further digits must be zeros
     has_zone = pc.match_substring_regex(texts, _ZONED)
@@ -334,7 +334,7 @@ def _instants(times: Any, zone: str) -> Any:
     return zoned.cast(pa.timestamp(times.type.unit, "UTC"))
 
 
-def _from_base64(texts: Any) -> Any:
+def _from_base64(texts: Array) -> Any:
     bounds, data = parts_of_texts(texts)
     data, lengths = data.copy(), np.diff(bounds)
     if (lengths % 4).any():
@@ -359,7 +359,7 @@ def _pattern(target: pa.DataType, options: TextOptions) -> str:
     return options.timestamp_format if pat.is_timestamp(target) else ""
 
 
-def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> Any:
+def _parse(texts: Array, pattern: TimePattern, target: pa.DataType, zone: str) -> Any:
     digits = pattern.fraction_digits
     whole = texts
     if digits:
@@ -389,7 +389,7 @@ def _parse(texts: Any, pattern: TimePattern, target: pa.DataType, zone: str) -> 
     return _cast(pc.add_checked(whole_units, parts).cast(pa.timestamp(unit)), target, zone)
 
 
-def _from_2000(seconds: Any) -> Any:
+def _from_2000(seconds: Array) -> Any:
     """Return times of the years 2000 to 2099, Java's `yy`, of C's `%y`, which is 1969 to 2068."""
     century = pa.scalar(36_525 * 86_400, pa.int64())
     since_1970 = seconds.cast(pa.int64())
@@ -420,7 +420,7 @@ def _check_fields(texts: Any, times: Any, form: str) -> None:
             raise pa.ArrowInvalid(f"'{text}' is no such time, or not of the pattern")
 
 
-def _cast(times: Any, target: pa.DataType, zone: str) -> Any:
+def _cast(times: Array, target: pa.DataType, zone: str) -> Any:
     if isinstance(target, pa.TimestampType) and target.tz is not None:
         return _instants(times.cast(pa.timestamp(target.unit)), zone).cast(target)
     return times.cast(target)

@@ -46,12 +46,12 @@ def _equal_valid(left: Array, right: Array) -> Flags:
         return _equal_lists(left, right)
     if data_type in _BITS:
         left, right = left.view(_BITS[data_type]), right.view(_BITS[data_type])
-    equal: Any = pc.equal(left, right)
+    equal: Array = pc.equal(left, right)
     flags: Flags = to_numpy(equal)
     return flags
 
 
-def _equal_lists(left: Any, right: Any) -> Flags:
+def _equal_lists(left: Array, right: Array) -> Flags:
     """Compare lists and maps: of equal length, with equal items, in lists in the same order."""
     left_sizes, right_sizes = _sizes(left), _sizes(right)
     same: Flags = left_sizes == right_sizes
@@ -66,7 +66,7 @@ def _equal_lists(left: Any, right: Any) -> Flags:
     return same
 
 
-def _equal_items(left: Any, right: Any, rows: Any, items: Callable[[Any], Array]) -> Flags:
+def _equal_items(left: Array, right: Array, rows: Any, items: Callable[[Any], Array]) -> Flags:
     """Return for some rows whether their lists, of equal lengths above 0, have equal items."""
     left, right = left.take(from_numpy(rows)), right.take(from_numpy(rows))
     sizes = _sizes(left)
@@ -75,7 +75,7 @@ def _equal_items(left: Any, right: Any, rows: Any, items: Callable[[Any], Array]
     return same
 
 
-def _by_key(maps: Any) -> Array:
+def _by_key(maps: Array) -> Array:
     """Return the entries of all maps, those of each map sorted by key."""
     entries = _items(maps)
     sizes = _sizes(maps)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.codec.arrow.numpy_columns import Ints, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, Ints, from_numpy, to_numpy
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
@@ -107,7 +107,7 @@ class KeyIndex:
                 equal = np.ones(len(rows), dtype=np.bool_)
                 stored, asked = from_numpy(candidates[rows]), from_numpy(rows)
                 for stored_column, column in zip(run.keys, keys, strict=True):
-                    values: Any = pc.equal(stored_column.take(stored), column.take(asked))
+                    values: Array = pc.equal(stored_column.take(stored), column.take(asked))
                     equal &= to_numpy(values)
                 matches = rows[equal]
                 positions = candidates[matches]
@@ -308,7 +308,7 @@ class KeyAssigner:
         """Return rows with the values of other partitions."""
         arrays = list(rows.columns)
         for column, values in zip(self.context.schema.partition_fields, self._values, strict=True):
-            array: Any = pa.array(values, to_arrow_type(column.type))
+            array: Array = pa.array(values, to_arrow_type(column.type))
             arrays[rows.schema.get_field_index(column.name)] = array.take(from_numpy(numbers))
         return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 

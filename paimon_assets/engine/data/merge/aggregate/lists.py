@@ -238,7 +238,7 @@ def _fill(texts: Any) -> Flags:
     return to_numpy(pc.binary_length(pc.utf8_trim(texts, _WHITESPACE))) > 0
 
 
-def _distinct_pieces(groups: Order, texts: Any, delimiter: str) -> tuple[Order, Any]:
+def _distinct_pieces(groups: Order, texts: Array, delimiter: str) -> tuple[Order, Any]:
     """Return the first text of each group whole, then pieces of the others that are new."""
     # Pieces of a first text are not listed themselves; what equals one of them is no longer new.
     split = pc.split_pattern(texts, delimiter or " ")
