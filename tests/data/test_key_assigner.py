@@ -115,9 +115,7 @@ def test_keys_of_the_table_are_found_again():
 def test_assigners_share_keys_and_buckets():
     context = context_of("/t", crossing(**{"dynamic-bucket.target-row-num": "2"}))
     rows = batch_of([(n, "n", "x", 0) for n in range(40)])
-    share = moving_keys.KeyAssigner.assigner_of(
-        dynamic_buckets.key_hashes(context.schema, rows), 3
-    )
+    share = moving_keys.KeyAssigner.assigner_of(dynamic_buckets.key_hashes(context.schema, rows), 3)
     seen = []
     for number in range(3):
         assigner = moving_keys.KeyAssigner(context=context, assigner=number, assigners=3)
