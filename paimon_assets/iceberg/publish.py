@@ -54,13 +54,15 @@ class Publisher:
     def point_to(self, version: int) -> None:
         """Write the hint, or to a later document that a faster writer made meanwhile.
 
-        Who wrote the hint last looks again, so it leads to the newest document in the end.
+        Who wrote the hint last looks again, so it leads to the newest document in the end. Where
+        documents are deleted, the next one may be gone, too: few are left, and are listed.
         Documents of snapshots that a rollback undid are deleted.
         """
         write = self.file_io.replace if self.replaces else self.file_io.write_hint
+        lists = self.replaces or self._deletes
         while True:
             write(f"{self.directory}/{state.HINT_NAME}", str(version).encode())
-            if not self.replaces and not self.file_io.exists(
+            if not lists and not self.file_io.exists(
                 state.metadata_path(self.directory, version + 1)
             ):
                 return
@@ -79,9 +81,13 @@ class Publisher:
         found = state.read_metadata(self.file_io, self.directory, version)
         return snapshot is not None and found is not None and found.shows(snapshot)
 
+    @property
+    def _deletes(self) -> bool:
+        return self.files.table.schema.typed_options.get(ice.ICEBERG_DELETE_AFTER_COMMIT)
+
     def clean(self, done: state.IcebergMetadata, before: state.IcebergMetadata) -> None:
         """Delete the oldest documents, and the lists and manifests of snapshots that went."""
-        if not self.files.table.schema.typed_options.get(ice.ICEBERG_DELETE_AFTER_COMMIT):
+        if not self._deletes:
             return
         kept = {each["metadata-file"] for each in done.document["metadata-log"]}
         log = before.document.get("metadata-log") or ()

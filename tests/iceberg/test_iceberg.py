@@ -5,6 +5,7 @@ import math
 import shutil
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -667,6 +668,28 @@ def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeyp
     follow_commit(table._store, snapshots[3], snapshots[2])
     assert raced
     assert is_followed(table)
+
+
+@pytest.mark.parametrize("kept", ["0", "1", "10"])
+@pytest.mark.parametrize("others", [1, 2, 4])
+def test_the_hint_of_a_slow_writer_does_not_go_back(catalog, kept, others):
+    """Its document, and the next one, are deleted by the time: before whichever call that is."""
+    for stop in count():
+        options = {"metadata.iceberg.previous-versions-max": kept}
+        table = written(catalog, 2, name=f"db.t{stop}", options=options)
+        table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
+        snapshots = [table.snapshot(3), table.snapshot(2)]
+
+        def before(number, _method, _path, table=table, stop=stop):
+            for other in range(others if number == stop else 0):
+                table.append(arrow(COLUMNS, (10 + other, "x")))
+
+        file_io = FaultyFileIO(table._store.file_io, before=before)
+        follow_commit(replace(table._store, file_io=file_io), *snapshots)
+        assert is_followed(table), stop
+        if len(file_io.calls) <= stop:
+            break
+    assert stop > 5
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
