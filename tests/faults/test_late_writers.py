@@ -3,6 +3,7 @@
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from paimon_assets.engine.control.maintenance.references import metadata_paths
 from paimon_assets.engine.control.managers import snapshot_manager
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import (
@@ -36,12 +38,12 @@ from tests.testkit.tables import new_table, read, write
 LATER = FixedClock(now=4_000_000_000_000)
 
 
-def keep(count):
-    return Retention(min_count=count, max_count=count, time_ms=0, limit=100)
+def keep(most):
+    return Retention(min_count=most, max_count=most, time_ms=0, limit=100)
 
 
-def expire(store, count):
-    expire_snapshots(store, retention=keep(count), clock=LATER)
+def expire(store, most):
+    expire_snapshots(store, retention=keep(most), clock=LATER)
 
 
 def opened(store, before=None):
@@ -172,6 +174,100 @@ def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
     assert all(map(LocalFileIO().exists, metadata_paths(store, store.newest())))
 
 
+@pytest.mark.parametrize("stop", ["delete_file", "replace"])
+def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, tmp_path):
+    """`EARLIEST` does not go back to the late snapshot of a dead writer; else there is a way out.
+
+    Before the write of the hint it is too late to see that another expiration has overtaken.
+    """
+    store = new_store(tmp_path)
+    for number in range(3):
+        commit(store, message(plain_file(f"{number}")))
+    calls = []
+
+    def before(_number, method, path):
+        stops = method == stop and ("/manifest/" in path or path.endswith("/EARLIEST"))
+        if stops and calls[-1:] == ["expired"]:
+            calls.append("stopped")
+            dies(store, others)
+        if method == "delete_file" and "/snapshot/" in path:
+            calls.append("expired")
+
+    def others():
+        for number in range(3, 8):
+            commit(opened(store), message(plain_file(f"{number}")))
+        expire(opened(store), 1)
+
+    expire(opened(store, before), 1)
+    assert (calls[-1], store.snapshots.list_ids()) == ("stopped", [4, 8])
+    if stop == "replace":
+        with pytest.raises(errors.CommitConflictError, match="'fast_forward'") as caught:
+            commit(opened(store), message(plain_file("8")))
+        assert caught.value.kind == "snapshot-gap"
+        store.branches.create("kept", snapshot_id=8)
+        store.branches.fast_forward("kept")
+        assert store.snapshots.list_ids() == [8]
+    commit(opened(store), message(plain_file("8")))
+    assert live_names(opened(store)) == list(map(str, range(9)))
+    expire(opened(store), 1)
+    assert store.snapshots.list_ids() == [9]
+
+
+def at_each_call(tmp_path, schema, beside, operation):
+    """Do an operation once for each of its calls, with others before that call."""
+    for stop in count():
+        store = new_store(tmp_path / str(stop), schema)
+        for number in range(4):
+            commit(store, files_of(store, f"{number}"))
+
+        def before(number, _method, _path, store=store, stop=stop):
+            if number == stop:
+                beside(opened(store))
+
+        forget_manifests()
+        mine = opened(store, before)
+        yield store, operation(mine)
+        if len(mine.file_io.calls) <= stop:
+            return
+
+
+def test_a_commit_whose_base_expires_at_any_call_is_planned_again(tmp_path):
+    def beside(store):
+        for number in range(3):
+            commit(store, files_of(store, f"other-{number}"), user=NewUser())
+        expire(store, 1)
+
+    def operation(store):
+        return commit(store, files_of(store, "mine"), user=NewUser())
+
+    calls = 0
+    for store, made in at_each_call(tmp_path, APPEND, beside, operation):
+        rows, calls = live_names(opened(store)), calls + 1
+        assert made.id in (5, 8)
+        assert {*map(str, range(4)), "mine"} <= set(rows)
+        assert len(rows) == len(set(rows)) == (8 if store.snapshots.latest_id() == 8 else 5)
+    assert calls > 15
+
+
+@pytest.mark.parametrize("schema", [APPEND, KEYED], ids=["append", "key"])
+def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_error(
+    schema, tmp_path
+):
+    def beside(store):
+        commit(store, files_of(store, "other"), user=NewUser())
+        expire(store, 1)
+
+    calls = 0
+    for store, _ in at_each_call(tmp_path, schema, beside, lambda store: expire(store, 2)):
+        calls += 1
+        assert set(live_names(opened(store))) >= set(map(str, range(4)))
+        expire(opened(store), 1)
+        [last] = store.snapshots.all()
+        assert all(map(LocalFileIO().exists, metadata_paths(store, last)))
+        assert store.snapshots.earliest_id() == last.id
+    assert calls > 30
+
+
 @pytest.mark.parametrize("commits", [0, 2])
 def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path):
     store = new_store(tmp_path)
@@ -194,6 +290,12 @@ def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path)
     assert not publish_external(server, snapshot, base_uuid=base_uuid)
     assert store.snapshots.list_ids() == [commits + 4, commits + 5]
     assert len(live_names(store)) == commits + 5
+
+
+def files_of(store, name):
+    if store.schema.has_primary_key:
+        return message(keyed_file(0, 9, file_name=name), total_buckets=2)
+    return message(plain_file(name))
 
 
 @dataclass
@@ -219,12 +321,9 @@ class World:
     def commit(self, store: FileStore) -> None:
         name = f"{len(self.acknowledged) + len(self.unknown)}-{uuid4()}"
         self.unknown.add(name)
-        file = (
-            keyed_file(0, 9, file_name=name) if store.schema.has_primary_key else plain_file(name)
-        )
         try:
             FileStoreCommit(store, clock=FixedClock()).commit(
-                [message(file, total_buckets=2 if store.schema.has_primary_key else None)],
+                [files_of(store, name)],
                 commit_user=NewUser(),  # others are looked for under a lock of this process
                 commit_identifier=1,
             )
@@ -255,7 +354,7 @@ class World:
             elif stopped and dies_after and number >= stopped[0] + dies_after:
                 raise Death
 
-        with suppress(Death, errors.NotFoundError):  # of two expirations, one finds files gone
+        with suppress(Death):
             operation(opened(self.store, before))
 
 
@@ -270,13 +369,11 @@ def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, 
             world.commit(opened(world.store))
         try:
             rows = set(live_names(opened(world.store)))
-            assert world.refusals <= {"snapshot-gap", "commit-retries", "file-not-found"}
+            assert world.refusals <= {"commit-retries"}
             assert world.acknowledged <= rows <= world.acknowledged | world.unknown
             expire(opened(world.store), 1)
             assert set(live_names(opened(world.store))) == rows
-            *left, last = world.store.snapshots.all()
-            # A late snapshot of a dead writer, and an older hint to it, stop writers by an error.
-            assert not left or "snapshot-gap" in world.refusals
+            [last] = world.store.snapshots.all()
             assert all(map(LocalFileIO().exists, metadata_paths(world.store, last)))
         except Exception as error:
             error.add_note(f"seed {seed}")

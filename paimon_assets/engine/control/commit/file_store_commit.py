@@ -254,6 +254,7 @@ class FileStoreCommit:
             return self._try_on_newest(request, files)
 
     def _try_on_newest(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
+        latest = None
         try:
             latest = self._store.snapshots.latest()
             done = self._store.snapshots.find_commit_up_to(
@@ -290,9 +291,12 @@ class FileStoreCommit:
             now_ms = self._clock.now_millis()
             snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
             snapshot = replace(snapshot, next_row_id=next_row_id)
-        except PaimonError:
+        except PaimonError as error:
             # The snapshot was not published, so nobody else knows of these files.
             files.clean_all()
+            is_missing = isinstance(error, NotFoundError)
+            if is_missing and latest is not None and not self._store.snapshots.is_same(latest):
+                return _Lost()  # it expired meanwhile
             raise
         statistics = (
             partition_statistics(self._store.partitions, changes.entries)

@@ -1,6 +1,6 @@
 """Expire old snapshots and changelogs, oldest first, each with the files that nothing else needs.
 
-    changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ their files ─▶ next ones ─▶ hint
+    changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ hint, their files ─▶ next ones
     changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one ─▶ hint to the oldest
 
 Numbers decide what stays (`Retention`), then the needs of readers: consumers, and snapshots that a
@@ -363,19 +363,21 @@ def expire_snapshots(
     with store.file_io.ahead(reads=map(store.paths.snapshot, ids[: position + 1])):
         expired = [snapshot for number in ids[:position] if (snapshot := read(number)) is not None]
         survivor = read(ids[position])
-    if not expired:
-        return ExpiredSnapshots(held_by=held_by)
-    if survivor is None:
-        return ExpiredSnapshots(held_by=OVERTAKEN)
+    if not expired or survivor is None:
+        return ExpiredSnapshots(held_by=OVERTAKEN if expired else held_by)
     shared = {snapshot.id for snapshot in expired if _is_in_main(store, snapshot)}
-    steps = plan_expiry(store, expired, survivor, newest)
+    try:
+        steps = plan_expiry(store, expired, survivor, newest)
+    except NotFoundError:  # another expiration deletes a snapshot before its files
+        if store.snapshots.is_same(expired[0]):
+            raise
+        return ExpiredSnapshots(held_by=OVERTAKEN)
     if not dry_run:
         keep_ids(store, now_ms)
         _keep_ledgers(store, expired, survivor)
         count = _delete(store, steps, survivor, watch, shared)
         if count < len(steps):
             return ExpiredSnapshots.of(steps[:count], OVERTAKEN, goes_on=True)
-        store.snapshots.write_earliest_hint(survivor.id)
         changed(store)
     return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
 
@@ -427,6 +429,9 @@ def _delete(
             return count  # what these snapshots leave are orphans, but for files of the last
         if not store.snapshots.is_same(survivor):  # by a rollback whose mark is gone again
             return count
+        if some[-1] is steps[-1]:
+            # Nothing comes between: a late hint could lead to a late snapshot below the line.
+            store.snapshots.write_earliest_hint(survivor.id)
         data_paths = [path for step in some for path in step.data_paths]
         delete_files(store, [*data_paths, *(path for step in some for path in step.metadata_paths)])
         delete_empty_partitions(store, data_paths)
