@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.data.compact import sections
+from paimon_assets.engine.data.compact import record_read, sections
 from paimon_assets.engine.data.merge.sort_merge import FILE_LEVEL, MergePlan
 from paimon_assets.engine.data.read.data_files import POSITION
 
@@ -22,7 +22,7 @@ def run_of(keys, level, number=None):
         FILE_LEVEL: pa.array([level] * len(keys), pa.int64()),
     }
     if number is not None:
-        columns[sections.FILE_NUMBER] = pa.array([number] * len(keys), pa.int64())
+        columns[record_read.FILE_NUMBER] = pa.array([number] * len(keys), pa.int64())
         columns[POSITION] = pa.array(range(100, 100 + len(keys)), pa.int64())
     return pa.RecordBatch.from_pydict(columns)
 

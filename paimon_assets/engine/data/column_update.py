@@ -30,7 +30,8 @@ from paimon_assets.engine.contract.write_tasks import (
     RowChangeResult,
     RowChangeTask,
 )
-from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead, deleted_rows
+from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors, deleted_rows
+from paimon_assets.engine.data.compact.record_read import RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.row_update import Matcher, RowUpdate, replace_rows
 from paimon_assets.engine.data.threads import Threads

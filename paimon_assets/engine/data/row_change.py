@@ -29,7 +29,8 @@ from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
 from paimon_assets.engine.data.column_update import change_columns
-from paimon_assets.engine.data.compact.sections import BucketVectors, RecordRead
+from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors
+from paimon_assets.engine.data.compact.record_read import RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
 from paimon_assets.engine.data.read.split_read import read_split
 from paimon_assets.engine.data.row_update import Matcher, RowUpdate, join_batches, replace_rows

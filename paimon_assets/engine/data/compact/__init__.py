@@ -5,5 +5,7 @@
 
 Concept → modules:
     the tasks, their new files                    compact
-    what a section reads, merges and deletes      sections
+    a section: its plan, lookup, merge, changelog sections
+    whole records of files                        record_read
+    deletion vectors, and their index files       bucket_vectors
 """

@@ -36,17 +36,15 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.contract.write_tasks import CompactTask, PostponeContext
+from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors, deleted_rows
+from paimon_assets.engine.data.compact.record_read import RecordRead, comparable_range
 from paimon_assets.engine.data.compact.sections import (
-    BucketVectors,
     ChangelogRule,
     Lookup,
     MergedRange,
     Pending,
     RangeMerge,
-    RecordRead,
     SectionPlan,
-    comparable_range,
-    deleted_rows,
     plan_section,
 )
 from paimon_assets.engine.data.merge.function import merge_function_of

@@ -1,6 +1,5 @@
 """A section: its runs are read as whole records and merged key range by key range.
 
-    file ─▶ FileRead (live rows, columns by id) ─▶ + partition columns ─▶ + age, level, position
     rows of each run ─▶ (lookup) ─▶ merge function ─▶ RecordRows, and changelog rows
 
 Columns are gathered in threads while the next range is cut and decoded.
@@ -20,19 +19,14 @@ Changelog rows of a key:
     rows      +I b   -D a   -U a   none, with `changelog-producer.row-deduplicate`;
                             +U b   else -U a, +U a
 
-Index files of deletion vectors are replaced as wholes: all of a task's are read if one changes,
-and the vectors that are left are written to one new file.
 Source: `org.apache.paimon.mergetree.compact.LookupMergeFunction`, `FirstRowMergeFunctionWrapper`,
-`LookupChangelogMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`,
-`org.apache.paimon.deletionvectors.BucketedDvMaintainer`, `DeletionVectorsIndexFile`.
+`LookupChangelogMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,16 +35,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
-from paimon_assets.engine.codec.bitmaps.deletion_vector import (
-    FRAME_BYTES,
-    DeletionVector,
-    decode_vector,
-    write_index_file,
-)
-from paimon_assets.engine.codec.rows.binary_row import ComparableKey, deserialize_row, key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.write_tasks import CompactTask, RowChangeTask
+from paimon_assets.engine.contract.write_tasks import CompactTask
+from paimon_assets.engine.data.compact.record_read import (
+    FILE_NUMBER,
+    RecordRead,
+    comparable_range,
+    within_keys,
+)
 from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
@@ -64,7 +57,6 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.data.merge.sort_merge import (
     FILE_LEVEL,
-    FILE_RANK,
     MergePlan,
     as_read,
     counting_order,
@@ -74,232 +66,16 @@ from paimon_assets.engine.data.merge.sort_merge import (
     numbers,
     record_order,
 )
-from paimon_assets.engine.data.read.data_files import POSITION, FileRead, read_deletion_vector
+from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
-from paimon_assets.engine.data.read.row_stage import RowStage, passing_rows
-from paimon_assets.engine.data.read.split_read import read_tracked
-from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
+from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.lsm import Section
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits, LookupStrategy
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, anchor_file
-from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
+from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
-from paimon_assets.engine.spec.schema.schema import (
-    KEPT_SINCE,
-    SEQUENCE_NUMBER,
-    TRACKING_FIELDS,
-    VALUE_KIND,
-    TableSchema,
-)
-from paimon_assets.engine.spec.types.data_types import DataField, RowKind
-
-
-class BucketVectors:
-    """The vectors of the index files that a task may replace."""
-
-    def __init__(
-        self, task: CompactTask | RowChangeTask, schema: TableSchema, file_io: FileIO
-    ) -> None:
-        self._index_files, self._directory = task.index_files, task.index_directory
-        self._file_io = file_io
-        self._bitmap64 = schema.typed_options.get(opt.DELETION_VECTORS_BITMAP64)
-        self._marked: dict[str, list[npt.NDArray[np.int64]]] = {}
-        self._dropped: set[str] = set()
-        self.paths: list[str] = []
-        """Files that were created; an aborted task deletes them."""
-
-    def mark(self, name: str, positions: npt.NDArray[np.int64]) -> None:
-        if len(positions):
-            self._marked.setdefault(name, []).append(positions)
-
-    def drop(self, names: Iterable[str]) -> None:
-        self._dropped.update(names)
-
-    def finish(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """Return (new index files, those they replace)."""
-        listed = {
-            vector.data_file_name
-            for file in self._index_files
-            for vector in file.deletion_vectors or ()
-        }
-        if not self._marked and not listed & self._dropped:
-            return (), ()
-        rows: dict[str, list[npt.NDArray[np.int64]]] = {}
-        for file in self._index_files:
-            path = file.external_path or f"{self._directory}/{file.file_name}"
-            data = self._file_io.read_bytes(path)
-            for meta in file.deletion_vectors or ():
-                if meta.data_file_name not in self._dropped:
-                    vector = decode_vector(
-                        data[meta.offset : meta.offset + meta.length + FRAME_BYTES],
-                        path,
-                        length=meta.length,
-                        cardinality=meta.cardinality,
-                    )
-                    rows[meta.data_file_name] = [vector.rows.astype(np.int64)]
-        for name, positions in self._marked.items():
-            rows.setdefault(name, []).extend(positions)
-        if not rows:
-            return (), self._index_files
-        vectors = {
-            name: DeletionVector.of_sorted(np.unique(np.concatenate(parts)))
-            for name, parts in rows.items()
-        }
-        new, metas = write_index_file(vectors, bitmap64=self._bitmap64)
-        name = f"index-{uuid.uuid4()}-0"
-        path = f"{self._directory}/{name}"
-        self.paths.append(path)
-        self._file_io.write_bytes(path, new)
-        index = IndexFileMeta(
-            index_type=DELETION_VECTORS_INDEX,
-            file_name=name,
-            file_size=len(new),
-            row_count=len(metas),
-            deletion_vectors=metas,
-        )
-        return (index,), self._index_files
-
-
-def deleted_rows(
-    split: DataSplit, file_io: FileIO
-) -> Callable[[Sequence[DataFileMeta]], npt.NDArray[np.int64]]:
-    """Return what reads the positions of the deleted rows of a range of row ids, ascending."""
-    files = split.data_files
-    deletions = dict(zip((f.file_name for f in files), split.deletion_files or (), strict=False))
-
-    def positions(group: Sequence[DataFileMeta]) -> npt.NDArray[np.int64]:
-        anchor = anchor_file(group)
-        deletion = deletions.get(anchor.file_name)
-        if deletion is None:
-            return np.empty(0, dtype=np.int64)
-        return read_deletion_vector(file_io, deletion, anchor).rows.astype(np.int64)
-
-    return positions
-
-
-_TRACKING = tuple(field.name for field in TRACKING_FIELDS)
-FILE_NUMBER = "_FILE_NUMBER"
-"""Column of the number of a row's file among those of the lookup."""
-
-_DECODED_ROWS = 524_288
-"""Rows decoded at a time over all runs of a section, so that many small runs need little memory."""
-_MIN_BATCH_ROWS = 8192
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordRead:
-    """The read of whole records, with system columns besides the values."""
-
-    context: ReadContext
-    split: DataSplit
-    file_io: FileIO
-    names: Sequence[str]
-    """Columns of the table to read; one that files hold more if they hold none of these."""
-    runs: int = 1
-    ranks: Mapping[str, int] | None = None
-    """File name → age; adds `FILE_RANK`."""
-    has_levels: bool = False
-    """Adds `FILE_LEVEL`."""
-    numbers: Mapping[str, int] | None = None
-    """File name → number; adds `FILE_NUMBER` and `POSITION`."""
-    predicate: Predicate | None = None
-    """Rules out stretches of a file."""
-    expired: Predicate | None = None
-    """Rules out rows."""
-    tracked: bool = False
-    """Adds the columns of row tracking."""
-    threads: Threads = CALLER_ONLY
-
-    @cached_property
-    def _constants(self) -> Mapping[str, Any]:
-        return RowStage(context=self.context, partition=self.split.partition).constants
-
-    @cached_property
-    def _read(self) -> FileRead:
-        schema = self.context.schema
-        stored = [field for field in schema.fields if field.name not in self._constants]
-        # A batch without columns would not keep its number of rows.
-        fields = [field for field in stored if field.name in self.names] or stored[:1]
-        batch_rows = max(_MIN_BATCH_ROWS, _DECODED_ROWS // max(1, self.runs))
-        return FileRead(
-            context=self.context,
-            split=self.split,
-            file_io=self.file_io,
-            fields=tuple(fields),
-            system_fields=self._system_fields,
-            predicate=self.predicate,
-            batch_rows=min(schema.typed_options.get(opt.READ_BATCH_SIZE), batch_rows),
-            threads=self.threads,
-            runs=self.runs,
-        )
-
-    @property
-    def _system_fields(self) -> tuple[DataField, ...]:
-        if not self.context.schema.has_primary_key:
-            return ()
-        kept = (KEPT_SINCE,) if KEPT_SINCE.name in self.names else ()
-        return (SEQUENCE_NUMBER, VALUE_KIND, *kept)
-
-    def prepare(self, files: Sequence[DataFileMeta]) -> None:
-        self._read.prepare(files)
-
-    def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
-        if self.tracked:
-            return read_tracked(self._read, [file], _TRACKING)
-        return self._read.batches(file, with_positions=self.numbers is not None)
-
-    def range_rows(self, files: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one range of row ids, with tracking columns and `POSITION`."""
-        for batch in read_tracked(self._read, files, _TRACKING):
-            yield self._with_constants(batch)
-
-    def _with_constants(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for name, constant in self._constants.items():
-            if name in self.names:
-                batch = batch.append_column(name, pa.repeat(constant, batch.num_rows))
-        return batch
-
-    def rows(self, run: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a run, file by file."""
-        for file in self._read.following(run):
-            for batch in self._batches(file):
-                count = batch.num_rows
-                batch = self._with_constants(batch)  # noqa: PLW2901
-                columns = {name: batch.column(name) for name in batch.schema.names}
-                if self.ranks is not None:
-                    columns[FILE_RANK] = pa.repeat(self.ranks[file.file_name], count)
-                if self.has_levels:
-                    columns[FILE_LEVEL] = pa.repeat(file.level, count)
-                if self.numbers is not None:
-                    columns[FILE_NUMBER] = pa.repeat(self.numbers[file.file_name], count)
-                    columns[POSITION] = batch.column(POSITION)
-                rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-                if self.expired is not None:
-                    fields = self.context.schema.by_name
-                    young: Any = pc.invert(passing_rows(self.expired, rows.column, fields))
-                    rows = rows.filter(young)
-                yield rows
-
-
-def comparable_range(
-    file: DataFileMeta, context: ReadContext
-) -> tuple[ComparableKey, ComparableKey]:
-    return key_range(file, [field.type for field in context.schema.key_fields])
-
-
-def within_keys(files: Sequence[DataFileMeta], context: ReadContext) -> Predicate | None:
-    """Return a predicate on the first key column that holds between the files' keys."""
-    types = [each.type for each in context.schema.key_fields]
-    name = context.schema.trimmed_primary_keys[0]
-    low = min(files, key=lambda file: comparable_range(file, context)[0])
-    high = max(files, key=lambda file: comparable_range(file, context)[1])
-    first, last = deserialize_row(low.min_key, types)[0], deserialize_row(high.max_key, types)[0]
-    if first is None or last is None or isinstance(first, float):
-        return None
-    return all_of([Comparison(name, CompareOp.GE, first), Comparison(name, CompareOp.LE, last)])
-
+from paimon_assets.engine.spec.schema.schema import KEPT_SINCE, SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 Run = Sequence[DataFileMeta]
 
