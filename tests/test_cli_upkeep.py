@@ -327,7 +327,8 @@ def test_maintenance_of_a_table_that_is_not_there(lake, tmp_path):
     done = lake("maintain", "b.none", "b.old", "--yes", code=1)
     assert "does not exist" in done
     assert snapshot_counts(lake) == [3, 1]
-    assert "No table fits 'c.*'" in lake("maintain", "c.*", "--yes", code=2)
+    assert "No table fits '*.z*'" in lake("maintain", "*.z*", "--yes", code=2)
+    assert "Database 'c' does not exist" in lake("maintain", "c.*", "--yes", code=3)
     assert "names no table" in lake("maintain", "old", "--yes", code=2)
     missing = CliRunner().invoke(main, ["-w", str(tmp_path / "none"), "maintain", "--yes"])
     assert missing.exit_code == 3

@@ -1,12 +1,12 @@
 """Commands that keep a table healthy: check, compact, expire, health, doctor."""
 
-import fnmatch
 import platform
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from typing import Any
 
 import click
@@ -24,12 +24,7 @@ from paimon_assets.cli.commands import (
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.compact import CompactStrategy
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    without_secrets,
-)
+from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
 from paimon_assets.engine.executors import has_spark, spark_module
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options import all_options as opt
@@ -39,7 +34,14 @@ from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimi
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress, kept_text
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.engine.table.upkeep.many_tables import Line, TableUpkeep, line_of, maintain_table
+from paimon_assets.engine.table.upkeep.many_tables import (
+    EVERY_TABLE,
+    Line,
+    TableUpkeep,
+    line_of,
+    maintain_table,
+    tables_named,
+)
 
 _LOOKS_AT_ONCE = 16
 """Files that are asked for at a time: each answer takes the storage's time, not ours."""
@@ -240,7 +242,8 @@ def maintain(args: Arguments) -> None:
     """
     args.settings.check_warehouse()
     catalog = args.catalog
-    tables = _named_tables(catalog, args.names)
+    named = [tables_named(name, catalog) for name in args.names or [EVERY_TABLE]]
+    tables = list(dict.fromkeys(chain.from_iterable(named)))
     if not args.dry_run:
         what = f"This is done to {counted(len(tables), 'table')}."
 
@@ -274,22 +277,6 @@ def _lines(done: list[TableUpkeep]) -> list[Line]:
         for one in done
         for line in one.shown or [line_of(one.table, "none", note="nothing is due")]
     ]
-
-
-def _named_tables(catalog: TableCatalog, names: Sequence[str]) -> list[Identifier]:
-    """Return the tables of names and patterns, all if there is none."""
-    patterns = names or ["*"]
-    listed: list[str] = []
-    if any("*" in name for name in patterns):
-        databases = catalog.list_databases()
-        listed = [f"{name}.{each}" for name in databases for each in catalog.list_tables(name)]
-    chosen: dict[str, None] = {}
-    for name in patterns:
-        fitting = fnmatch.filter(listed, name) if "*" in name else [name]
-        if names and not fitting:
-            raise InvalidInputError(f"No table fits '{name}'.", kind="table-pattern")
-        chosen |= dict.fromkeys(fitting)
-    return list(map(Identifier.parse, chosen))
 
 
 @command("TARGET", executor=True)

@@ -12,7 +12,7 @@ import dagster as dg
 
 from paimon_assets.assets import sensors
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig, StrategyChoice
-from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, tables_named
+from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import FileDebt
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep.many_tables import tables_named
 
 TABLE_TAG = "paimon/table"
 """Tag of a requested run: which table it compacts."""

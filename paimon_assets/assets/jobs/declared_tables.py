@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import dagster as dg
 
@@ -14,8 +13,8 @@ from paimon_assets.assets.translator import (
     pool_of,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.api import TableCatalog
+from paimon_assets.engine.table.upkeep.many_tables import tables_named
 
 TableLike = dg.AssetsDefinition | str | Identifier
 """An asset whose tables are meant, or the name of a table."""
@@ -77,19 +76,3 @@ class DeclaredTables:
 def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
     key = translator.get_asset_key(identifier)
     return DeclaredTable(identifier=identifier, asset_key=key, pool=pool_of(identifier))
-
-
-def tables_named(text: str, catalog: TableCatalog) -> list[Identifier]:
-    """Return the table a name means, or all that fit a pattern such as `database.*`."""
-    identifier = identifier_of(text.strip())
-    if not set("*?") & set(identifier.table):
-        return [identifier]
-    names = catalog.list_tables(identifier.database)
-    matches = [
-        Identifier(identifier.database, name)
-        for name in names
-        if fnmatchcase(name, identifier.table)
-    ]
-    if not matches:
-        raise InvalidInputError(f"No table fits '{text}'.", kind="table-pattern")
-    return matches

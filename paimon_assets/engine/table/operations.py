@@ -32,6 +32,7 @@ from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
+from paimon_assets.engine.table.upkeep.many_tables import TableNames
 from paimon_assets.engine.table.views import Views
 
 Millis = NewType("Millis", int)
@@ -42,15 +43,11 @@ Specs = Sequence[Mapping[str, str]]
 """Partitions: column → value; without a column, all its values."""
 
 
-class CatalogTables(Protocol):
+class CatalogTables(TableNames, Protocol):
     """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
 
     @property
     def views(self) -> Views: ...
-
-    def list_databases(self) -> list[str]: ...
-
-    def list_tables(self, database: str) -> list[str]: ...
 
     def get_table(
         self, identifier: str | Identifier, *, options: Options | None = None

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Protocol
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.table.upkeep.maintenance import (
     CHEAP_TASKS,
     Maintenance,
@@ -15,6 +17,8 @@ from paimon_assets.engine.table.upkeep.maintenance import (
 
 Line = Mapping[str, str | int | float]
 """A line of the report on many tables."""
+EVERY_TABLE = "*"
+_WILD = set("*?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,36 @@ class TableUpkeep:
     def shown(self) -> list[Line]:
         """The lines of tasks that had something to do or to say."""
         return [line for line in self.lines if line["count"] or line["note"]]
+
+
+class TableNames(Protocol):
+    """Databases and tables by name; errors are those of `api.TableCatalog`."""
+
+    def list_databases(self) -> list[str]:
+        """Return the names of the databases."""
+        ...
+
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database."""
+        ...
+
+
+def tables_named(text: str, catalog: TableNames) -> list[Identifier]:
+    """Return the table that a name means, or all that fit a pattern such as `database.*`.
+
+    Raises:
+        InvalidInputError: No table fits the pattern (kind `table-pattern`), or it is no name.
+    """
+    text = text.strip()
+    if not _WILD & set(text):
+        return [Identifier.parse(text)]
+    database, dot, _ = text.partition(".")
+    databases = catalog.list_databases() if _WILD & set(database) or not dot else [database]
+    names = [Identifier(each, table) for each in databases for table in catalog.list_tables(each)]
+    matches = [name for name in names if fnmatchcase(str(name), text)]
+    if not matches and text != EVERY_TABLE:
+        raise InvalidInputError(f"No table fits '{text}'.", kind="table-pattern")
+    return matches
 
 
 def maintain_table(
