@@ -21,7 +21,11 @@ NOT_IN_CHECK = (
     *("assets/test_io_on_spark.py", "assets/test_on_spark.py"),
     *("fileio/test_s3.py", "fileio/test_s3_faults.py"),
     *("server/test_killed_server.py", "server/test_on_s3.py"),
-    *("server/test_concurrency.py", "server/test_iceberg_on_s3.py"),
+    *(
+        "server/test_concurrency.py",
+        "iceberg/test_iceberg_on_s3.py",
+        "cdc/test_killed_change_logs.py",
+    ),
     # takes long: runs of Dagster by the dozen, a year of flights, compactions of every kind
     *("assets/test_audit.py", "assets/test_compaction.py", "assets/test_ingestion.py"),
     *("assets/test_io_audit.py", "assets/test_io_frames.py", "assets/test_io_inputs.py"),
