@@ -318,7 +318,7 @@ def run_tasks(
                     continue
                 try:
                     result = worker.run_task(name, shared, payload.as_py(), storage, threads)
-                except StorageError:
+                except StorageError:  # Spark runs the task again
                     raise
                 except PaimonError as error:
                     failed = True

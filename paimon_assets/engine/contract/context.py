@@ -41,7 +41,7 @@ class ReadContext:
     """What splits of the fallback branch are read as, with its own key and options; None if as
     `schema`."""
     fallback_offset: int = 0
-    """By how much ids of schemas are larger in splits of the fallback branch than in its files."""
+    """Added to the schema ids of the fallback branch in splits, so that they differ from main's."""
 
     def of(self, split: DataSplit) -> Self:
         """Return the context that a split is read in."""

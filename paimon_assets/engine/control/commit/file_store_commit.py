@@ -12,12 +12,13 @@ Everything before the publish is invisible; the publish is atomic (`fileio.atomi
 is lost, the snapshots are looked at, and it is published again, a few times. Then nothing is
 deleted and the caller gets `CommitUnknownError`: the same commit again finds out.
 
-A rollback deletes snapshots first and looks for later ones then; a commit publishes first and looks
-at its base then: so at least one of them sees the other. A number whose snapshot expired is free,
-and a writer that was slow may take it: it finds its base gone and a hole above, or another one's
-successor (`external_snapshot`). No hint leads to a snapshot before that look. A snapshot names its
-base, and nobody commits on top of one whose base is not the one below it. A table that was renamed,
-or dropped and created again, is recognised by its schema file.
+A rollback deletes snapshots first and then looks for later ones; a commit publishes first and then
+looks at its base. So at least one of the two sees the other. Expiration frees numbers, and a slow
+writer may take such a number. It then finds that its base is gone, and above its own number either
+a hole or a snapshot that was built on another one (`external_snapshot`); it withdraws its snapshot.
+The hint is written after that look. A snapshot names its base, and a commit never builds on a
+snapshot whose base is not the one below it. The schema file shows whether a table was renamed, or
+dropped and created again.
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 

@@ -62,7 +62,7 @@ def scan_table(
     only_top_level: bool = False,
 ) -> TableScan:
     """Plan the splits of a read of a table."""
-    check_readable(store.label, store.schema)  # a table of another kind never has a snapshot
+    check_readable(store.label, store.schema)  # first: an unreadable table may lack snapshots
     main_scan = TableScan()
     if snapshot is not None:
         store.snapshots.check(snapshot)  # a tag's was read by its name alone

@@ -89,8 +89,8 @@ def write_rows(
 ) -> WriteResult:
     """Write rows in their order; all belong to the (partition, bucket) `target`, or to any.
 
-    Of `rows` at least one batch is required, even an empty one: its schema is checked. Rows that
-    come `with_kinds` are never ignored.
+    Of `rows` at least one batch is required, even an empty one: its schema is checked. With a
+    column of kinds (`with_kinds_column`) no row is ignored.
     """
     if target is not None and context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         with_kinds_column = True
