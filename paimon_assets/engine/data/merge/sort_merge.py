@@ -324,7 +324,7 @@ def record_order(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> KeyOrder:
     """Return the rows of a range in key order, within a key from the oldest to the newest."""
     by_key = sort_keys([join(slices, name) for name in plan.keys])
     if plan.runs_by_age and not plan.sequence_fields:
-        return by_key
+        return by_key  # the sort is stable, and older runs come first
     then: list[Any] = [join(slices, name) for name in plan.sequence_fields]
     if not plan.runs_by_age:
         then += [numbers(slices, name) for name in (SEQUENCE_NUMBER.name, FILE_RANK)]
