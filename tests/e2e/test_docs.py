@@ -63,7 +63,7 @@ rows = pa.table({"id": [7], "amount": [1.5], "status": ["new"], "score": [0.5]})
 table.append(rows)
 compute = lambda rows: rows.rename_columns(["score"])
 """,
-    "how-to/iceberg-readers.md": """from paimon_assets import Schema, open_catalog
+    "iceberg/iceberg-readers.md": """from paimon_assets import Schema, open_catalog
 catalog = open_catalog("warehouse")
 catalog.create_database("db")
 """,
