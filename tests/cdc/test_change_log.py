@@ -518,7 +518,7 @@ def test_rows_that_others_change_meanwhile_are_looked_up_again(
     def race(batch: Batch) -> Verdict:
         judged.append(1)
         if len(judged) == 1:
-            position = ":".join(["000", *(f"{part:019}" for part in (0, 20, 0))])
+            position = ":".join(["000", *(f"{part:019}" for part in (19, 20, 0))])
             values = {"id": 1, "state": "s", "note": "of another"}
             row = {**values, "_op": "+U", "_position": position}
             table_of(paimon).new_write_builder().write(pa.Table.from_pylist([row]))

@@ -126,7 +126,9 @@ class ChangeLogRun(IngestionRun):
         known = LogHead.of(self.intake.ledger.log)
         self.intake.choose(config, again=config.reload)
         if config.reload:  # files do not tell the order of logs
-            head = LogHead(logs=known.logs, ends=known.ends)
+            head = LogHead(logs=known.logs)
+            if len(known.logs) > 1:
+                head = replace(head, ends=known.ends, by_lsn=known.by_lsn)
             self.intake.ledger = replace(self.intake.ledger, log=head.members())
 
     def write_once(self) -> WriteOutcome | None:

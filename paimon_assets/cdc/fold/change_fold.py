@@ -474,5 +474,10 @@ def position_texts(epoch: int, numbers: Sequence[Any]) -> Any:
     >>> position_texts(2, [pa.array([3]), pa.array([40])])[0].as_py()
     '002:0000000000000000003:0000000000000000040'
     """
-    parts = [pc.utf8_lpad(pc.cast(part, pa.string()), 19, "0") for part in numbers]
-    return pc.binary_join_element_wise(f"{epoch:03}", *parts, ":")
+    return pc.binary_join_element_wise(f"{epoch:03}", number_texts(numbers), ":")
+
+
+def number_texts(numbers: Sequence[Any]) -> Any:
+    """Return texts in the order of some numbers."""
+    parts: Any = [pc.utf8_lpad(pc.cast(part, pa.string()), 19, "0") for part in numbers]
+    return pc.binary_join_element_wise(*parts, ":")

@@ -1,6 +1,7 @@
 """Positions in logs, as texts that sort: the number of the log among those of the table, its own.
 
-Records without a position count in the order of files and lines.
+Records without a position count in the order of files and lines. A row of a snapshot without one
+comes after the record before it: the position of that, and its own place behind it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,20 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.cdc.fold.change_fold import LogState, position_texts
+from paimon_assets.cdc.fold.change_fold import LogState, number_texts, position_texts
 from paimon_assets.cdc.fold.change_images import ReadChanges
-from paimon_assets.cdc.records.change_batch import (
-    LOG,
-    ORIGIN_SCHEMA,
-    POSITION_COLUMNS,
-    ChangeBatch,
-    EventKind,
-)
+from paimon_assets.cdc.records.change_batch import LOG, ORIGIN_SCHEMA, PLACE, ChangeBatch, EventKind
+from paimon_assets.cdc.records.connectors import ZERO
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, string
 from paimon_assets.engine.spec.words import shorten
 
 _OF_COLUMNS = ("columns", "types", "dropped")
+_BEHIND, _BEFORE_DIGITS = "+", "!"
+"""Sort below digits: what is behind a position is before the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +35,9 @@ class LogHead:
     has its name twice."""
     ends: tuple[str, ...] = ()
     """The highest position of each log; empty: not known."""
+    by_lsn: tuple[str, ...] = ()
+    """The highest position of each log of Postgres that an older version has ordered by LSN alone,
+    without the commits: up to it, that order stays."""
     state: LogState = field(default_factory=LogState)
     truncated: str = ""
     """Position of the last truncate that emptied the table."""
@@ -57,14 +59,17 @@ class LogHead:
         logs = tuple(map(str, members.get("logs", ())))
         of_columns: Any = {name: dict(members.get(name, {})) for name in _OF_COLUMNS}
         ends = tuple(map(str, members.get("ends", ())))
-        return cls(logs=logs, ends=ends, state=state, **{**texts, **of_columns})
+        old = [text for text in (*ends, state.high) if _is_by_lsn(text, logs)]
+        by_lsn = tuple(map(str, members.get("by_lsn", dict.fromkeys(old))))
+        return cls(logs=logs, ends=ends, by_lsn=by_lsn, state=state, **{**texts, **of_columns})
 
     def members(self) -> Mapping[str, Any]:
         """Return what the ledger keeps."""
         state = {each.name: getattr(self.state, each.name) for each in fields(LogState)}
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
-        return {"logs": [*self.logs], "ends": [*self.ends], "state": state, **texts, **more}
+        lists = {name: [*getattr(self, name)] for name in ("logs", "ends", "by_lsn")}
+        return {**lists, "state": state, **texts, **more}
 
     def with_log(
         self, table: str, name: str, *, accepted: bool, is_last: bool = False
@@ -200,14 +205,26 @@ def positions_of(
         reload: Whether all is read again, in the order of logs that the table knows.
 
     Raises:
-        InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: only some have
-            a position, or several new logs are mixed.
+        InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: one cannot be
+            read, only some have a position, or several new logs are mixed.
     """
     events = changes.events(EventKind.TRUNCATE)
-    told = pa.Table.from_pylist([event.origin for _, event in events], schema=ORIGIN_SCHEMA)
-    origin, count = pa.concat_tables([changes.origin, told]), len(changes)
-    known = origin[POSITION_COLUMNS[1]].is_valid()
-    if not pc.any(known).as_py():
+    of_events = pa.Table.from_pylist([event.origin for _, event in events], schema=ORIGIN_SCHEMA)
+    origin, count = pa.concat_tables([changes.origin, of_events]), len(changes)
+    logs, places = origin[LOG].combine_chunks(), origin[PLACE].combine_chunks()
+    row = pc.index(pc.and_(places.is_null(), logs.is_valid()), pa.scalar(value=True)).as_py()
+    if row >= 0:
+        raise InvalidInputError(
+            f"The position of a change of '{changes.name}' in its log is not read: "
+            f"'{origin['file'][row]}', line {origin['line'][row]}. Read the records from a topic, "
+            "where their offset is the order: KafkaSource(order='offset').",
+            kind="cdc-position",
+            details={"table": table, "file": str(origin["file"][row])},
+        )
+    stands: Any = pc.equal(places, pa.scalar("")).fill_null(False)  # noqa: FBT003
+    known = pc.and_not(places.is_valid(), stands)
+    is_alone = pc.all(stands, min_count=0).as_py() and head.logs[-1:] != (arrival,)
+    if not pc.any(known).as_py() and not is_alone:
         head = head.with_log(table, arrival, accepted=accepted or reload, is_last=True)
         epoch = len(head.logs) - 1
         starts = 2 * np.array([before for before, _ in events], dtype=np.int64)
@@ -216,7 +233,7 @@ def positions_of(
             texts=arrival_positions(changes.origin, epoch, generation),
             truncates=tuple(_by_arrival(epoch, generation, starts).to_pylist()),
         )
-    row = pc.index(known[:count], pa.scalar(value=False)).as_py()
+    row = pc.index(places.is_null(), pa.scalar(value=True)).as_py()
     if row >= 0:
         raise InvalidInputError(
             f"A change of '{changes.name}' has no position in its log, others have one: "
@@ -225,7 +242,7 @@ def positions_of(
             kind="cdc-position",
             details={"table": table, "file": str(origin["file"][row])},
         )
-    names = {*origin[LOG].unique().to_pylist()} - {None, *head.logs}
+    names = {*logs.unique().to_pylist()} - {None, *head.logs}
     unknown = sorted(map(str, names)) or [""]
     if len(unknown) > 1:
         raise InvalidInputError(
@@ -234,15 +251,47 @@ def positions_of(
             kind="cdc-position",
             details={"table": table, "log": unknown[0]},
         )
+    high = head.state.high or f"{0:03}"
     head = head.with_log(table, unknown[0], accepted=accepted or reload)
-    numbers = [origin[name].combine_chunks().fill_null(0) for name in POSITION_COLUMNS]
-    logs: Any = origin[LOG].combine_chunks()
-    head, texts = _placed(head, logs, numbers, table, accepted=accepted, reload=reload)
+    places = pc.if_else(stands, pa.scalar(None, pa.string()), places)
+    head, texts = _placed(head, logs, places, table, accepted=accepted, reload=reload)
+    if pc.any(stands).as_py():
+        befores = [before for before, _ in events]
+        texts = _with_neighbours(texts, origin["file"], befores, high, generation)
     return Positions(head=head, texts=texts[:count], truncates=tuple(texts[count:].to_pylist()))
 
 
+def _with_neighbours(
+    texts: Any, files: Any, befores: Sequence[int], high: str, generation: int
+) -> Any:
+    """Place rows of a snapshot, which are null, behind the record or event before them.
+
+    Where their file has none, they are right before the one after them; where it has none either,
+    behind what the run has read before, or behind `high`.
+    """
+    count = len(texts) - len(befores)
+    at = np.concatenate([2 * np.arange(count) + 1, 2 * np.array(befores, dtype=np.int64)])
+    order, places = np.argsort(at, kind="stable"), np.arange(len(at))
+    texts = texts.take(from_numpy(order))
+    files = files.combine_chunks().dictionary_encode().indices.to_numpy()[order]
+    known = to_numpy(texts.is_valid())
+    before = np.maximum.accumulate(np.where(known, places, -1))
+    after = np.minimum.accumulate(np.where(known, places, len(at))[::-1])[::-1]
+    is_after = (after < len(at)) & (files[np.minimum(after, len(at) - 1)] == files)
+    is_after &= (before < 0) | (files[before] != files)
+    last = pc.utf8_slice_codeunits(texts, 0, -1).take(pa.array(after, mask=~is_after))
+    base = pc.if_else(
+        from_numpy(is_after),
+        pc.binary_join_element_wise(last, _BEFORE_DIGITS, ""),
+        texts.take(pa.array(before, mask=before < 0)).fill_null(high.partition(_BEHIND)[0]),
+    )
+    own = number_texts([pa.repeat(pa.scalar(generation), len(at)), pa.array(places)])
+    filled = pc.coalesce(texts, pc.binary_join_element_wise(base, own, _BEHIND))
+    return filled.take(from_numpy(np.argsort(order)))
+
+
 def _placed(
-    head: LogHead, logs: Any, numbers: list[Any], table: str, *, accepted: bool, reload: bool
+    head: LogHead, logs: Any, places: Any, table: str, *, accepted: bool, reload: bool
 ) -> tuple[LogHead, Any]:
     """Return positions as texts, and the head with the log that goes on and the ends of all.
 
@@ -254,16 +303,26 @@ def _placed(
     ends = [*head.ends, *[""] * len(head.logs)][: len(head.logs)]
     ends[newest] = max(ends[newest], head.state.high)
     names = head.logs
-    texts: Any = position_texts(newest, numbers)
+
+    def texts_of(epoch: int) -> Any:
+        texts: Any = pc.binary_join_element_wise(f"{epoch:03}", places, ":")
+        for end in head.by_lsn:
+            if end.startswith(f"{epoch:03}:"):
+                rest = pc.utf8_slice_codeunits(places, len(ZERO) + 1)
+                by_lsn: Any = pc.binary_join_element_wise(f"{epoch:03}", ZERO, rest, ":")
+                texts = pc.if_else(pc.less_equal(by_lsn, pa.scalar(end)), by_lsn, texts)
+        return texts
+
+    texts = texts_of(newest)
     for name in {*names[:newest]}:
         is_own = pc.fill_null(pc.equal(logs, pa.scalar(name)), pa.scalar(value=False))
         if not pc.any(is_own).as_py():
             continue
         first, *later = [epoch for epoch, known in enumerate(names) if known == name]
-        own, last = position_texts(first, numbers), first
+        own, last = texts_of(first), first
         for epoch in later:
             is_before = pc.less_equal(own, pa.scalar(ends[last]))
-            own, last = pc.if_else(is_before, own, position_texts(epoch, numbers)), epoch
+            own, last = pc.if_else(is_before, own, texts_of(epoch)), epoch
         goes_on = pc.and_(is_own, pc.greater(own, pa.scalar(ends[last])))
         if last < newest and pc.any(goes_on).as_py() and not (reload and not accepted):
             if not accepted or head.logs != names:
@@ -277,13 +336,19 @@ def _placed(
                     details={"table": table, "log": name},
                 )
             head = replace(head, logs=(*names, name))
-            own = pc.if_else(goes_on, position_texts(newest + 1, numbers), own)
+            own = pc.if_else(goes_on, texts_of(newest + 1), own)
             ends.append("")
         texts = pc.if_else(is_own, own, texts)
     for epoch in range(len(ends)):
         inside = texts.filter(pc.starts_with(texts, f"{epoch:03}:"))
         ends[epoch] = max(ends[epoch], pc.max(inside).as_py() or "")
     return replace(head, ends=tuple(ends)), texts
+
+
+def _is_by_lsn(text: str, logs: Sequence[str]) -> bool:
+    epoch, _, rest = text.partition(":")
+    is_old = rest.startswith(f"{ZERO}:") and rest.endswith(f":{ZERO}")
+    return is_old and logs[int(epoch)].startswith(("postgresql:", ":"))
 
 
 def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int = 0) -> Any:

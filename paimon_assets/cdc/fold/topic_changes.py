@@ -15,7 +15,7 @@ from paimon_assets.cdc.records.avro_messages import json_messages
 from paimon_assets.cdc.records.change_batch import (
     LOG,
     ORIGIN_SCHEMA,
-    POSITION_COLUMNS,
+    PLACE,
     CdcOptions,
     ChangeBatch,
     TableEvent,
@@ -59,7 +59,7 @@ class TopicChanges:
         """Return a batch whose records are told by offsets, not by lines."""
         origin = batch.origin
         records = fetched.records.drop_columns([VALUE]).take(pc.subtract(origin["line"], 1))
-        hidden = (LOG, *POSITION_COLUMNS) if self.by_offset else ()
+        hidden = (LOG, PLACE) if self.by_offset else ()
         columns = {name: origin[name] for name in origin.column_names}
         columns |= {name: pa.nulls(len(origin), columns[name].type) for name in hidden}
         columns["line"] = records[OFFSET]

@@ -73,7 +73,7 @@ def origin_of(
     source: Source,
     *,
     log: Array | None = None,
-    position: tuple[Array | None, Array | None, Array | None] = (None, None, None),
+    position: Array | None = None,
     op_millis: Array | None = None,
 ) -> pa.Table:
     """Return where records come from; a time that no calendar has is not known."""
@@ -81,7 +81,7 @@ def origin_of(
         is_time = kernels.less(kernels.abs_checked(op_millis), pa.scalar(_MOST_MILLIS))
         op_millis = kernels.if_else(is_time, op_millis, None)
     file = pa.repeat(pa.scalar(source.file), len(records))
-    parts = (log, *position, op_millis, file, from_numpy(records.lines))
+    parts = (log, position, op_millis, file, from_numpy(records.lines))
     columns = [
         pa.nulls(len(records), known.type) if part is None else part.cast(known.type)
         for part, known in zip(parts, ORIGIN_SCHEMA, strict=True)

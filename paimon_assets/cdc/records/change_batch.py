@@ -3,8 +3,8 @@
     file ─▶ changes_of ─▶ ChangeBatch, ChangeBatch, …      order: as the records stand in the file
 
 One row is one row image. A value that did not arrive is neither null nor text: the column has null
-there, and `missing` says so. Sort by `POSITION_COLUMNS` to get the order of the log, and only
-within one `log`; what has no position keeps the order of file and line.
+there, and `missing` says so. Sort by the position to get the order of the log, and only within one
+`log` (see `connectors`); what has none keeps the order of file and line.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,18 +21,10 @@ from paimon_assets.engine.spec.types.data_types import DataField, DataType
 
 Kinds: TypeAlias = npt.NDArray[np.int8]
 
-LOG = "log"
-POSITION_COLUMNS = ("major", "minor", "step")
-"""Sort by these, in this order.
-
-    MySQL (Debezium, Maxwell)    number of the binlog file, offset in it, row of the event
-    Postgres and others          0, LSN (or SCN, change LSN), event of the transaction
-    Canal                        time of delivery `ts`, `id` of the message, row in it
-    Maxwell without a position   0, `xid`, `xoffset`
-"""
+LOG, PLACE = "log", "position"
 _ORIGIN: dict[str, pa.DataType] = {
     LOG: pa.string(),
-    **dict.fromkeys(POSITION_COLUMNS, pa.int64()),
+    PLACE: pa.string(),
     "op_time": pa.timestamp("ms", "UTC"),
     "file": pa.string(),
     "line": pa.int64(),
@@ -41,6 +33,8 @@ ORIGIN_SCHEMA = pa.schema(_ORIGIN)
 """Columns of `ChangeBatch.origin`.
 
     log         server and log whose positions can be compared, as `mysql:1:binlog`; null: unknown
+    position    sorts as the log does; null: none, or with a log one that cannot be read; empty:
+                a row of a snapshot, which comes after the record before it
     op_time     when the source database made the change
     line        of the record in its file, from 1; a record of several rows has them in order
 """

@@ -31,6 +31,7 @@ from paimon_assets.cdc.records.assembling import (
 )
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch, EventKind, TableEvent
 from paimon_assets.cdc.records.connect import encodings_of, row_schema
+from paimon_assets.cdc.records.connectors import POSITION_MEMBERS, debezium_positions
 from paimon_assets.cdc.records.json_columns import Spans, is_one_of, kernels, overlaid
 from paimon_assets.cdc.records.json_records import ENVELOPE_MEMBERS, Records, Source
 from paimon_assets.cdc.records.mysql import mysql_fields
@@ -41,8 +42,7 @@ from paimon_assets.engine.spec.types.data_types import RowKind
 _MESSAGE_MEMBERS = 3
 """Topic, key and value; more would come from a text that is no JSON by itself."""
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
-_PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "file", "pos",
-          "row", "lsn")  # fmt: skip
+_PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", *POSITION_MEMBERS)
 _ADDED, _OF_SOURCE = "__", "source_"
 
 
@@ -204,11 +204,12 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
         events.append((row, event))
     origin = members.spans("source").members()
     parts = {name: origin.spans(name) for name in _PARTS}
+    parts["op"] = members.spans("op")
     times = parts["ts_ms"]
     parts["ts_ms"] = times.where(times.has_value, members.spans("ts_ms"))
     yield from _rows(
-        messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts, source,
-        events,
+        messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts,
+        source, events,
     )  # fmt: skip
 
 
@@ -237,7 +238,7 @@ def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     kinds[(ops == ord("d")) | deleted | tombstone] = RowKind.DELETE
     owners = np.flatnonzero(has_row | tombstone)
     rows = messages.payload.take(owners)
-    parts = {name: added.get(name, none) for name in _PARTS}
+    parts = {name: added.get(name, none) for name in (*_PARTS, "op")}
     yield from _rows(messages, rows, owners, kinds[owners], parts, source, is_flattened=True)
 
 
@@ -293,25 +294,26 @@ def _rows(
 
 
 def _origin(records: Records, source: Source, parts: Mapping[str, Spans]) -> pa.Table:
-    """Return positions: binlog file, offset and row of MySQL, or the LSN of Postgres.
+    """Return positions by the connector.
 
     A snapshot of MySQL (server 0) has positions of whatever server it was, so its log is unknown.
     """
-    files, lsn, server = parts["file"].texts(), whole(parts["lsn"]), parts["server_id"].texts()
-    numbers = kernels.replace_substring_regex(files, r"^.*\.([0-9]+)$", r"\1")
-    is_binlog = from_numpy(truth_of(kernels.match_substring_regex(files, r"\.[0-9]+$")))
-    position = (
-        kernels.coalesce(
-            kernels.if_else(is_binlog, numbers, None).cast(pa.int64()), kernels.subtract(lsn, lsn)
-        ),
-        kernels.if_else(is_binlog, whole(parts["pos"]), lsn),
-        kernels.if_else(is_binlog, whole(parts["row"]), None),
-    )
-    base = kernels.replace_substring_regex(files, r"\.[0-9]+$", "")
-    words = [parts["connector"].texts(), parts["name"].texts(), server,
+    texts = {name: parts[name].texts() for name in ("connector", *POSITION_MEMBERS)}
+    texts = {
+        name: kernels.if_else(kernels.equal(text, ""), None, text) for name, text in texts.items()
+    }
+    is_read = from_numpy(_letters(parts["op"]) == ord("r"))
+    position, is_unread = debezium_positions(texts["connector"], texts, is_read)
+    server, file = parts["server_id"].texts(), texts["file"]
+    base = kernels.replace_substring_regex(file, r"\.[0-9]+$", "")
+    is_binlog = kernels.not_equal(base, file)
+    words = [texts["connector"], parts["name"].texts(), server,
              kernels.if_else(is_binlog, base, "")]  # fmt: skip
     log = kernels.binary_join_element_wise(*(kernels.fill_null(word, "") for word in words), ":")
     log = kernels.if_else(from_numpy(truth_of(kernels.equal(server, "0"))), None, log)
+    stands = kernels.and_(is_read, kernels.and_not(position.is_null(), is_unread))
+    log = kernels.if_else(kernels.or_(position.is_valid(), is_unread), log, None)
+    position = kernels.if_else(stands, "", position)
     millis = whole(parts["ts_ms"])
     return origin_of(records, source, log=log, position=position, op_millis=millis)
 

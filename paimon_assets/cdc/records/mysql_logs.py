@@ -28,6 +28,7 @@ from paimon_assets.cdc.records.assembling import (
     whole,
 )
 from paimon_assets.cdc.records.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
+from paimon_assets.cdc.records.connectors import ZERO, joined_position, padded
 from paimon_assets.cdc.records.json_columns import Array, Members, Spans, kernels, overlaid
 from paimon_assets.cdc.records.json_records import Records, Source
 from paimon_assets.cdc.records.mysql import mysql_encoding, mysql_fields
@@ -45,7 +46,7 @@ _EVENTS = {
 _CANAL_ROWS = {"INSERT": 0, "ROW": 0, "UPDATE": 2, "DELETE": 3}
 _MAXWELL_ROWS = {"insert": 0, "bootstrap-insert": 0, "update": 2, "delete": 3}
 _MAXWELL_OTHERS = ("bootstrap-start", "bootstrap-complete", "database-")
-_LAST_OF_TRANSACTION = 2**62
+_LAST_OF_TRANSACTION = str(2**62)
 _MOST_SECONDS = 10**11
 
 
@@ -103,7 +104,11 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         records,
         source,
         log=pa.repeat(pa.scalar("canal"), len(data)),
-        position=(whole(top.spans("ts")), whole(top.spans("id")), None),
+        position=joined_position(
+            kernels.coalesce(padded(top.spans("ts").texts()), ZERO),
+            padded(top.spans("id").texts()),
+            ZERO,
+        ),
         op_millis=whole(top.spans("es")),
     )
     block = _block(records, top, images, origin, "pkNames", events)
@@ -134,7 +139,7 @@ def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     has_old = (kinds == RowKind.UPDATE_AFTER) & old.starts_with("{")
     updated = np.flatnonzero(has_old[owners])
     rows = _Rows(data.take(owners), owners, kinds[owners], old.take(owners[updated]), updated)
-    origin = _maxwell_origin(records, source, top)
+    origin = _maxwell_origin(records, source, top, types)
     yield from batches_of(_block(records, top, rows, origin, "primary_key_columns", events), source)
 
 
@@ -152,24 +157,27 @@ def _definition(top: Members, row: int, kind: EventKind, source: Source) -> Tabl
     return TableEvent(kind=kind, statement=statement, fields=fields)
 
 
-def _maxwell_origin(records: Records, source: Source, top: Members) -> pa.Table:
+def _maxwell_origin(records: Records, source: Source, top: Members, types: Array) -> pa.Table:
     """Positions are `binlog.000004:1234`; without them transactions count."""
-    position, server = top.spans("position").texts(), top.spans("server_id").texts()
-    offsets, xid, times = (whole(top.spans(name)) for name in ("xoffset", "xid", "ts"))
+    text, server = top.spans("position").texts(), top.spans("server_id").texts()
+    xid, offset = (padded(top.spans(name).texts()) for name in ("xid", "xoffset"))
+    times = whole(top.spans("ts"))
     is_millis = kernels.greater(times, pa.scalar(_MOST_SECONDS))  # of a definition
-    is_last = top.spans("commit").starts_with("t") & to_numpy(offsets.is_null())
+    is_last = from_numpy(top.spans("commit").starts_with("t"))
+    offset = kernels.coalesce(offset, kernels.if_else(is_last, _LAST_OF_TRANSACTION, ZERO))
     form = r"^(?P<base>.*)\.(?P<number>[0-9]+):(?P<at>[0-9]+)$"
-    base, number, at = kernels.extract_regex(position, form).flatten()
+    base, number, at = kernels.extract_regex(text, form).flatten()
+    position = kernels.coalesce(
+        joined_position(padded(number), padded(at), offset), joined_position(ZERO, xid, offset)
+    )
     words = [kernels.fill_null(part, "") for part in (server, base)]
+    log = kernels.binary_join_element_wise("maxwell", *words, ":")
+    is_snapshot = kernels.equal(types, "bootstrap-insert")
     return origin_of(
         records,
         source,
-        log=kernels.binary_join_element_wise("maxwell", *words, ":"),
-        position=(
-            kernels.coalesce(number.cast(pa.int64()), kernels.subtract(xid, xid)),
-            kernels.coalesce(at.cast(pa.int64()), xid),
-            kernels.if_else(from_numpy(is_last), _LAST_OF_TRANSACTION, offsets),
-        ),
+        log=kernels.if_else(position.is_valid(), log, None),
+        position=kernels.if_else(kernels.and_(is_snapshot, position.is_null()), "", position),
         op_millis=kernels.if_else(is_millis, times, kernels.multiply(times, 1000)),
     )
 

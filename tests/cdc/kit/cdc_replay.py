@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from paimon_assets.cdc.records.change_batch import POSITION_COLUMNS, CdcOptions, ChangeBatch
+from paimon_assets.cdc.records.change_batch import PLACE, CdcOptions, ChangeBatch
 from paimon_assets.cdc.records.formats import cdc_format, changes_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -72,7 +72,6 @@ class Replay:
 def in_log_order(batch: ChangeBatch) -> list[Row]:
     """Return the rows of one log, ordered by their positions."""
     assert len(set(batch.origin["log"].to_pylist()) - {None}) == 1
-    places = batch.origin.select(POSITION_COLUMNS).to_pylist()
-    keys = [tuple(place[name] or 0 for name in POSITION_COLUMNS) for place in places]
+    keys = [text or "" for text in batch.origin[PLACE].to_pylist()]
     rows = batch.rows.to_pylist()
     return [rows[number] for number in sorted(range(len(rows)), key=keys.__getitem__)]

@@ -1,0 +1,300 @@
+"""The order of a log by each connector: positions, commits, snapshots among changes, old tables."""
+
+import json
+import random
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from paimon_assets.assets import FileSource, PaimonCatalogResource
+from paimon_assets.cdc import ChangeLog, ChangeLogConfig, KafkaSource, build_change_log_asset
+from paimon_assets.cdc.records.connectors import CONNECTORS
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.cdc.kit.cdc_replay import GOLDEN
+from tests.cdc.kit.change_logs import debezium, land
+from tests.cdc.kit.kafka_broker import Broker
+from tests.testkit.asset_tables import failure_text, run
+
+ORDERS = Schema.of(
+    {"id": "BIGINT", "state": "STRING"}, primary_keys=["id"], options={"bucket": "1"}
+)
+PAGE = Path(__file__).parents[2] / "docs/cdc/change-data-capture.md"
+OTHERS = ("mongodb", "vitess", "spanner", "cassandra", "cockroachdb", "as400", "another")
+
+
+def orders(folder: Path, kind: Any = "debezium-json", **options: Any) -> dg.AssetsDefinition:
+    source = FileSource(folder=str(folder), format=kind)
+    return build_change_log_asset("shop.orders", ORDERS, source=source, **options)
+
+
+def applied(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **config: Any) -> None:
+    runs = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(**config)})
+    result = run(asset, paimon, run_config=runs)
+    assert result.success, failure_text(result)
+
+
+def refused(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> str:
+    result = run(asset, paimon)
+    assert not result.success
+    return failure_text(result)
+
+
+def rows_of(paimon: PaimonCatalogResource) -> dict[int, str]:
+    rows = paimon.catalog().get_table("shop.orders").to_arrow().to_pylist()
+    return {row["id"]: row["state"] for row in rows}
+
+
+def record(connector: str, op: str, key: int, state: str = "", **source: Any) -> str:
+    row = {"id": key, "state": state}
+    source = {"connector": connector, "name": "srv", "db": "shop", "table": "orders", **source}
+    images = {"before": row if op == "d" else None, "after": None if op == "d" else row}
+    return json.dumps({"op": op, **images, "source": source})
+
+
+def grouped(number: int) -> str:
+    text = f"{number:020x}"
+    return f"{text[:8]}:{text[8:16]}:{text[16:]}"
+
+
+def place(connector: str, commit: int, change: int, before: int) -> dict[str, Any]:
+    """The members of `source` for a change at a number, of the transaction committed at another.
+
+    `before` is the commit before that.
+    """
+    sources: dict[str, dict[str, Any]] = {
+        "sqlserver": {"commit_lsn": grouped(commit), "change_lsn": grouped(change).upper(),
+                      "event_serial_no": 1},
+        "db2": {"commit_lsn": f"00000000:00000000:{commit:016x}",
+                "change_lsn": f"00000000:00000000:{change:016x}"},
+        "oracle": {"commit_scn": str(commit), "scn": str(change // 2), "ssn": 0,
+                   "rs_id": f" 0x{change:06x}.00000053.0010 "},
+        "informix": {"commit_lsn": str(commit), "change_lsn": str(change)},
+        "postgresql": {"lsn": change, "sequence": json.dumps([str(before), str(change)])},
+        "mysql": {"file": f"bin.{commit // 50:06}", "pos": commit * 9, "row": change,
+                  "server_id": 3},
+    }  # fmt: skip
+    return sources[connector]
+
+
+def history(connector: str, draw: random.Random) -> tuple[list[str], dict[int, str]]:
+    """Transactions that interleave, in the order of their commits, and the rows after them.
+
+    A row that a transaction has changed is locked until its commit.
+    """
+    model: dict[int, str] = {}
+    pending: dict[int, list[tuple[str, int, str, int]]] = {}
+    locks: dict[int, int] = {}
+    log, now, before = [], 90, 80
+    for _ in range(150):
+        now += draw.choice([1, 3, 9])
+        transaction, key = draw.randrange(3), draw.randrange(6)
+        if pending.get(transaction) and draw.random() < 0.3:
+            for op, changed, state, at in pending.pop(transaction):
+                source = place(connector, now, at, before)
+                log.append(record(connector, op, changed, state, **source))
+                del locks[changed]
+                model.pop(changed, None)
+                if op != "d":
+                    model[changed] = state
+            before = now
+        elif key not in locks:
+            op = draw.choice("ud") if key in model else "c"
+            pending.setdefault(transaction, []).append((op, key, f"{now}", now))
+            locks[key] = transaction
+    return log, model
+
+
+@pytest.mark.parametrize(
+    "connector", ["mysql", "postgresql", "sqlserver", "db2", "oracle", "informix"]
+)
+def test_transactions_that_interleave_come_out_in_the_order_of_commits(
+    connector: str, tmp_path: Path
+) -> None:
+    for seed in range(4):
+        draw = random.Random(seed)  # noqa: S311
+        log, model = history(connector, draw)
+        home = tmp_path / str(seed)
+        (home / "landing").mkdir(parents=True)
+        paimon = PaimonCatalogResource(warehouse=str(home / "lake"), executor="embedded")
+        cuts = sorted(draw.sample(range(1, len(log)), 2))
+        parts = [log[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
+        draw.shuffle(parts)
+        for number, part in enumerate(parts):
+            draw.shuffle(part)  # the order of files and lines is none of the log's
+            land(home / "landing", str(number), *part, draw.choice(log))
+            applied(orders(home / "landing"), paimon)
+        assert rows_of(paimon) == model, (connector, seed)
+
+
+@pytest.mark.parametrize(
+    ("connector", "source"),
+    [
+        *((name, {"ts_ms": 5}) for name in OTHERS),
+        ("postgresql", {"lsn": "1:5::0:0"}),
+        ("mysql", {"file": "binlog", "pos": 5}),
+        ("sqlserver", {"change_lsn": grouped(5)}),
+        ("db2", {"commit_lsn": "NULL", "change_lsn": grouped(5)}),
+        ("oracle", {"scn": "5"}),
+        ("informix", {"change_lsn": "5"}),
+    ],
+)
+def test_a_position_that_is_not_read_is_refused_and_the_message_names_a_way(
+    connector: str, source: dict[str, Any], tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(tmp_path, "1", record(connector, "c", 1, "a", **source))
+    text = refused(orders(tmp_path), paimon)
+    assert "1.json', line 1. Read the records from a topic" in text
+    assert "KafkaSource(order='offset')" in text
+    assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
+
+
+def test_records_whose_position_is_not_read_are_taken_from_a_topic_by_their_offsets(
+    broker: Broker, paimon: PaimonCatalogResource
+) -> None:
+    topic = broker.create()
+    records = [record("vitess", "c", 1, "a"), record("vitess", "u", 1, "b", vgtid="[]")]
+    broker.send(topic, *(({"id": 1}, json.loads(each)) for each in records))
+    for order in ("record", "offset"):
+        source = KafkaSource(
+            bootstrap=broker.address, topic=topic, format="debezium-json", order=order
+        )
+        asset = build_change_log_asset("shop.orders", ORDERS, source=source)
+        if order == "record":
+            assert "KafkaSource(order='offset')" in refused(asset, paimon)
+        else:
+            result = run(asset, paimon)
+            assert result.success, failure_text(result)
+    assert rows_of(paimon) == {1: "b"}
+
+
+def test_a_snapshot_has_what_was_committed_before_its_position(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    land(tmp_path, "1", record("oracle", "c", 1, "stream", commit_scn="90", scn="80"))
+    land(tmp_path, "2", record("oracle", "r", 1, "snapshot", scn="90"))
+    land(tmp_path, "3", record("oracle", "u", 1, "later", commit_scn="100", scn="70"))
+    for expected in ("stream", "snapshot", "later"):
+        applied(orders(tmp_path), paimon, max_files=1)
+        assert rows_of(paimon) == {1: expected}
+    land(tmp_path, "4", record("oracle", "u", 1, "late", commit_scn="90", scn="89"))
+    applied(orders(tmp_path), paimon)
+    assert rows_of(paimon) == {1: "later"}
+
+
+def test_a_table_that_was_ordered_by_lsn_goes_on(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    with tarfile.open(GOLDEN / "table_ordered_by_lsn.tar.gz") as archive:
+        archive.extractall(paimon.warehouse, filter="data")
+    assert rows_of(paimon) == {1: "b"}
+    late = debezium("u", 150, id=1, state="late"), debezium("c", 110, id=2, state="a")
+    land(tmp_path, "late", *late)
+    applied(orders(tmp_path), paimon)
+    assert rows_of(paimon) == {1: "b"}
+    land(tmp_path, "new", debezium("u", 230, id=1, state="c"), debezium("c", 240, id=3, state="d"))
+    applied(orders(tmp_path), paimon)
+    land(tmp_path, "again", *late, debezium("u", 220, id=1, state="late"))
+    applied(orders(tmp_path), paimon)
+    assert rows_of(paimon) == {1: "c", 3: "d"}
+
+
+def test_the_page_has_the_table_of_connectors() -> None:
+    head = ["records", "absent", "null", "unchanged", "position", "another log", "refused"]
+    lines = [head, ["---"] * len(head)]
+    for each in CONNECTORS:
+        shown = each.absent, each.null, each.unchanged, each.position, each.new_log, each.refused
+        lines.append([each.title, *shown])
+    assert "\n".join(f"| {' | '.join(line)} |" for line in lines) in PAGE.read_text()
+
+
+def stands_in_for(op: str, lsn: int, state: str, key: int = 1) -> str:
+    """A record whose position is left out if it is of a snapshot."""
+    parsed = json.loads(debezium(op, lsn, id=key, state=state))
+    if op == "r":
+        del parsed["source"]["lsn"]
+    return json.dumps(parsed)
+
+
+def test_rows_of_a_snapshot_without_positions_count_where_they_stand(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    def maxwell(kind: str, state: str, **more: Any) -> str:
+        row = {"database": "shop", "table": "orders", "data": {"id": 1, "state": state}}
+        return json.dumps({"type": kind, "ts": 1_700_000_000, **row, **more})
+
+    asset = orders(tmp_path, "maxwell-json")
+    changes = [
+        maxwell("bootstrap-insert", "first"),
+        maxwell("update", "b", xid=10, position="bin.000001:100"),
+        maxwell("bootstrap-insert", "again"),
+        maxwell("update", "c", xid=20, position="bin.000001:200"),
+        maxwell("bootstrap-insert", "last"),
+    ]
+    land(tmp_path, "1", *changes)
+    applied(asset, paimon)
+    assert rows_of(paimon) == {1: "last"}
+    (tmp_path / "1.json").unlink()
+    for number, change in enumerate(changes):
+        land(tmp_path, f"2{number}", change)
+    land(tmp_path, "30", maxwell("update", "old", xid=5, position="bin.000001:50"))
+    applied(asset, paimon, reload=True, max_files=1)
+    assert rows_of(paimon) == {1: "first"}
+    for state in ("b", "again", "c", "last", "last"):
+        applied(asset, paimon, max_files=1)
+        assert rows_of(paimon) == {1: state}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_snapshots_without_positions_beside_changes_make_the_rows_of_a_model(
+    seed: int, tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    draw, model = random.Random(seed), dict[int, str]()  # noqa: S311
+    log = []
+    for lsn in range(100, 130):
+        key = draw.randrange(4)
+        op = draw.choice("rrud") if key in model else draw.choice("rc")
+        model[key] = f"{lsn}"
+        if op == "d":
+            del model[key]
+        log.append(stands_in_for(op, lsn, f"{lsn}", key))
+    cuts = sorted(draw.sample(range(1, len(log)), 4))
+    parts = [log[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
+    for number, part in enumerate(parts):
+        again = [each for each in part if '"r"' not in each]
+        land(tmp_path, f"{number}", *part, *again[:1])
+        if draw.random() < 0.6:
+            applied(orders(tmp_path), paimon)
+    applied(orders(tmp_path), paimon)
+    assert rows_of(paimon) == model
+
+
+def test_changes_without_a_position_beside_others_are_refused(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    for op in "tcud":
+        lost = json.loads(debezium(op, 20, id=1, state="b"))
+        del lost["source"]["lsn"]
+        land(tmp_path, "1", debezium("c", 10, id=1, state="a"), json.dumps(lost))
+        asset = orders(tmp_path, log=ChangeLog(on_truncate="empty"))
+        assert "has no position in its log" in refused(asset, paimon)
+
+
+def test_a_run_of_nothing_but_a_change_of_columns_goes_on_with_the_log(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    where = {"database": "shop", "table": "orders", "ts": 1_700_000_000}
+    columns = [{"name": "id", "type": "bigint"}, {"name": "state", "type": "text"}]
+    row = {"id": 1, "state": "a"}
+    for number, change in enumerate(
+        (
+            {"type": "insert", "data": row, "position": "bin.000001:100"},
+            {"type": "table-alter", "def": {"columns": columns}},
+            {"type": "delete", "data": row, "position": "bin.000001:200"},
+        )
+    ):
+        land(tmp_path, f"{number}", json.dumps({**where, **change}))
+        applied(orders(tmp_path, "maxwell-json"), paimon)
+    assert rows_of(paimon) == {}
