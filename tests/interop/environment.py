@@ -19,11 +19,12 @@ ROCKSDB_ARTIFACT = "com.ververica:frocksdbjni:6.20.3-ververica-2.0"
 
 
 ICEBERG_PINS = (
-    *("pyiceberg[pyarrow]==0.12.0", "pyarrow==26.0.1"),
+    *("pyiceberg[pyarrow]==0.12.0", "pyarrow==26.0.1", "sqlalchemy==2.0.44"),
     *("duckdb==1.5.5", "duckdb-extension-iceberg==1.5.5", "duckdb-extension-avro==1.5.5", "pytz"),
     "duckdb-extension-httpfs==1.5.5",
 )
-"""Iceberg's readers; duckdb takes extensions of its own version only."""
+"""Iceberg's readers; duckdb takes extensions of its own version only, pyiceberg's catalog in memory
+needs sqlalchemy."""
 ICEBERG_JARS = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     "org.apache.iceberg:iceberg-aws-bundle:1.11.0",
