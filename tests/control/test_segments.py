@@ -34,6 +34,7 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
 from tests.stateful.test_maintenance import needed_exactly, stored_files
+from tests.testkit import tables
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 from tests.testkit.foreign import rows, states, write
 from tests.testkit.tables import new_table
@@ -204,9 +205,7 @@ def own(table, number):
 
 
 def read(table, **at):
-    builder = table.copy({f"scan.{key}": str(value) for key, value in at.items()})
-    found = builder.new_read_builder().to_arrow()
-    return sorted(tuple(row.values()) for row in found.to_pylist())
+    return tables.read(table.copy({f"scan.{key}": str(value) for key, value in at.items()}))
 
 
 def expire(table, forgets=True):

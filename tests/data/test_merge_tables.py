@@ -3,19 +3,17 @@
 import tempfile
 from decimal import Decimal
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.types.data_types import RowKind
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 from tests.testkit.model import parse_row_kind
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, read_dicts, write
 
 INTS = st.none() | st.integers(-2, 2)
 COLUMNS = {
@@ -78,16 +76,6 @@ def new_table(path, options):
     return catalog.create_table("d.t", Schema.of(COLUMNS, primary_keys=["k"], options=settled))
 
 
-def write(table, rows):
-    arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields))
-    return table.new_write_builder().write(arrow, EmbeddedExecutor(threads=1))
-
-
-def read(table, columns=None):
-    builder = table.new_read_builder()
-    return (builder.with_columns(columns) if columns else builder).to_arrow().to_pylist()
-
-
 class PlainTable:
     """Commits of a table as lists of merged records; what a read sees is merged from them."""
 
@@ -129,13 +117,13 @@ def test_a_table_holds_what_merging_its_commits_gives(engine, commits, subset):
         table = new_table(path, ENGINES[engine])
         plain = PlainTable(table.schema)
         for rows in commits:
-            write(table, rows)
+            write(table, *rows)
             plain.write(rows)
         expected = plain.rows()
-        assert sorted(read(table), key=lambda row: row["k"]) == expected
+        assert sorted(read_dicts(table), key=lambda row: row["k"]) == expected
         # Fewer columns change nothing, whatever orders or removes the rows.
         columns = ["k", *sorted(subset)]
-        found = sorted(read(table, columns), key=lambda row: row["k"])
+        found = sorted(read_dicts(table, columns), key=lambda row: row["k"])
         assert found == [{name: row[name] for name in columns} for row in expected]
 
 
@@ -143,40 +131,40 @@ def test_a_delete_of_a_partial_update_table_is_refused_at_the_latest_when_read(t
     table = new_table(str(tmp_path), PARTIAL)
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     with pytest.raises(InvalidInputError, match="partial-update") as caught:
-        write(table, [row, {**row, "op": "-D"}])
+        write(table, row, {**row, "op": "-D"})
     assert caught.value.kind == "retraction"
-    write(table, [row])
-    write(table, [{**row, "op": "-D"}])
+    write(table, row)
+    write(table, {**row, "op": "-D"})
     with pytest.raises(InvalidInputError, match="ignore-delete"):
-        read(table)
+        read_dicts(table)
 
 
 def test_rows_of_first_row_tables_are_seen_once_compacted(tmp_path):
     waiting = new_table(str(tmp_path), {"merge-engine": "first-row"})
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
-    write(waiting, [{**row, "a": 7}, {**row, "a": 8}])
+    write(waiting, {**row, "a": 7}, {**row, "a": 8})
     (entry,) = waiting.state.live_files()
     assert entry.file.row_count == 1
     # New rows are not seen before a compaction has compared them with the older ones.
-    assert read(waiting) == []
+    assert read_dicts(waiting) == []
     waiting.new_compaction_builder().run()
-    assert read(waiting) == [{**row, "a": 7}]
-    write(waiting, [{**row, "a": 9}])
+    assert read_dicts(waiting) == [{**row, "a": 7}]
+    write(waiting, {**row, "a": 9})
     waiting.new_compaction_builder().run()
-    assert read(waiting) == [{**row, "a": 7}]
+    assert read_dicts(waiting) == [{**row, "a": 7}]
 
 
 @pytest.mark.parametrize("kind", [RowKind.UPDATE_AFTER, RowKind.DELETE])
 def test_the_kind_of_a_record_that_stands_alone_is_kept(tmp_path, kind):
     table = new_table(str(tmp_path), SUM_AND_MORE)
     row = {"k": 1, "op": kind.short_text, "t": 1, "s": 1, "a": 1, "b": None, "c": None}
-    write(table, [row])
+    write(table, row)
     (entry,) = table.state.live_files()
     assert entry.file.delete_row_count == (0 if kind.is_add else 1)
-    assert read(table) == ([row] if kind.is_add else [])
+    assert read_dicts(table) == ([row] if kind.is_add else [])
     if kind is RowKind.DELETE:
-        write(table, [{**row, "op": "+I", "a": 5}])
-        assert [found["a"] for found in read(table)] == [4]
+        write(table, {**row, "op": "+I", "a": 5})
+        assert [found["a"] for found in read_dicts(table)] == [4]
 
 
 def test_the_model_knows_what_cannot_be_retracted(tmp_path):
@@ -205,8 +193,8 @@ def test_a_decimal_sum_beyond_its_precision_after_a_compaction(tmp_path, file_fo
     )
     table = new_catalog_in(tmp_path, "d").create_table("d.t", schema)
     for number in ("99.99", "0.01"):
-        write(table, [{"k": 1, "v": Decimal(number)}])
-    before = read(table)
+        write(table, {"k": 1, "v": Decimal(number)})
+    before = read_dicts(table)
     table.new_compaction_builder().with_strategy("full").run()
     assert before == [{"k": 1, "v": Decimal("100.00")}]
-    assert read(table) == [{"k": 1, "v": compacted}]
+    assert read_dicts(table) == [{"k": 1, "v": compacted}]

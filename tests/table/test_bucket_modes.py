@@ -16,7 +16,7 @@ def keyed(**options):
 
 
 def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
-    table = catalog.create_table("db.t", keyed(bucket="-1"))
+    table = new_table(catalog, keyed(bucket="-1"))
     first, second = table.new_write_builder(), table.new_write_builder()
     rows = [arrow(ORDERS, (n, "a", n)) for n in (1, 2)]
     results = [
@@ -30,8 +30,7 @@ def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
 
 
 def test_a_writer_that_planned_before_anothers_new_keys_is_told(catalog):
-    table = catalog.create_table("db.t", keyed(bucket="-1"))
-    write(table, (0, "a", 0))
+    table = new_table(catalog, keyed(bucket="-1"), (0, "a", 0))
     late = table.new_write_builder()
     rows = arrow(ORDERS, (2, "a", 2))
     result = EXECUTOR.map_rows(late.prepare(), rows)
@@ -49,8 +48,7 @@ def _written_late(table, row, meanwhile):
 
 
 def test_writers_that_deal_keys_to_other_buckets_are_told(catalog):
-    table = catalog.create_table("db.t", keyed(bucket="-1"))
-    write(table, (0, "a", 0))
+    table = new_table(catalog, keyed(bucket="-1"), (0, "a", 0))
     # Bucket 0 is full for this one, so it touches no index that the other replaces.
     filled = catalog.get_table("db.t", options={"dynamic-bucket.target-row-num": "1"})
     with refused(errors.CommitConflictError, "snapshot 2", kind="keys-changed"):
@@ -59,8 +57,7 @@ def test_writers_that_deal_keys_to_other_buckets_are_told(catalog):
 
 
 def test_known_keys_of_dynamic_buckets_are_written_at_once_by_many(catalog):
-    table = catalog.create_table("db.t", keyed(bucket="-1"))
-    write(table, (1, "a", 1), (2, "a", 2))
+    table = new_table(catalog, keyed(bucket="-1"), (1, "a", 1), (2, "a", 2))
     _written_late(table, (1, "a", 3), lambda: write(table, (2, "a", 4), (3, "a", 5)))
     assert read(table) == [(1, "a", 3), (2, "a", 4), (3, "a", 5)]
 
@@ -100,8 +97,7 @@ def test_rows_are_written_anew_where_others_gave_keys_a_place(catalog):
     table = _crossing(catalog)
     rows = arrow(ORDERS, (1, "a", 1))
     others = [(1, "b", number) for number in range(2)]
-    outcome = table.new_write_builder().write(rows, _Overtaken(table, others))
-    assert outcome.snapshot.id == 3
+    assert table.new_write_builder().write(rows, _Overtaken(table, others)).snapshot.id == 3
     assert read(table) == [(1, "a", 1)]
     stream = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
     with refused(errors.CommitConflictError, kind="keys-changed"):
@@ -113,17 +109,15 @@ def test_rows_are_written_anew_where_others_gave_keys_a_place(catalog):
 
 
 def test_postponed_buckets_are_given_at_once_by_default(catalog):
-    table = catalog.create_table("db.t", keyed(bucket="-2"))
-    write(table, (1, "a", 1), (2, "a", 2))
+    table = new_table(catalog, keyed(bucket="-2"), (1, "a", 1), (2, "a", 2))
     assert read(table) == [(1, "a", 1), (2, "a", 2)]
     assert {entry.total_buckets for entry in table.state.live_files()} == {1}
 
 
 def test_rows_that_wait_are_not_read(catalog):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-    table = catalog.create_table("db.t", keyed(**options))
-    snapshot = write(table, (1, "a", 1), (2, "a", 2))
-    assert (snapshot.id, read(table)) == (1, [])
+    table = new_table(catalog, keyed(**options))
+    assert (write(table, (1, "a", 1), (2, "a", 2)).id, read(table)) == (1, [])
     (entry,) = table.state.live_files()
     assert (entry.bucket, entry.total_buckets, entry.file.row_count) == (-2, -2, 2)
 
@@ -132,8 +126,7 @@ def test_rows_that_wait_are_not_read(catalog):
     "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
 )
 def test_level_0_is_seen_once_compacted(catalog, options):
-    table = catalog.create_table("db.b", keyed(bucket="1", **options))
-    write(table, (1, "a", 1))
+    table = new_table(catalog, keyed(bucket="1", **options), (1, "a", 1), name="db.b")
     assert [entry.file.level for entry in table.state.live_files()] == [0]
     assert read(table) == []
     with pytest.raises(errors.InvalidInputError, match="compact it first"):
@@ -145,25 +138,22 @@ def test_level_0_is_seen_once_compacted(catalog, options):
 
 def test_deletion_vectors_merged_on_read_hide_nothing(catalog):
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}
-    table = catalog.create_table("db.t", keyed(bucket="1", **options))
-    write(table, (1, "a", 1))
+    table = new_table(catalog, keyed(bucket="1", **options), (1, "a", 1))
     write(table, (1, "a", 2))
     assert read(table) == [(1, "a", 2)]
 
 
 def test_the_input_is_kept_as_changelog(catalog):
-    table = catalog.create_table("db.t", keyed(**{"bucket": "1", "changelog-producer": "input"}))
+    table = new_table(catalog, keyed(**{"bucket": "1", "changelog-producer": "input"}))
     snapshot = write(table, (1, "a", 1), (1, "a", 2))
     assert snapshot.changelog_manifest_list is not None
     assert snapshot.changelog_record_count == 2
     assert read(table) == [(1, "a", 2)]
-    rescaled = table.rescale(EXECUTOR, buckets=2)
-    assert rescaled.changelog_manifest_list is None
+    assert table.rescale(EXECUTOR, buckets=2).changelog_manifest_list is None
 
 
 def test_rescaling_tells_what_was_written_meanwhile(catalog):
-    table = catalog.create_table("db.t", keyed(bucket="2"))
-    write(table, *((n, "a", n) for n in range(20)))
+    table = new_table(catalog, keyed(bucket="2"), *((n, "a", n) for n in range(20)))
 
     class Late(EmbeddedExecutor):
         def rewrite(self, *how):
@@ -181,7 +171,7 @@ def test_rescaling_tells_what_was_written_meanwhile(catalog):
 
 @pytest.mark.parametrize("bucket", ["-1", "-2"])
 def test_only_fixed_buckets_are_rescaled(catalog, bucket):
-    table = catalog.create_table("db.t", keyed(bucket=bucket))
+    table = new_table(catalog, keyed(bucket=bucket))
     with refused(errors.InvalidInputError, kind="rescale"):
         table.rescale(EXECUTOR, buckets=2)
 
@@ -202,12 +192,12 @@ def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catal
 
 
 def test_an_overwrite_begins_the_indexes_of_dynamic_buckets_anew(catalog):
-    table = catalog.create_table(
-        "db.t", keyed(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
+    table = new_table(
+        catalog,
+        keyed(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
+        *((n, "a", n) for n in range(6)),
     )
-    write(table, *((n, "a", n) for n in range(6)))
-    rows = arrow(ORDERS, (5, "b", 5))
-    table.new_write_builder().with_overwrite({}).write(rows)
+    table.new_write_builder().with_overwrite({}).write(arrow(ORDERS, (5, "b", 5)))
     write(table, (5, "b", 6), (0, "b", 0))
     assert {entry.bucket for entry in table.state.live_files()} == {0}
     assert read(table) == [(0, "b", 0), (5, "b", 6)]
@@ -231,7 +221,7 @@ def test_a_key_stays_in_its_first_partition(catalog, engine):
 )
 def test_dynamic_buckets_fill_one_after_the_other(catalog, options, buckets):
     dynamic = {"bucket": "-1", "dynamic-bucket.target-row-num": "10", **options}
-    table = catalog.create_table("db.t", keyed(**dynamic))
+    table = new_table(catalog, keyed(**dynamic))
     for step in range(3):
         write(table, *((n, "a", step) for n in range(5 + 10 * step)))
     assert len({entry.bucket for entry in table.state.live_files()}) == buckets

@@ -68,8 +68,7 @@ def server(tmp_path):
 def outcome(kind, directory, deed):
     """Return what a change makes of a table in a catalog of some kind."""
     opened = CATALOG_KINDS[kind](directory)
-    table = prepare(directory, deed, opened)
-    deed.perform(table)
+    deed.perform(prepare(directory, deed, opened))
     found = opened.get_table("d.t")
     snapshots = list(found.snapshots())
     assert len({snapshot.uuid for snapshot in snapshots} - {None}) == len(snapshots)
@@ -196,8 +195,7 @@ def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
         behind = open_catalog(metastore="rest", uri=uri, token="any")  # noqa: S106
         for catalog in (warehouse, behind):
             assert catalog.list_functions("d") == ["area"]
-            found = catalog.get_function("d.area")
-            assert found["definitions"] == body["definitions"]
+            assert catalog.get_function("d.area")["definitions"] == body["definitions"]
             with refused(errors.NotFoundError, kind="function-not-found"):
                 catalog.get_function("d.none")
 
@@ -380,8 +378,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert list(table.branches.list()) == ["side"]
     side.alter([add_column("more", "INT")])
     assert table.refresh().schema.id == 0
-    newest = table.branches.fast_forward("side")
-    assert newest.id == table.latest_snapshot().id == 2
+    assert table.branches.fast_forward("side").id == table.latest_snapshot().id == 2
     assert read(table) == read(side)
     assert table.refresh().schema.id == 1
     table.branches.delete("side")
@@ -399,8 +396,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
 
 
 def test_what_changed_is_read_up_to_the_newest_and_no_further(table):
-    read_on = table.new_read_builder().with_consumer("me", start=3)
-    plan = read_on.plan()
+    plan = table.new_read_builder().with_consumer("me", start=3).plan()
     assert (plan.next_snapshot, len(plan.splits)) == (COMMITS + 1, 2)
     table.consumers.advance("me", plan.next_snapshot)
     again = table.new_read_builder().with_consumer("me").plan()
@@ -485,8 +481,7 @@ def test_a_table_keeps_its_rows_under_another_name(table, catalog):
 
 def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
     table = table_of(server)
-    served = server._served(Identifier("d", "t"))
-    (newest,) = served.newest.values()
+    (newest,) = server._served(Identifier("d", "t")).newest.values()
     table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
     for deleting in (
         lambda: clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER),

@@ -43,8 +43,7 @@ def rows(old, values, start=0):
 
 def evolved_table(catalog, change, **declared):
     before, after, old_values, new_values = change
-    schema = Schema.of({"id": "INT", "c": before}, **declared)
-    table = catalog.create_table("db.t", schema)
+    table = catalog.create_table("db.t", Schema.of({"id": "INT", "c": before}, **declared))
     table.new_write_builder().write(rows(before, old_values))
     retype(table, "c", after)
     table = catalog.get_table("db.t")
@@ -95,8 +94,7 @@ def test_a_filter_on_a_changed_bucket_key_finds_rows_in_the_buckets_of_the_old_t
     change = ("INT", "BIGINT", [-3, -2, -1, 5], [-3, 5])
     table = evolved_table(new_catalog, change, options=options)
     for value, count in ((-3, 2), (-2, 1), (-1, 1), (5, 2)):
-        found = table.to_arrow(where=equal("c", value))
-        assert found["c"].to_pylist() == [value] * count
+        assert table.to_arrow(where=equal("c", value))["c"].to_pylist() == [value] * count
 
 
 def test_a_key_whose_older_type_only_its_file_says_is_refused_by_name(new_catalog):

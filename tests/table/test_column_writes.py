@@ -61,8 +61,7 @@ def vars_of(rows):
 
 
 def test_rows_of_a_partition(table):
-    made = builder(table).with_partitions(equal("day", "b"))
-    made.write(Doubling())
+    builder(table).with_partitions(equal("day", "b")).write(Doubling())
     assert scores(table) == [None] * 5 + [10, 12, 14, 16, 18]
     assert vars_of(builder(table).rows_behind()) == (5, 10)
 

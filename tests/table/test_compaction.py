@@ -116,8 +116,7 @@ def test_rows_stay_what_they_are(catalog, engine, lookup):
     options, deletes = ENGINES[engine]
     seed = sorted(ENGINES).index(engine) * 10 + sorted(LOOKUPS).index(lookup)
     shape = SHAPES[seed % len(SHAPES)]
-    seen = work_on(catalog, {**options, **LOOKUPS[lookup], **shape}, deletes, seed)
-    assert max(seen) > 0
+    assert max(work_on(catalog, {**options, **LOOKUPS[lookup], **shape}, deletes, seed)) > 0
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
@@ -209,8 +208,7 @@ def test_vectors_mark_what_newer_levels_replace(catalog, engine, bitmap64):
 def test_top_level_is_rewritten_where_rows_of_it_are_marked(catalog):
     options = {"deletion-vectors.enabled": "true", "write-only": "true", "rowkind.field": "kind"}
     table = create(catalog, "t", options)
-    rng = np.random.default_rng(0)
-    rows = some_rows(rng, 500, 10_000)
+    rows = some_rows(np.random.default_rng(0), 500, 10_000)
     write(table, rows)
     compact(table, "full")
     gone = rows.slice(0, 20).set_column(4, "kind", pa.array(["-D"] * 20))
@@ -242,8 +240,7 @@ def test_small_append_files_become_large_ones(catalog, bucketed):
     assert outcome.rows_before == outcome.rows_after == 300
     assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
     assert table.latest_snapshot().total_record_count == 300
-    read = table.to_arrow().to_pylist()
-    assert read == written
+    assert table.to_arrow().to_pylist() == written
     file = table.state.live_files()[0].file
     assert (file.min_sequence_number, file.file_source) == (0, 1)
     assert compact(table).snapshot is None
@@ -254,8 +251,7 @@ def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
     options = {"bucket": "1", "bucket-key": "id"} if bucketed else {}
     table = create(catalog, "t", {**options, "deletion-vectors.enabled": "true"}, keyed=False)
     for number in range(4):
-        rows = some_rows(np.random.default_rng(number), 50, 1000)
-        write(table, rows)
+        write(table, some_rows(np.random.default_rng(number), 50, 1000))
     files = [entry.file for entry in table.state.live_files()]
     deleted = {files[0].file_name: range(20), files[1].file_name: [0], files[3].file_name: [49]}
     delete_rows(table, deleted)

@@ -121,10 +121,8 @@ def test_a_change_costs_the_files_of_one_unit_of_a_partition(catalog, bucket):
 
 
 def test_rows_marked_meanwhile_do_not_come_back(catalog):
-    options = {"deletion-vectors.enabled": "true", "write-only": "true"}
-    table = create(catalog, "t", options)
-    rng = np.random.default_rng(0)
-    rows = some_rows(rng, 900, 5000)
+    table = create(catalog, "t", {"deletion-vectors.enabled": "true", "write-only": "true"})
+    rows = some_rows(np.random.default_rng(0), 900, 5000)
     table.new_write_builder().write(rows, EXECUTOR)
     compact(table, "full")
     table.new_write_builder().write(rows.slice(0, 9), EXECUTOR)

@@ -21,11 +21,8 @@ def sort(table, columns=("n", "id"), curve="order", executor=compacting.EXECUTOR
 
 
 def written(catalog, name="t", pieces=4, options=None, **settings):
-    table = compacting.create(catalog, name, options, keyed=False, **settings)
-    rng = np.random.default_rng(0)
-    for _ in range(pieces):
-        compacting.write(table, compacting.some_rows(rng, 400, 300))
-    return table
+    shape = {"pieces": pieces, "rows": 400, "keys": 300, "keyed": False}
+    return compacting.filled(catalog, name, options, **shape, **settings)
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -55,13 +52,10 @@ def test_readers_skip_files_afterwards(catalog):
 
 
 def test_partitions_are_sorted_by_themselves(catalog):
-    table = compacting.create(catalog, "t", keyed=False, partition_keys=("kind",))
-    rng = np.random.default_rng(1)
-    for _ in range(3):
-        compacting.write(table, compacting.some_rows(rng, 200, 100, deletes=0.5))
+    shape = {"pieces": 3, "rows": 200, "keys": 100, "seed": 1, "deletes": 0.5}
+    table = compacting.filled(catalog, "t", **shape, keyed=False, partition_keys=("kind",))
     before = compacting.rows_of(table)
-    outcome = sort(table)
-    assert len(outcome.buckets) == 2
+    assert len(sort(table).buckets) == 2
     assert len(table.state.live_files()) == 2
     assert compacting.rows_of(table) == before
 
@@ -74,8 +68,7 @@ def test_rows_that_come_meanwhile_stay(catalog):
             compacting.write(table, compacting.some_rows(np.random.default_rng(9), 50, 10))
             return super().cluster(*args)
 
-    outcome = sort(table, executor=Interrupted(2))
-    assert outcome.files_before == 4
+    assert sort(table, executor=Interrupted(2)).files_before == 4
     assert len(compacting.rows_of(table)) == 1650
 
 
@@ -143,16 +136,14 @@ def buckets_of(table):
 
 
 def row(key, text, kind="+I"):
-    columns = {"id": [key], "n": [1], "t": [text], "seq": [0], "kind": [kind]}
-    return pa.table(columns)
+    return pa.table({"id": [key], "n": [1], "t": [text], "seq": [0], "kind": [kind]})
 
 
 def test_waiting_rows_are_seen_after_a_compaction(catalog):
     table = postponed(catalog, **{"postpone.default-bucket-num": "3"})
     compacting.write(table, pa.concat_tables([row(key, "a") for key in range(30)]))
     assert compacting.rows_of(table) == []
-    outcome = compacting.compact(table)
-    assert outcome.snapshot.commit_kind is CommitKind.COMPACT
+    assert compacting.compact(table).snapshot.commit_kind is CommitKind.COMPACT
     assert len(compacting.rows_of(table)) == 30
     assert buckets_of(table) == [0, 1, 2]
     assert {entry.total_buckets for entry in table.state.live_files()} == {3}

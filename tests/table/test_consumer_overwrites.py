@@ -43,8 +43,7 @@ def test_an_overwrite_of_a_table_without_key_comes_as_the_rows_gone_and_those_th
     table = plain(catalog)
     write(table, (1, "a"), (2, "b"))
     overwrite(table, (2, "b"), (3, "c"))
-    changes = consumed(table)
-    assert net(changes, [(1, "a"), (2, "b")]) == [(2, "b"), (3, "c")]
+    assert net(consumed(table), [(1, "a"), (2, "b")]) == [(2, "b"), (3, "c")]
     plan = table.new_read_builder().with_consumer("etl").with_row_kinds().plan()
     assert (plan.next_snapshot, plan.skipped_snapshots) == (3, ())
 

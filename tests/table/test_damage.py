@@ -219,8 +219,7 @@ def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
 def test_a_dropped_column_may_have_any_type(catalog):
     table = evolved(catalog, "parquet", ())
     table = table.alter([sc.DropColumn(field_names=("b",))])
-    found = table.to_arrow()
-    assert found.column_names == ["k", "z", "a"]
+    assert table.to_arrow().column_names == ["k", "z", "a"]
 
 
 def test_avro_files_name_the_schema_that_is_gone(catalog):

@@ -2,11 +2,7 @@
 
 import pytest
 
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from tests.testkit.evolving import update
 from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
@@ -94,10 +90,9 @@ def test_writers_that_were_opened_before(table):
         if not done:
             done.append(table.enable_row_ids(data_evolution=True))
 
-    with pytest.raises(CommitConflictError, match="row-tracking"):
+    with pytest.raises(errors.CommitConflictError, match="row-tracking"):
         table.new_row_change_builder().with_condition(between).delete("k = 1", EXECUTOR)
-    writer = builder.with_condition(lambda _latest: None)
-    write(writer, (7, "c"))
+    write(builder.with_condition(lambda _latest: None), (7, "c"))
     tracked = done[0]
     assert sorted(read(tracked, IDS[:2])) == [(k, k) for k in range(8)]
     rewriting.run(EXECUTOR)
@@ -108,7 +103,7 @@ def test_snapshots_from_before_are_not_rolled_back_to(table):
     table.tags.create("before", 2)
     tracked = table.enable_row_ids()
     for target in (1, "before"):
-        with pytest.raises(InvalidInputError, match="no row ids"):
+        with pytest.raises(errors.InvalidInputError, match="no row ids"):
             tracked.rollback_to(target)
     write(tracked, (7, "c"))
     tracked.rollback_to(3)
@@ -116,15 +111,15 @@ def test_snapshots_from_before_are_not_rolled_back_to(table):
 
 
 def test_alter_names_the_way(table):
-    with pytest.raises(InvalidInputError, match="enable_row_ids"):
+    with pytest.raises(errors.InvalidInputError, match="enable_row_ids"):
         table.alter([set_option("row-tracking.enabled", "true")])
 
 
 def test_tables_that_cannot_have_row_ids(tmp_path):
     keyed = new_table(tmp_path, COLUMNS, *ROWS, primary_keys=["k"], options={"bucket": "1"})
-    with pytest.raises(InvalidInputError, match="without primary key"):
+    with pytest.raises(errors.InvalidInputError, match="without primary key"):
         keyed.enable_row_ids()
     stored = new_table(tmp_path, COLUMNS, *ROWS, name="db.s").enable_row_ids()
     update(stored, {"v": "x"}, "k = 1")
-    with pytest.raises(UnsupportedFeatureError, match="stores ids of its own"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="stores ids of its own"):
         stored.enable_row_ids(data_evolution=True)

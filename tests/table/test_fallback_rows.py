@@ -53,8 +53,7 @@ def test_each_branch_is_merged_by_its_own_engine(branched):
 
 
 def test_a_count_merges_the_branch_too(branched):
-    table = branched({}, KEY)
-    assert table.count() == 4
+    assert branched({}, KEY).count() == 4
 
 
 def test_spark_s_own_reader_leaves_what_is_to_be_merged(branched):

@@ -6,17 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets import (
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    Table,
-    open_table,
-    update_column_type,
-)
+from paimon_assets import Table, open_table, update_column_type
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.spec.predicate.predicate import equal
-from tests.testkit.tables import arrow, new_table, read, write
+from tests.testkit.tables import arrow, new_table, read, values, write
 
 INDEXED = {
     "file-index.bloom-filter.columns": "id, name",
@@ -39,10 +33,6 @@ def rows(*ids):
     return arrow(COLUMNS, *((n, f"name {n}", n % 3, Decimal(n)) for n in ids))
 
 
-def ids(table, where):
-    return [number for (number,) in read(table, ["id"], where)]
-
-
 def data_files(table):
     return sorted(Path(table.path).glob("bucket-*/data-*.parquet"))
 
@@ -57,13 +47,13 @@ def test_a_file_in_which_no_row_can_pass_is_not_opened(catalog, threshold):
     write(table, rows(3, 6, 9))
     assert len(index_files(table)) == (threshold == "1 b")
     for where in ("id = 6", "name IN ('name 9', 'x')", "kind = 0", "kind <> 1"):
-        assert ids(table, where)
+        assert values(table, where=where)
     (data,) = data_files(table)
     data.unlink()
     for where in ("id = 7", "name = 'name 4'", "kind = 1", "kind IS NULL"):
-        assert ids(table, where) == []
-    with pytest.raises(NotFoundError):
-        ids(table, "id = 6")
+        assert values(table, where=where) == []
+    with pytest.raises(errors.NotFoundError):
+        values(table, where="id = 6")
 
 
 def test_an_index_in_the_manifest_plans_no_split(catalog):
@@ -79,8 +69,8 @@ def test_without_indexes_every_file_is_opened(catalog):
     table = table_of(catalog, **{"file-index.read.enabled": "false"})
     write(table, rows(3))
     data_files(table)[0].unlink()
-    with pytest.raises(NotFoundError):
-        ids(table, "id = 7")
+    with pytest.raises(errors.NotFoundError):
+        values(table, where="id = 7")
 
 
 def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
@@ -88,11 +78,11 @@ def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
     table = new_table(catalog, COLUMNS, primary_keys="id", options={**options, "bucket": "1"})
     write(table, rows(1, 3, 9))
     write(table, rows(3, 5))
-    assert ids(table, "id = 3") == [3]
-    assert ids(table, "kind = 0") == [3, 9]
+    assert values(table, where="id = 3") == [3]
+    assert values(table, where="kind = 0") == [3, 9]
     for path in data_files(table):
         path.unlink()
-    assert ids(table, "id = 4") == []
+    assert values(table, where="id = 4") == []
 
 
 def test_a_value_of_an_older_record_does_not_come_back(catalog):
@@ -108,12 +98,12 @@ def test_a_damaged_index_file_is_named_and_can_be_left_aside(catalog, kept_bytes
     write(table, rows(3, 6))
     (path,) = index_files(table)
     path.write_bytes(path.read_bytes()[:kept_bytes])
-    with pytest.raises(FormatError, match=path.name) as caught:
-        ids(table, "kind = 0 AND amount = 3")
+    with pytest.raises(errors.FormatError, match=path.name) as caught:
+        values(table, where="kind = 0 AND amount = 3")
     assert (caught.value.kind, caught.value.details["path"]) == ("file-index", str(path))
     options = {"file-index.read.enabled": "false"}
     without = Table(FileStore.open(table.state.file_io, table.path, options=options))
-    assert ids(without, "kind = 0 AND amount = 3") == [3]
+    assert values(without, where="kind = 0 AND amount = 3") == [3]
 
 
 def test_a_lost_index_file_is_named(catalog):
@@ -121,22 +111,22 @@ def test_a_lost_index_file_is_named(catalog):
     write(table, rows(3))
     (path,) = index_files(table)
     path.unlink()
-    with pytest.raises(NotFoundError, match=path.name):
-        ids(table, "id = 3")
-    assert ids(table, None) == [3]
+    with pytest.raises(errors.NotFoundError, match=path.name):
+        values(table, where="id = 3")
+    assert values(table, where=None) == [3]
 
 
 @pytest.mark.parametrize("kind", ["bsi", "range-bitmap"])
 def test_an_index_that_is_not_written_is_refused(catalog, kind):
-    with pytest.raises(InvalidInputError, match="not written here"):
+    with pytest.raises(errors.InvalidInputError, match="not written here"):
         table_of(catalog, **{f"file-index.{kind}.columns": "amount"})
 
 
 def test_a_column_is_not_given_a_type_that_its_index_does_not_take(catalog):
-    with pytest.raises(InvalidInputError, match=r"DECIMAL.* cannot have such an index"):
+    with pytest.raises(errors.InvalidInputError, match=r"DECIMAL.* cannot have such an index"):
         table_of(catalog, **{"file-index.bitmap.columns": "amount"})
     table = table_of(catalog, **{"file-index.bloom-filter.columns": "kind"})
-    with pytest.raises(InvalidInputError, match="BOOLEAN columns cannot have such an index"):
+    with pytest.raises(errors.InvalidInputError, match="BOOLEAN columns cannot have such an index"):
         table.alter([update_column_type("kind", "BOOLEAN")])
 
 
@@ -152,7 +142,7 @@ def test_a_column_is_not_given_a_type_that_its_index_does_not_take(catalog):
 )
 def test_a_wrong_index_option_is_named_before_anything_is_written(catalog, options, message):
     table = table_of(catalog).copy(options)
-    with pytest.raises(InvalidInputError, match=message) as caught:
+    with pytest.raises(errors.InvalidInputError, match=message) as caught:
         write(table, rows(3))
     assert caught.value.details["option"] in str(options)
     assert data_files(table) == []
@@ -164,7 +154,7 @@ def test_a_write_that_fails_leaves_no_index_file(catalog):
     )
     good = rows(*range(10)).to_batches()
     bad = rows(1).set_column(2, "kind", pa.array([2**40])).to_batches()
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         table.new_write_builder().write(iter([*good, *bad]))
     assert data_files(table) == index_files(table) == []
 
@@ -183,6 +173,6 @@ def test_tables_with_indexes_of_java_have_the_same_rows_with_and_without_them(pa
             where = equal(field.name, value)
             try:
                 wanted = without.to_arrow(where=where)
-            except InvalidInputError:
+            except errors.InvalidInputError:
                 continue  # no value of the column's type
             assert table.to_arrow(where=where).equals(wanted)

@@ -109,9 +109,7 @@ def test_a_new_table_takes_an_empty_folder_and_what_late_writers_left(catalog):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("0")
     (home / "day=1").mkdir()
-    table = catalog.create_table("db.t", _SCHEMA)
-    write(table, (1,))
-    assert table.count() == 1
+    assert new_table(catalog, _SCHEMA, (1,)).count() == 1
     with pytest.raises(AlreadyExistsError):
         catalog.create_table("db.t", _SCHEMA)
 
@@ -200,8 +198,7 @@ def with_foreign_file(catalog):
 
 
 def test_a_cleaning_lists_what_it_leaves(catalog, invoke):
-    table = new_table(catalog, _SCHEMA, (1,))
-    notes = Path(table.path, "bucket-0", "notes.txt")
+    notes = Path(new_table(catalog, _SCHEMA, (1,)).path, "bucket-0", "notes.txt")
     notes.write_text("x")
     os.utime(notes, (1, 1))
     assert "1 foreign file left: bucket-0/notes.txt" in invoke("clean", "db.t", "--yes", "--json")
@@ -241,8 +238,7 @@ def test_rows_of_the_standard_input_are_no_answer(catalog, tmp_path, name):
 def test_statements_of_the_standard_input_are_no_answers(catalog):
     for name in ("a", "b"):
         new_table(catalog, _SCHEMA, name=f"db.{name}")
-    warehouse = str(Path(catalog.get_table("db.a").path).parents[1])
-    command = [_PROGRAM, "-w", warehouse, "sql"]
+    command = [_PROGRAM, "-w", str(Path(catalog.get_table("db.a").path).parents[1]), "sql"]
     statements = b"DROP TABLE db.a;\ny\n;\nDROP TABLE db.b;\n"
     done = subprocess.run(command, input=statements, capture_output=True, check=False)
     assert done.stderr.count(b"Give --yes") == 2

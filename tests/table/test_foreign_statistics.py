@@ -14,11 +14,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import Schema, open_catalog
+from paimon_assets import open_catalog
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull
 from tests.testkit import footers
 from tests.testkit.effort import often
 from tests.testkit.foreign import add_segment as add
+from tests.testkit.tables import new_table
 
 _COLUMNS = {
     "n": ("INT", pa.int32(), st.integers(-3, 3)),
@@ -79,9 +80,7 @@ def check_filters(folder, table, data, file_format="parquet"):
     (folder / "in").mkdir(parents=True)
     (folder / "in" / f"a.{file_format}").write_bytes(data)
     catalog = open_catalog(str(folder / "w"))
-    catalog.create_database("db")
-    schema = Schema.of({name: _COLUMNS[name][0] for name in table.column_names})
-    paimon = catalog.create_table("db.t", schema)
+    paimon = new_table(catalog, {name: _COLUMNS[name][0] for name in table.column_names})
     add(paimon, folder / "in", file_format)
     whole = paimon.to_arrow()
     assert whole.num_rows == table.num_rows

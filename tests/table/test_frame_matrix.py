@@ -253,5 +253,4 @@ def test_numbers_arrow_does_not_know_are_refused_by_column(dtype):
 def test_lists_of_integers_with_gaps_stay_integers_when_read():
     big = 2**53 + 1
     table = pa.table({"c": [[big, None]], "n": [None]})
-    frame = to_pandas(table)
-    assert list(frame["c"][0]) == [big, None]
+    assert list(to_pandas(table)["c"][0]) == [big, None]

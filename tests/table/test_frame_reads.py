@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.table.frames.arrow_dataset import ScanDataset
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table, write
 
 COLUMNS = {
     "day": "STRING",
@@ -85,10 +85,8 @@ FILTERS = {
 
 @pytest.fixture
 def table(tmp_path):
-    catalog = new_catalog_in(tmp_path / "w")
-    made = catalog.create_table("db.t", Schema.of(COLUMNS, partition_keys=["day"]))
-    rows = pa.Table.from_pylist(ROWS, made.new_read_builder().arrow_schema)
-    made.new_write_builder().write(rows)
+    made = new_table(tmp_path / "w", COLUMNS, partition_keys=["day"])
+    write(made, pa.Table.from_pylist(ROWS, made.new_read_builder().arrow_schema))
     return made
 
 
@@ -142,7 +140,7 @@ def test_duckdb_filters_a_table_as_its_rows(table, name):
 def test_a_filter_of_wider_values_than_the_column_has_loses_no_row(new_catalog):
     """Arrow compares 0.1 with a FLOAT as doubles, and microseconds with a TIME as microseconds."""
     columns = {"f": "FLOAT", "t": "TIME(3)", "d": "DECIMAL(20, 17)", "i": "BIGINT"}
-    table = new_catalog.create_table("db.t", Schema.of(columns))
+    table = new_table(new_catalog, columns)
     one = [0.1, dt.time(0), Decimal("0.30000000000000001"), 2**53 + 1]
     fields = to_arrow_schema(table.schema.fields)
     table.append(pa.Table.from_pylist([dict(zip(columns, one, strict=True))], fields))
@@ -269,10 +267,10 @@ def test_a_table_is_written_from_every_frame(tmp_path):
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     pandas = pytest.importorskip("pandas")
     catalog = new_catalog_in(tmp_path / "w")
-    table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}))
+    table = new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"})
     rows = {"id": [1, 2], "v": [0.5, None]}
     arrow = pa.table(rows)
-    other = catalog.create_table("db.copy", Schema.of({"id": "BIGINT", "v": "DOUBLE"}))
+    other = new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"}, name="db.copy")
     with duckdb.connect() as connection:
         frames = [
             arrow, arrow.to_batches()[0], arrow.to_reader(), ds.dataset(arrow),
@@ -289,21 +287,20 @@ def test_a_table_is_written_from_every_frame(tmp_path):
         table.new_write_builder().write([1])
     texts = pandas.DataFrame({"id": [1], "v": pandas.Series(["x"], dtype=object)})
     with pytest.raises(InvalidInputError, match="'v' of the pandas frame"):
-        table.new_write_builder().write(texts)
+        write(table, texts)
 
 
 def test_what_is_printed_fits_a_line_and_shows_no_secret(tmp_path):
     secret = {"s3.secret-key": "hush"}
-    catalog = open_catalog(str(tmp_path / "w"), secret)
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path / "w", options=secret)
     schema = Schema.of(
         {f"column_{number}": "INT" for number in range(100)},
         primary_keys=["column_0"],
         options={"bucket": "1", **secret},
     )
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, schema)
     column = pa.array([1], pa.int32())
-    table.new_write_builder().write(pa.table(dict.fromkeys(table.schema.field_names, column)))
+    write(table, pa.table(dict.fromkeys(table.schema.field_names, column)))
     read = table.new_read_builder().with_columns(["column_0"]).with_filter("column_0 > 0")
     plan = read.plan()
     printed = [

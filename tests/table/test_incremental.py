@@ -14,45 +14,37 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table, read, write
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 COLUMNS = {"id": "BIGINT", "p": "STRING", "v": "DOUBLE", "kind": "STRING"}
 
 
 def keyed(catalog, name="db.t", **options):
-    return catalog.create_table(
-        name,
-        Schema.of(
-            COLUMNS,
-            primary_keys=["id", "p"],
-            partition_keys=["p"],
-            options={"bucket": "2", "rowkind.field": "kind", **options},
-        ),
+    return new_table(
+        catalog,
+        COLUMNS,
+        name=name,
+        primary_keys=["id", "p"],
+        partition_keys=["p"],
+        options={"bucket": "2", "rowkind.field": "kind", **options},
     )
 
 
 def plain(catalog, name="db.a", **options):
-    return catalog.create_table(name, Schema.of({"id": "BIGINT", "v": "DOUBLE"}, options=options))
-
-
-def write(table, rows):
-    names = table.schema.field_names
-    columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
-    return table.new_write_builder().write(pa.table(columns)).snapshot
+    return new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"}, name=name, options=options)
 
 
 def told(builder, *columns):
-    found = builder.with_columns(columns or None).to_arrow().to_pylist()
-    return sorted(tuple(row.values()) for row in found)
+    return read(builder, columns or None)
 
 
 @pytest.fixture
 def table(catalog):
     made = keyed(catalog)
-    write(made, [(1, "a", 1.0, "+I"), (2, "a", 2.0, "+I"), (3, "b", 3.0, "+I")])
-    write(made, [(1, "a", 1.5, "+U"), (2, "a", 2.0, "-D")])
-    write(made, [(4, "a", 4.0, "+I"), (1, "a", 1.5, "+U"), (3, "b", 3.0, "+U")])
+    write(made, (1, "a", 1.0, "+I"), (2, "a", 2.0, "+I"), (3, "b", 3.0, "+I"))
+    write(made, (1, "a", 1.5, "+U"), (2, "a", 2.0, "-D"))
+    write(made, (4, "a", 4.0, "+I"), (1, "a", 1.5, "+U"), (3, "b", 3.0, "+U"))
     return made
 
 
@@ -113,8 +105,7 @@ def test_times_tell_the_snapshots_between_them(table):
     everything = builder.between_timestamps(first.time_millis - 1, last.time_millis)
     assert told(everything, "id") == [(1,), (3,), (4,)]
     assert told(builder.between_timestamps(last.time_millis, last.time_millis + 9)) == []
-    by_text = builder.between_timestamps("1999-01-01", "2000-01-01 00:00:00")
-    assert told(by_text) == []
+    assert told(builder.between_timestamps("1999-01-01", "2000-01-01 00:00:00")) == []
 
 
 def test_an_expired_start_names_the_oldest_snapshot(table):
@@ -130,7 +121,7 @@ def test_an_expired_start_names_the_oldest_snapshot(table):
 def test_compactions_are_left_out_and_overwrites_are_named(catalog):
     table = plain(catalog)
     for number in range(3):
-        write(table, [(number, 0.0)])
+        write(table, (number, 0.0))
     files = table.state.live_files()
     path = f"{table.path}/snapshot/snapshot-2"
     data = LocalFileIO().read_bytes(path)
@@ -145,8 +136,8 @@ def test_compactions_are_left_out_and_overwrites_are_named(catalog):
 
 def test_an_append_table_tells_files_that_came(catalog):
     table = plain(catalog)
-    write(table, [(1, 1.0)])
-    write(table, [(2, 2.0), (3, 3.0)])
+    write(table, (1, 1.0))
+    write(table, (2, 2.0), (3, 3.0))
     for mode in ("delta", "diff"):
         changes = table.new_read_builder().between(1, 2, mode).with_row_kinds()
         assert told(changes, "id") == [("+I", 2), ("+I", 3)]
@@ -155,8 +146,8 @@ def test_an_append_table_tells_files_that_came(catalog):
 
 def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
     table = plain(catalog)
-    write(table, [(1, 1.0)])
-    write(table, [(2, 2.0)])
+    write(table, (1, 1.0))
+    write(table, (2, 2.0))
     backwards = table.new_read_builder().between("late", "early")
     table.tags.create("late", 2)
     early = LocalFileIO().read_bytes(f"{table.path}/snapshot/snapshot-1")
@@ -168,7 +159,7 @@ def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
 
 def test_what_incremental_reads_do_not_do_is_refused_by_name(catalog):
     table = plain(catalog)
-    write(table, [(1, 1.0)])
+    write(table, (1, 1.0))
     builder = table.new_read_builder().between(0, 1)
     for option in ({"data-evolution.enabled": "true"}, {"scan.fallback-branch": "b"}):
         with pytest.raises(UnsupportedFeatureError, match=next(iter(option))):
@@ -196,10 +187,9 @@ CHANGES = st.lists(
 @settings(max_examples=often(12), deadline=None)
 @given(commits=CHANGES, data=st.data())
 def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory, commits, data):
-    catalog = new_catalog_in(tmp_path_factory.mktemp("warehouse"))
-    table = keyed(catalog)
+    table = keyed(new_catalog_in(tmp_path_factory.mktemp("warehouse")))
     for rows in commits:
-        write(table, rows)
+        write(table, *rows)
     end = data.draw(st.integers(1, len(commits)))
     start = data.draw(st.integers(0, end))
     mode = data.draw(st.sampled_from(["delta", "diff"]))
@@ -240,9 +230,9 @@ def test_added_files_that_wait_for_a_compaction_are_seen_by_streams_only(catalog
     schema = Schema.of(
         {"id": "BIGINT", "v": "DOUBLE"}, primary_keys=["id"], options={"bucket": "1", **options}
     )
-    table = catalog.create_table("db.w", schema)
-    write(table, [(1, 1.0)])
-    write(table, [(1, 2.0), (2, 2.0)])
+    table = new_table(catalog, schema, name="db.w")
+    write(table, (1, 1.0))
+    write(table, (1, 2.0), (2, 2.0))
     added = table.new_read_builder().between(1, 2, "delta")
     assert told(added) == []
     assert told(added.with_waiting_rows()) == [(1, 2.0), (2, 2.0)]
@@ -260,13 +250,11 @@ LOGGED_EVENTS = (
 @pytest.fixture
 def logged(catalog):
     """A table whose delta files are its changelog files too, as `changelog-producer` = input."""
-    made = catalog.create_table(
-        "db.t",
-        Schema.of(
-            {"id": "BIGINT", "v": "BIGINT", "kind": "STRING"},
-            primary_keys=["id"],
-            options={**LOGGED_OPTIONS, "fields.v.aggregate-function": "sum"},
-        ),
+    made = new_table(
+        catalog,
+        {"id": "BIGINT", "v": "BIGINT", "kind": "STRING"},
+        primary_keys=["id"],
+        options={**LOGGED_OPTIONS, "fields.v.aggregate-function": "sum"},
     )
     for rows in LOGGED_EVENTS:
         columns = [[row[number] for row in rows] for number in range(3)]
@@ -333,16 +321,14 @@ def test_binlog_tells_an_update_as_one_row(logged, batch_rows):
 
 
 def test_binlog_packs_neighbours(catalog):
-    made = catalog.create_table(
-        "db.p",
-        Schema.of(
-            {"id": "BIGINT", "v": "BIGINT", "kind": "STRING"},
-            primary_keys=["v"],
-            options={"bucket": "1", "rowkind.field": "kind"},
-        ),
+    made = new_table(
+        catalog,
+        {"id": "BIGINT", "v": "BIGINT", "kind": "STRING"},
+        pa.table({"id": [7, 7, 8], "v": [1, 2, 3], "kind": ["-U", "+U", "-U"]}),
+        name="db.p",
+        primary_keys=["v"],
+        options={"bucket": "1", "rowkind.field": "kind"},
     )
-    data = pa.table({"id": [7, 7, 8], "v": [1, 2, 3], "kind": ["-U", "+U", "-U"]})
-    made.new_write_builder().write(data)
     for options in ({}, {"read.batch-size": "1"}):
         found = made.copy(options).system_table("binlog").to_arrow().to_pylist()
         assert [tuple(row.values())[:3] for row in found] == [

@@ -4,17 +4,16 @@ import itertools
 import time
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option
 from tests.iceberg.kit import reader as iceberg_reader
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
+from tests.testkit.tables import write
 
 COLUMNS = {"k": "INT", "op": "STRING", "t": "INT", "v": "INT"}
 LOG = {"bucket": "1", "rowkind.field": "op", "sequence.field": "t"}
@@ -34,14 +33,6 @@ class MovedClock:
 
 def new_table(catalog, options, name="db.t"):
     return catalog.create_table(name, Schema.of(COLUMNS, primary_keys=["k"], options=options))
-
-
-def write(table, *records):
-    """Write records (key, kind, time, value) as one commit."""
-    rows = [dict(zip(("k", "op", "t", "v"), record, strict=True)) for record in records]
-    table.new_write_builder().write(
-        pa.Table.from_pylist(rows, schema=to_arrow_schema(table.schema.fields)), EXECUTOR
-    )
 
 
 def compact(table, days=0.0, strategy="full"):
@@ -218,8 +209,7 @@ def winner(records, order):
     def rank(record):
         arrival, kind, t, _ = record
         t = -t if order == "descending" else t
-        flag = kind in ("+I", "+U") if order in ("flag", "number") else 0
-        return t, flag, arrival
+        return t, kind in ("+I", "+U") if order in ("flag", "number") else 0, arrival
 
     return max(records, key=rank)
 

@@ -12,8 +12,8 @@ from paimon_assets.engine.errors import InvalidInputError, PaimonError, Unsuppor
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.compacting import compact
-from tests.testkit.rows import plain_rows, rows_to_arrow
-from tests.testkit.tables import new_table
+from tests.testkit.rows import plain_rows
+from tests.testkit.tables import new_table, write
 
 COLUMNS = {"k": "INT", "l": "STRING", "p0": "INT", "p1": "STRING", "v": "INT"}
 PARTITIONS = [(), ("p0",), ("p0", "p1")]
@@ -41,10 +41,6 @@ def _rows(write):
     ]  # fmt: skip
 
 
-def _write(table, rows):
-    table.new_write_builder().write(rows_to_arrow(rows, table.schema))
-
-
 @pytest.mark.parametrize("bucket", ["1", "3", "-1", "-2"])
 @pytest.mark.parametrize("partitions", PARTITIONS, ids="-".join)
 @pytest.mark.parametrize("keys", KEYS, ids="-".join)
@@ -54,13 +50,13 @@ def test_a_key_is_all_its_columns(catalog, keys, partitions, bucket):
     crossing = not set(partitions) <= set(keys)
     if crossing and bucket != "-1":
         with pytest.raises((InvalidInputError, UnsupportedFeatureError)):
-            _write(catalog.create_table("db.t", schema), _rows(0))
+            new_table(catalog, schema, *_rows(0))
         return
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, schema)
     newest = {}
     for number in range(WRITES):
         rows = _rows(number)
-        _write(table, rows)
+        write(table, *rows)
         newest |= {tuple(row[name] for name in keys): tuple(row.values()) for row in rows}
         assert plain_rows(table.to_arrow(), COLUMNS) == sorted(newest.values())
 
@@ -75,11 +71,11 @@ def test_a_delete_that_moves_a_key_is_never_ignored(catalog):
     ignoring = {**schema, "options": {"bucket": "-1", "ignore-delete": "true"}}
     with pytest.raises(InvalidInputError, match="two rows"):
         catalog.create_table("db.t", Schema.of(**ignoring))
-    table = catalog.create_table("db.t", Schema.of(**schema))
+    table = new_table(catalog, Schema.of(**schema))
     with pytest.raises(InvalidInputError, match="two rows"):
         table.alter([set_option("ignore-delete", "true")])
     with pytest.raises(UnsupportedFeatureError, match="ignore-delete"):
-        _write(table.copy({"ignore-delete": "true"}), _rows(0))
+        write(table.copy({"ignore-delete": "true"}), *_rows(0))
     kept = {**ignoring["options"], "merge-engine": "first-row"}
     catalog.create_table("db.first", Schema.of(**{**schema, "options": kept}))
 
@@ -93,7 +89,7 @@ def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
     )
     for number, text in enumerate(["a", "a ", "b  ", "b"]):
         row = {"c": text, "v": number, "n": {"m": [("x ", text[:2])]}}
-        _write(table, [row])
+        write(table, row)
     found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["v"])
     assert found == [
         {"c": "a", "v": 1, "n": {"m": [("x", "a")]}},
@@ -104,9 +100,9 @@ def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
 def test_blanks_of_char_do_not_outlive_a_change_to_orc(catalog):
     """Rows of other formats keep them; indexes and statistics of ORC files must not."""
     options = {"file-index.bloom-filter.columns": "c", "bucket": "1", "bucket-key": "v"}
-    table = catalog.create_table("db.t", Schema.of({"c": "CHAR(5)", "v": "INT"}, options=options))
+    table = new_table(catalog, {"c": "CHAR(5)", "v": "INT"}, options=options)
     for number in range(2):
-        _write(table, [{"c": "ab   ", "v": number}])
+        write(table, {"c": "ab   ", "v": number})
     table.alter([set_option("file.format", "orc")])
     table = catalog.get_table("db.t")
     compact(table, "full")
@@ -161,9 +157,7 @@ def test_the_option_is_fixed_and_needs_a_key(catalog):
     options = {"primary-key.nullable": "true"}
     with pytest.raises(InvalidInputError, match="needs a primary key"):
         catalog.create_table("db.t", Schema.of(NULLABLE_COLUMNS, options=options))
-    table = catalog.create_table(
-        "db.t", Schema.of(NULLABLE_COLUMNS, primary_keys="a", options=options)
-    )
+    table = new_table(catalog, NULLABLE_COLUMNS, primary_keys="a", options=options)
     table.upsert(
         pa.table(
             {"p": ["x"], "a": [None], "b": ["y"], "v": [1]}, to_arrow_schema(table.schema.fields)
@@ -174,7 +168,7 @@ def test_the_option_is_fixed_and_needs_a_key(catalog):
 
 
 def test_without_the_option_null_is_refused(catalog):
-    table = catalog.create_table("db.t", Schema.of(NULLABLE_COLUMNS, primary_keys="a"))
+    table = new_table(catalog, NULLABLE_COLUMNS, primary_keys="a")
     with pytest.raises(InvalidInputError, match="null"):
         table.upsert(pa.table({"p": ["x"], "a": [None], "b": ["y"], "v": [1]}))
 

@@ -10,11 +10,7 @@ from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.manifests import SHARED_CACHE
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.errors import refused
-from tests.testkit.tables import write
-
-
-def ids(builder):
-    return sorted(builder.to_arrow().column("id").to_pylist())
+from tests.testkit.tables import values, write
 
 
 def change(table, number, **members):
@@ -59,8 +55,8 @@ def table(catalog):
 )
 def test_a_moment_may_be_named_in_many_ways(table, options, wanted):
     builder = table.new_read_builder().with_options(options)
-    assert ids(builder) == list(range(1, wanted + 1))
-    assert ids(table.copy(options).new_read_builder()) == list(range(1, wanted + 1))
+    assert values(builder) == list(range(1, wanted + 1))
+    assert values(table.copy(options).new_read_builder()) == list(range(1, wanted + 1))
     assert builder.plan().snapshot.id == wanted
 
 
@@ -74,8 +70,8 @@ def test_the_builder_has_a_method_for_each(table):
         builder.at_watermark(200),
         builder.at_version("watermark-200"),
     ):
-        assert ids(travelled) == [1, 2]
-    assert ids(builder.at_tag("v1")) == [1]
+        assert values(travelled) == [1, 2]
+    assert values(builder.at_tag("v1")) == [1]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +109,7 @@ def test_what_is_not_there_or_not_done_is_named(table):
 
 def test_a_compacted_snapshot_is_found(table):
     change(table, 2, commit_kind=type(table.snapshot(2).commit_kind).COMPACT)
-    assert ids(table.new_read_builder().with_options({"scan.mode": "compacted-full"})) == [1, 2]
+    assert values(table.new_read_builder().with_options({"scan.mode": "compacted-full"})) == [1, 2]
 
 
 def test_a_branch_is_read_and_written_by_its_name(catalog, table):
@@ -121,12 +117,12 @@ def test_a_branch_is_read_and_written_by_its_name(catalog, table):
     branch = catalog.get_table("db.t$branch_b")
     write(branch, (7,))
     assert branch.name == "db.t$branch_b"
-    assert ids(branch.new_read_builder()) == [1, 7]
-    assert ids(table.new_read_builder().at_branch("b").at_snapshot(1)) == [1]
-    assert ids(branch.new_read_builder().at_branch("main")) == [1, 2, 3]
-    assert ids(table.new_read_builder()) == [1, 2, 3]
+    assert values(branch.new_read_builder()) == [1, 7]
+    assert values(table.new_read_builder().at_branch("b").at_snapshot(1)) == [1]
+    assert values(branch.new_read_builder().at_branch("main")) == [1, 2, 3]
+    assert values(table.new_read_builder()) == [1, 2, 3]
     table.branches.fast_forward("b")
-    assert ids(catalog.get_table("db.t").new_read_builder()) == [1, 7]
+    assert values(catalog.get_table("db.t").new_read_builder()) == [1, 7]
     for name in ("db.t$", "db.t$branch_", "db.t$a$b", "db.$files"):
         with pytest.raises(InvalidInputError, match="names no table"):
             catalog.get_table(name)
@@ -138,27 +134,27 @@ def test_a_branch_is_read_and_written_by_its_name(catalog, table):
 
 def test_a_rolled_back_table_goes_on_from_there(table):
     assert table.rollback_to("v1").snapshots == (3, 2)
-    assert ids(table.new_read_builder()) == [1]
+    assert values(table.new_read_builder()) == [1]
     write(table, (9,))
     assert table.rollback_to(2).snapshots == ()
-    assert ids(table.new_read_builder()) == [1, 9]
+    assert values(table.new_read_builder()) == [1, 9]
 
 
 def test_a_consumer_reads_the_table_once_and_then_what_is_new(table):
     read = table.new_read_builder().with_consumer("etl")
     first = read.plan()
-    assert ids(read) == [1, 2, 3]
-    assert ids(read) == [1, 2, 3]
+    assert values(read) == [1, 2, 3]
+    assert values(read) == [1, 2, 3]
     assert table.consumers.advance("etl", first.next_snapshot) == 4
-    assert ids(read) == []
+    assert values(read) == []
     assert read.plan().next_snapshot == 4
     write(table, (4,))
-    assert ids(read) == [4]
+    assert values(read) == [4]
     plan = read.plan()
     write(table, (5,))
     assert sorted(read.read(plan).read_all()["id"].to_pylist()) == [4]
     table.consumers.advance("etl", plan.next_snapshot)
-    assert ids(read) == [5]
+    assert values(read) == [5]
 
 
 def test_a_consumer_of_an_empty_table_misses_nothing(catalog):
@@ -167,7 +163,7 @@ def test_a_consumer_of_an_empty_table_misses_nothing(catalog):
     assert read.plan().next_snapshot == 1
     table.consumers.advance("etl", 1)
     write(table, (1,))
-    assert ids(read) == [1]
+    assert values(read) == [1]
 
 
 def test_a_consumer_that_is_lost_is_told_the_way_out(table):
@@ -245,9 +241,9 @@ def test_a_moment_of_the_caller_counts_more_than_one_the_table_stores(catalog):
     for number in (1, 2, 3):
         write(table, (number,))
     read = table.new_read_builder()
-    assert ids(read) == [1]
-    assert ids(read.at_version("2")) == [1, 2]
-    assert ids(table.copy({"scan.mode": "latest"}).new_read_builder()) == [1, 2, 3]
-    assert ids(read.between(1, 3)) == [2, 3]
+    assert values(read) == [1]
+    assert values(read.at_version("2")) == [1, 2]
+    assert values(table.copy({"scan.mode": "latest"}).new_read_builder()) == [1, 2, 3]
+    assert values(read.between(1, 3)) == [2, 3]
     table.consumers.advance("etl", 3)
-    assert ids(read.with_consumer("etl")) == [3]
+    assert values(read.with_consumer("etl")) == [3]

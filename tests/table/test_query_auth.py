@@ -10,7 +10,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from tests.testkit.errors import refused
 from tests.testkit.served_catalog import ServedCatalog
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table, write
 
 OPTION = "query-auth.enabled"
 
@@ -33,10 +33,9 @@ class JudgingCatalog(ServedCatalog):
 def catalog(tmp_path):
     made = TableCatalog(JudgingCatalog(str(tmp_path)))
     made.create_database("db")
-    columns = {"id": "INT", "masked": "STRING", "secret": "STRING"}
-    table = made.create_table("db.t", Schema.of(columns))
+    table = new_table(made, {"id": "INT", "masked": "STRING", "secret": "STRING"})
     rows = {"id": pa.array([1, 2], pa.int32()), "masked": ["a", "b"], "secret": ["c", "d"]}
-    table.new_write_builder().write(pa.table(rows))
+    write(table, pa.table(rows))
     made.alter_table("db.t", [set_option(OPTION, "true")])
     return made
 
@@ -74,7 +73,7 @@ def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
 def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
     catalog = new_catalog_in(tmp_path)
     options = {"bucket": "1"} if more else {}
-    table = catalog.create_table("db.t", Schema.of({"id": "INT"}, options=options, **more))
+    table = new_table(catalog, {"id": "INT"}, options=options, **more)
     for alter in (table.alter, table.alter_checked, table.plan_alter):
         with refused(UnsupportedFeatureError, "is not altered", kind=kind):
             alter([set_option(option, "true")])
@@ -83,8 +82,7 @@ def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
 
 def test_what_others_made_unreadable_may_be_altered(tmp_path):
     catalog = new_catalog_in(tmp_path)
-    options = {"chain-table.enabled": "true"}
-    schema = Schema.of({"id": "INT"}, options=options)
+    schema = Schema.of({"id": "INT"}, options={"chain-table.enabled": "true"})
     catalog._catalog.create_table(Identifier(database="db", table="t"), schema)
     table = catalog.get_table("db.t").alter([set_option("snapshot.time-retained", "1 d")])
     table = table.alter([remove_option("chain-table.enabled")])
@@ -92,7 +90,7 @@ def test_what_others_made_unreadable_may_be_altered(tmp_path):
 
 
 def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
-    table = catalog.create_table("db.judged", Schema.of({"id": "INT"}, options={OPTION: "true"}))
+    table = new_table(catalog, {"id": "INT"}, name="db.judged", options={OPTION: "true"})
     assert table.to_arrow().num_rows == 0
 
 
@@ -126,7 +124,6 @@ def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
 
 
 def test_nobody_to_ask_is_a_refusal(tmp_path):
-    catalog = new_catalog_in(tmp_path)
-    table = catalog.create_table("db.t", Schema.of({"id": "INT"}))
+    table = new_table(tmp_path, {"id": "INT"})
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
         table.copy({OPTION: "true"}).to_arrow()

@@ -20,7 +20,7 @@ from paimon_assets.server.serve import ServeSettings
 from tests.testkit.errors import refused
 from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import ServedCatalog
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table, values, write
 
 SCHEMA = Schema.of({"id": "INT", "dt": "STRING"}, partition_keys=["dt"])
 T = Identifier("db", "t")
@@ -53,10 +53,6 @@ def rows(*ids):
     return pa.table({"id": pa.array(ids, pa.int32()), "dt": ["a"] * len(ids)})
 
 
-def ids(table):
-    return sorted(table.to_arrow().column("id").to_pylist())
-
-
 def test_databases_have_properties(catalog, rest):
     rest.create_database("props", options={"a": "b"})
     changed = rest.alter_database("props", updates={"c": "d"}, removals=["a", "zz"])
@@ -66,18 +62,18 @@ def test_databases_have_properties(catalog, rest):
 
 
 def test_consumers_and_rollback_are_the_servers(catalog, rest):
-    table = catalog.create_table("db.t", SCHEMA)
+    table = new_table(catalog, SCHEMA)
     for number in (1, 2):
-        table.new_write_builder().write(rows(number))
+        write(table, rows(number))
     rest.reset_consumer(T, "me", 2)
     assert rest.list_consumers(T) == {"me": 2}
     rest.reset_consumer(T, "me", None)
     assert rest.list_consumers(T) == {}
     with pytest.raises(errors.CommitConflictError):
         rest.rollback_to(T, 1, from_snapshot=1)
-    assert ids(catalog.get_table("db.t")) == [1, 2]
+    assert values(catalog.get_table("db.t")) == [1, 2]
     rest.rollback_to(T, 1, from_snapshot=2)
-    assert ids(catalog.get_table("db.t")) == [1]
+    assert values(catalog.get_table("db.t")) == [1]
 
 
 def test_the_server_says_who_made_a_table(catalog):
@@ -95,26 +91,24 @@ def register(rest, name, path):
 
 def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):
     theirs = new_catalog_in(served[1], "o")
-    table = theirs.create_table("o.t", SCHEMA)
-    table.new_write_builder().write(rows(1))
-    register(rest, "ext", table.path)
+    register(rest, "ext", new_table(theirs, SCHEMA, rows(1), name="o.t").path)
     loaded = rest.load_table(Identifier("db", "ext"))
     assert loaded.uuid is not None
     assert loaded.versions is None
-    catalog.get_table("db.ext").new_write_builder().write(rows(2))
-    assert ids(theirs.get_table("o.t")) == [1, 2]
+    write(catalog.get_table("db.ext"), rows(2))
+    assert values(theirs.get_table("o.t")) == [1, 2]
     with pytest.raises(errors.InvalidInputError, match="no folder that this server allows"):
         register(rest, "bad", "/etc")
     catalog.drop_table("db.ext")
-    assert ids(theirs.get_table("o.t")) == [1, 2]
+    assert values(theirs.get_table("o.t")) == [1, 2]
 
 
 def test_two_catalogs_of_one_server_see_each_other(catalog, served):
     other = open_catalog(metastore="rest", uri=served[0], token="any")  # noqa: S106
     ours, theirs = catalog.create_table("db.t", SCHEMA), other.get_table("db.t")
     for number, table in enumerate((ours, theirs, ours, theirs)):
-        table.new_write_builder().write(rows(number))
-    assert ids(other.get_table("db.t")) == [0, 1, 2, 3]
+        write(table, rows(number))
+    assert values(other.get_table("db.t")) == [0, 1, 2, 3]
     assert [snapshot.id for snapshot in ours.snapshots()] == [1, 2, 3, 4]
 
 
@@ -163,7 +157,7 @@ def test_the_command_line_reaches_the_server(catalog, served, monkeypatch, tmp_p
 
     monkeypatch.setenv("PAIMON_TOKEN", "any")
     run("create", "db.t", "--column", "id INT", "--column", "dt STRING")
-    catalog.get_table("db.t").new_write_builder().write(rows(7))
+    write(catalog.get_table("db.t"), rows(7))
     assert "7" in run("read", "db.t")
     monkeypatch.setenv("PAIMON_URI", served[0])
     run("views", "create", "db.v", "SELECT 1", "--column", "a INT", uri=())

@@ -13,6 +13,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncr
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.retyped_keys import retype, write_on
+from tests.testkit.tables import new_table
 
 EMBEDDED = EmbeddedExecutor(threads=1)
 
@@ -40,14 +41,12 @@ def rows(key_type, to_key, numbers, values, *, kinds=None, part=None):
 
 
 def table_of(catalog, key_type, *, bucket="3", partitioned=False, **options):
-    return catalog.create_table(
-        "db.t",
-        Schema.of(
-            {"k": key_type, "v": "INT", "op": "STRING", "p": "INT"},
-            primary_keys=["p", "k"] if partitioned else ["k"],
-            partition_keys=["p"] if partitioned else [],
-            options={"bucket": bucket, "rowkind.field": "op", **options},
-        ),
+    return new_table(
+        catalog,
+        {"k": key_type, "v": "INT", "op": "STRING", "p": "INT"},
+        primary_keys=["p", "k"] if partitioned else ["k"],
+        partition_keys=["p"] if partitioned else [],
+        options={"bucket": bucket, "rowkind.field": "op", **options},
     )
 
 
@@ -144,8 +143,7 @@ def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine,
         columns = [keys, values, order]
         types = [key_type, pa.int32(), pa.int32()]
         arrays = [pa.array(*each) for each in zip(columns, types, strict=True)]
-        new = pa.table(dict(zip("kvs", arrays, strict=True)))
-        write_on(table, new)
+        write_on(table, pa.table(dict(zip("kvs", arrays, strict=True))))
     found = table.to_arrow()
     assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == {
         key: value for key, (value, _) in model.items()
@@ -270,13 +268,11 @@ def test_a_state_of_before_is_read_as_it_was(new_catalog):
 
 
 def test_deletion_vectors_of_all_buckets_count(new_catalog):
-    options = {"deletion-vectors.enabled": "true"}
-    table = table_of(new_catalog, "INT", **options)
+    table = table_of(new_catalog, "INT", **{"deletion-vectors.enabled": "true"})
     for values in ([1, 2, 3, 4], [5, 6, 7, 8]):
         table.new_write_builder().write(rows("INT", int, [-4, -1, 3, 9], values))
         table.compact()
-    gone = rows("INT", int, [-1, 3], [0, 0], kinds=["-D", "-D"])
-    table.new_write_builder().write(gone)
+    table.new_write_builder().write(rows("INT", int, [-1, 3], [0, 0], kinds=["-D", "-D"]))
     table.compact()
     assert any(split.deletion_files for split in table.new_read_builder().plan().splits)
     retype(table, "k", "STRING NOT NULL")
@@ -291,16 +287,13 @@ def test_deletion_vectors_of_all_buckets_count(new_catalog):
 
 def test_sums_that_may_hold_others_are_refused(new_catalog):
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
-    table = new_catalog.create_table(
-        "db.t",
-        Schema.of(
-            {"k": "INT", "v": "INT"},
-            primary_keys=["k"],
-            options={"bucket": "1", "changelog-producer": "lookup", **options},
-        ),
+    table = new_table(
+        new_catalog,
+        {"k": "INT", "v": "INT"},
+        pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([2], pa.int32())}),
+        primary_keys=["k"],
+        options={"bucket": "1", "changelog-producer": "lookup", **options},
     )
-    one = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([2], pa.int32())})
-    table.new_write_builder().write(one)
     retype(table, "k", "BIGINT NOT NULL")
     with pytest.raises(UnsupportedFeatureError, match="which rows are whole"):
         new_catalog.get_table("db.t").to_arrow()

@@ -65,16 +65,14 @@ def test_a_predicate_that_is_unknown_deletes_nothing(row_table):
     """Of nulls, neither `v <> 1` nor `NOT v <> 1` is true."""
     nulls = [row for row in (*FIRST, *SECOND) if row[2] is None]
     changing(row_table).delete("NOT v = 1")
-    left = read(row_table)
-    assert left == sorted([*nulls, ("b", 1, 1)], key=repr)
+    assert read(row_table) == sorted([*nulls, ("b", 1, 1)], key=repr)
     assert changing(row_table).delete("v IN (7, NULL) OR v = NULL").snapshot is None
     assert changing(row_table).delete("v IS NULL").rows_matched == len(nulls)
     assert read(row_table) == [("b", 1, 1)]
 
 
 def test_all_rows_are_deleted_and_come_again(row_table):
-    outcome = changing(row_table).delete("id >= 0")
-    assert outcome.rows_matched == 16
+    assert changing(row_table).delete("id >= 0").rows_matched == 16
     assert read(row_table) == []
     if not row_table.schema.has_primary_key:
         assert row_table.state.live_files() == []
@@ -316,8 +314,7 @@ def test_files_of_others_are_never_touched(catalog, tmp_path):
     assert [row[1] for row in read(table) if row[2] == 1] == [0, 1]
     assert len(read(table)) == len(FIRST)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
-    held = [tag.name for tag in table.tags.list() if tag.name.startswith("__segment_hold_")]
-    assert held
+    assert [tag.name for tag in table.tags.list() if tag.name.startswith("__segment_hold_")]
     texts = tmp_path / "texts"
     texts.mkdir()
     (texts / "a.csv").write_text("p,id,v\na,77,7\n")
@@ -369,8 +366,7 @@ def test_others_append_meanwhile(row_table):
     def append():
         write(row_table, ("a", 100, 1), ("b", 101, 7))
 
-    outcome = changing(row_table).delete("v = 7", Meddling(append))
-    assert outcome.rows_matched in (1, 2)
+    assert changing(row_table).delete("v = 7", Meddling(append)).rows_matched in (1, 2)
     left = {row[1] for row in read(row_table)}
     assert 7 not in left
     assert 100 in left

@@ -55,8 +55,7 @@ def test_a_lost_race_gives_ids_anew(tmp_path):
         if not others:
             others.append(write(table, (2, "b"), (3, "c")))
 
-    builder = table.new_write_builder().with_condition(other_is_faster)
-    write_by(builder, (4, "d"))
+    write_by(table.new_write_builder().with_condition(other_is_faster), (4, "d"))
     assert ids(table) == [(1, 0, 1), (2, 1, 2), (3, 2, 2), (4, 3, 3)]
     assert table.latest_snapshot().next_row_id == 4
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import Schema
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
@@ -32,7 +31,7 @@ from tests.testkit.row_changing import (
     read,
     write,
 )
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table
 
 MERGED = [kind for kind in TABLES if kind != "sequence"]
 
@@ -158,7 +157,7 @@ def test_sources_that_are_refused(catalog, source, on, kind):
     ],
 )
 def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, stored, other):
-    table = catalog.create_table("db.t", Schema.of({"c": column, "v": "INT"}))
+    table = new_table(catalog, {"c": column, "v": "INT"})
     one, two = (pa.array([v], pa.int32()) for v in (1, 2))
     types = to_arrow_schema(table.schema.fields).types
     table.append(pa.table({"c": pa.array([stored], types[0]), "v": one}))
@@ -168,7 +167,7 @@ def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, store
 
 
 def test_rows_of_other_types_match_where_their_values_are_the_same(catalog):
-    table = catalog.create_table("db.t", Schema.of({"c": "INT", "d": "DATE", "v": "INT"}))
+    table = new_table(catalog, {"c": "INT", "d": "DATE", "v": "INT"})
     rows = pa.table({"c": [1, 2], "d": pa.array([0, 1], pa.int32()).cast(pa.date32()), "v": [1, 1]})
     table.append(rows)
     midnights = rows["d"].cast(pa.timestamp("us"))
@@ -181,8 +180,7 @@ def test_rows_of_other_types_match_where_their_values_are_the_same(catalog):
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("ns")])
 def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
-    columns = {"at": from_arrow_type(kind), "v": "INT"}
-    table = catalog.create_table("db.far", Schema.of(columns))
+    table = new_table(catalog, {"at": from_arrow_type(kind), "v": "INT"}, name="db.far")
     far = pa.array([2**58 + 1, 2**58 + 1], kind)
     rows = pa.table({"at": far, "v": pa.array([1, 2], pa.int32())})
     table.new_write_builder().write(rows.slice(0, 1))
@@ -290,8 +288,7 @@ def test_changes_beside_changes(kind, steps):
     """Of two changes at once the result is that of one after the other, in some order."""
     keyed = kind in KEYED_TABLES
     with tempfile.TemporaryDirectory() as directory:
-        catalog = new_catalog_in(directory)
-        table = create(catalog, kind)
+        table = create(new_catalog_in(directory), kind)
         write(table, *FIRST[:6])
         states = {tuple(sorted(FIRST[:6], key=repr))}
         for step, beside in steps:

@@ -14,7 +14,7 @@ from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from tests.testkit import tables
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_table
 
 EMBEDDED = EmbeddedExecutor()
 KEYED = Schema.of({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
@@ -39,7 +39,7 @@ def read(table, where=None):
 
 @pytest.fixture
 def table(catalog):
-    made = catalog.create_table("db.t", KEYED)
+    made = new_table(catalog, KEYED)
     write(made, k=[1, 2], v=[10, 300])
     return made
 
@@ -100,7 +100,7 @@ def test_hidden_rows_count_too(table):
 
 
 def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(catalog):
-    table = catalog.create_table("db.s", Schema.of({"v": "INT"}))
+    table = new_table(catalog, {"v": "INT"}, name="db.s")
     write(table, v=[1, 2])
     table = table.alter([sc.update_column_type("v", "STRING")])
     write(table, v=["3", "x"])
@@ -117,7 +117,7 @@ def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(ca
 
 def test_nulls_are_counted_where_they_become_forbidden(catalog):
     options = {"alter-column-null-to-not-null.disabled": "false"}
-    table = catalog.create_table("db.n", Schema.of({"k": "INT", "v": "INT"}, options=options))
+    table = new_table(catalog, {"k": "INT", "v": "INT"}, name="db.n", options=options)
     write(table, k=[1, 2, 3], v=[1, None, None])
     changes = [sc.update_column_nullability("v", nullable=False)]
     [column] = table.plan_alter(changes).columns
@@ -133,7 +133,7 @@ def test_nulls_are_counted_where_they_become_forbidden(catalog):
 def test_both_dialects_judge_as_they_cast(catalog):
     for dialect, lost in (("java", True), ("cpp", False)):
         schema = Schema.of({"v": "STRING"}, options={"cast.dialect": dialect})
-        table = catalog.create_table(f"db.{dialect}", schema)
+        table = new_table(catalog, schema, name=f"db.{dialect}")
         write(table, v=["abc"])
         assert table.plan_alter([sc.update_column_type("v", "VARCHAR(2)")]).loses is lost
 
@@ -201,7 +201,7 @@ def test_keys_are_refused_types(catalog):
         primary_keys=["p", "k"],
         options={"bucket": "1"},
     )
-    table = catalog.create_table("db.keys", schema)
+    table = new_table(catalog, schema, name="db.keys")
     for name in ("p", "k"):
         with pytest.raises(errors.InvalidInputError, match=f"column '{name}' cannot change"):
             table.plan_alter([sc.update_column_type(name, "BIGINT")])
@@ -214,8 +214,7 @@ def test_a_default_is_filled_in_by_later_writes(table):
 
 
 def test_an_empty_table_loses_nothing(tmp_path):
-    catalog = new_catalog_in(tmp_path / "other")
-    table = catalog.create_table("db.t", KEYED)
+    table = new_table(tmp_path / "other", KEYED)
     plan = table.plan_alter([sc.update_column_type("v", "TINYINT")])
     assert (plan.loses, plan.snapshot_id) == (False, 0)
 
@@ -282,10 +281,10 @@ def test_whatever_makes_avro_files_takes_no_multiset_of_numbers(catalog, options
         errors.InvalidInputError, match=f"'m' holds MULTISET<INT>.*'{next(iter(options))}'"
     ):
         catalog.create_table("db.t", refused)
-    table = catalog.create_table("db.t", replace(refused, fields=schema.fields[:1]))
+    table = new_table(catalog, replace(refused, fields=schema.fields[:1]))
     with pytest.raises(errors.InvalidInputError, match="MULTISET<INT>"):
         table.alter([sc.add_column("m", columns["m"])])
-    table = catalog.create_table("db.later", schema)
+    table = new_table(catalog, schema, name="db.later")
     with pytest.raises(errors.InvalidInputError, match="MULTISET<INT>"):
         table.alter([sc.set_option(key, value) for key, value in options.items()])
     if "bucket" not in options:
@@ -306,9 +305,7 @@ def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):
 
 def test_values_of_options_are_texts_whatever_python_gives(catalog):
     options = {"bucket": 2, "ignore-delete": True, "scan.manifest.parallelism": "3"}
-    table = catalog.create_table(
-        "db.n", Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
-    )
+    table = new_table(catalog, {"k": "INT"}, name="db.n", primary_keys=["k"], options=options)
     table.alter([sc.set_option("snapshot.num-retained.max", 20)])
     assert catalog.get_table("db.n").schema.options == {
         "bucket": "2",
@@ -339,7 +336,7 @@ def test_a_table_with_a_wrong_option_is_not_created(new_catalog):
 
 
 def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
-    table = new_catalog.create_table("db.t", declared())
+    table = new_table(new_catalog, declared())
     for change in ("file.format", "xyz"), ("snapshot.num-retained.max", "5"), ("bucket", "two"):
         with pytest.raises(errors.InvalidInputError, match=change[0]):
             table.alter([sc.set_option(*change)])
@@ -348,7 +345,7 @@ def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
 
 def test_an_option_that_others_rely_on_is_not_removed(new_catalog):
     keeping = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "5"}
-    table = new_catalog.create_table("db.t", declared(**keeping))
+    table = new_table(new_catalog, declared(**keeping))
     with pytest.raises(errors.InvalidInputError, match="= 10 must not be above"):
         table.alter([sc.remove_option("snapshot.num-retained.min")])
     table.alter([sc.remove_option(key) for key in keeping])
@@ -356,7 +353,7 @@ def test_an_option_that_others_rely_on_is_not_removed(new_catalog):
 
 def test_an_unknown_key_is_warned_of_once_and_kept(new_catalog, caplog):
     with caplog.at_level(logging.WARNING):
-        table = new_catalog.create_table("db.t", declared(bucke="1", mine="2"))
+        table = new_table(new_catalog, declared(bucke="1", mine="2"))
         table = table.alter([sc.set_option("file-format", "orc")])
     hints = [record.getMessage() for record in caplog.records]
     assert ["'bucke'" in hints[0], "did you mean 'bucket'" in hints[0]] == [True, True]
@@ -375,7 +372,7 @@ def test_a_key_that_is_no_column_is_refused_where_it_is_declared(keys):
 
 
 def test_changes_may_be_documents(catalog):
-    table = catalog.create_table("db.documents", Schema.of({"a": "INT", "b": "STRING"}))
+    table = new_table(catalog, {"a": "INT", "b": "STRING"}, name="db.documents")
     changes = [
         {"action": "addColumn", "fieldNames": ["c"], "dataType": "DATE"},
         {"action": "dropColumn", "fieldNames": ["b"]},

@@ -11,6 +11,7 @@ from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.types.data_types import bigint, integer
 from paimon_assets.engine.table.schema_merging import merging_changes
 from tests.testkit.errors import refused
+from tests.testkit.tables import new_table
 
 EXECUTOR = EmbeddedExecutor()
 MERGING = {"write.merge-schema": "true"}
@@ -19,7 +20,7 @@ WIDENING = {**MERGING, "write.merge-schema.type-widening": "true"}
 
 def table_of(catalog, columns=None, *, name="db.t", options=None, **declared):
     schema = Schema.of(columns or {"id": "INT", "v": "INT"}, options=options or {}, **declared)
-    return catalog.create_table(name, schema)
+    return new_table(catalog, schema, name=name)
 
 
 def write(table, rows):
@@ -73,8 +74,7 @@ def test_a_type_is_widened_only_when_asked_for(catalog):
 
 
 def test_a_key_is_never_widened(catalog):
-    options = {**WIDENING, "bucket": "1"}
-    table = table_of(catalog, primary_keys=["id"], options=options)
+    table = table_of(catalog, primary_keys=["id"], options={**WIDENING, "bucket": "1"})
     write(table, pa.table({"id": pa.array([1]), "v": ints(7)}))
     assert types_of(table) == {"id": "INT NOT NULL", "v": "INT"}
     with pytest.raises(InvalidInputError, match="column 'id'"):
@@ -165,9 +165,7 @@ TO_BIGINT = sc.UpdateColumnType(field_names=("v",), new_data_type=bigint())
 
 @pytest.fixture
 def table(catalog):
-    table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}))
-    table.new_write_builder().write(rows(1, 2.0))
-    return table
+    return new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"}, rows(1, 2.0))
 
 
 def rows(number, value, **more):
@@ -210,7 +208,7 @@ def test_a_change_between_planning_and_commit_is_a_conflict(catalog, table):
 
 
 def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog):
-    table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "BIGINT"}))
+    table = new_table(catalog, {"id": "BIGINT", "v": "BIGINT"})
     to_int = sc.UpdateColumnType(field_names=("v",), new_data_type=integer())
 
     def alter():
@@ -226,8 +224,7 @@ def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_compaction_of_a_table_opened_before_keeps_new_columns(catalog, keyed):
     keys = {"primary_keys": ["id"], "options": {"bucket": "1"}} if keyed else {}
-    table = catalog.create_table("db.t", Schema.of({"id": "BIGINT", "v": "DOUBLE"}, **keys))
-    table.new_write_builder().write(rows(1, 2.0))
+    table = new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"}, rows(1, 2.0), **keys)
     newer = table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
     newer.new_write_builder().write(rows(2, 2.5, w=7))
     compaction = table.new_compaction_builder().with_strategy(CompactStrategy.FULL)

@@ -29,6 +29,7 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
 from tests.testkit.foreign import add_segment as add
 from tests.testkit.foreign import rows, states, write
+from tests.testkit.tables import read
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 OPTION = "name:string,age:int"
@@ -50,11 +51,6 @@ def landing(tmp_path):
     folder = tmp_path / "landing"
     folder.mkdir()
     return folder
-
-
-def read(table, where=None):
-    found = table.to_arrow(where=where)
-    return sorted(map(tuple, (row.values() for row in found.to_pylist())), key=str)
 
 
 def refused(table, path, message, kind=None, error=InvalidInputError, **more):
@@ -138,8 +134,8 @@ def test_s7_formats_are_read_as_one_table(table, landing):
         add(table, landing / name, name)
     table.new_write_builder().write(rows((99, "own")))
     expected = [(len(n), n) for n in ("avro", "csv", "json", "orc", "parquet")]
-    assert read(table, "a IS NOT NULL") == sorted([*expected, (99, "own")], key=str)
-    assert read(table, "a = 3") == [(3, "csv"), (3, "orc")]
+    assert read(table, where="a IS NOT NULL") == sorted([*expected, (99, "own")], key=str)
+    assert read(table, where="a = 3") == [(3, "csv"), (3, "orc")]
     only = table.to_arrow(["b"], "a > 6")
     assert sorted(only.column("b").to_pylist()) == ["own", "parquet"]
     readers = [row["readers"] for row in segment_rows(table.segments().listed())]
@@ -210,7 +206,7 @@ def test_s13_each_partition_folder_is_a_segment(partitioned, landing):
         "name=bob,age=30",
     ]
     assert len(partitioned.snapshots()) == 1
-    assert read(partitioned, "age = 12") == [(0, "amy", 12), (1, "bob", 12)]
+    assert read(partitioned, where="age = 12") == [(0, "amy", 12), (1, "bob", 12)]
     plan = partitioned.new_read_builder().with_filter("name = 'amy'").plan()
     assert sum(len(split.data_files) for split in plan.splits) == 1
     partitioned.segments().delete([1])
@@ -227,11 +223,10 @@ def test_the_folder_says_the_partition_whatever_the_files_hold(catalog, landing,
     expected = [(1, 1), (2, 1)]
     assert read(table) == expected
     for where in ("p = 1", "p IS NOT NULL", "p < 50 AND v < 3", "p = 1 OR v = 7", "p IN (1, 2)"):
-        assert read(table, where) == expected, where
-        counted = table.count(where)
-        assert counted == 2, where
+        assert read(table, where=where) == expected, where
+        assert table.count(where) == 2, where
     for where in ("p = 99", "p IS NULL", "p > 50 OR v = 7"):
-        assert read(table, where) == [], where
+        assert read(table, where=where) == [], where
     dataset = table.new_read_builder().to_dataset()
     assert dataset.to_table(filter=pc.field("p") == 1).num_rows == 2
     assert dataset.to_table(filter=pc.field("p") == 99).num_rows == 0

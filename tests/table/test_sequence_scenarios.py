@@ -5,15 +5,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
+from paimon_assets import EmbeddedExecutor, InvalidInputError
 from tests.testkit.compacting import compact
+from tests.testkit.tables import new_catalog_in, new_table
 
 SECOND = 1_685_548_953
 
 
 def sequence_table(tmp_path, padding, **options):
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("db", ignore_if_exists=True)
+    catalog = new_catalog_in(tmp_path)
     settings = {
         "bucket": "1",
         "sequence.field": "seq",
@@ -21,13 +21,11 @@ def sequence_table(tmp_path, padding, **options):
         **({"sequence.auto-padding": padding} if padding else {}),
         **options,
     }
-    return catalog.create_table(
-        "db.t",
-        Schema.of(
-            {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"},
-            primary_keys=["k"],
-            options=settings,
-        ),
+    return new_table(
+        catalog,
+        {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"},
+        primary_keys=["k"],
+        options=settings,
     )
 
 
@@ -114,8 +112,7 @@ def test_a_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, exec
         write(table, *(("+I", second, str(version), key) for key in keys), executor=workers)
         if bucket == "-2":
             compact(table)
-    rows = table.to_arrow().sort_by("k")
-    assert rows.column("v").to_pylist() == ["1"] * 5 + ["2"] * 35
+    assert table.to_arrow().sort_by("k").column("v").to_pylist() == ["1"] * 5 + ["2"] * 35
 
 
 def test_the_legacy_counter_goes_on_from_the_largest_number_of_the_bucket(tmp_path):
@@ -140,8 +137,7 @@ def test_m8_holds_over_commits_too(tmp_path):
     table = sequence_table(tmp_path, "millis-to-micro")
     write(table, *[("+I", 7, f"v{n}", n) for n in range(1000)])
     write(table, ("+I", 7, "v1000", 0))
-    read = table.to_arrow(["v"], "k = 0")
-    assert read.column("v").to_pylist() == ["v0"]
+    assert table.to_arrow(["v"], "k = 0").column("v").to_pylist() == ["v0"]
 
 
 def test_without_a_counter_the_later_of_equal_numbers_wins(tmp_path):
@@ -155,8 +151,7 @@ def test_m8_a_record_behind_the_wrap_loses(tmp_path):
     table = sequence_table(tmp_path, "millis-to-micro")
     rows = [("+I", 7, f"v{n}", 999 if n == 1001 else n) for n in range(1002)]
     outcome = write(table, *rows)
-    read = table.to_arrow(["v"], "k = 999")
-    assert read.column("v").to_pylist() == ["v999"]
+    assert table.to_arrow(["v"], "k = 999").column("v").to_pylist() == ["v999"]
     assert outcome.report.sequence_wraps == 2
 
 

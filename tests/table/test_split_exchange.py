@@ -10,6 +10,7 @@ from paimon_assets.engine.contract.wire import dump_split, load_splits
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment
+from tests.testkit.tables import new_table, write
 
 _WRAPPED = (0x53504C49545F5631).to_bytes(8, "big") + (1).to_bytes(4, "big")
 
@@ -27,16 +28,15 @@ def read(builder, data):
 @pytest.fixture
 def table(catalog):
     schema = Schema.of({"id": "INT", "s": "STRING"}, primary_keys=["id"], options={"bucket": "2"})
-    table = catalog.create_table("db.t", schema)
-    table.new_write_builder().write(rows(*range(20)))
-    table.new_write_builder().write(rows(*range(10), text="b"))
+    table = new_table(catalog, schema, rows(*range(20)))
+    write(table, rows(*range(10), text="b"))
     return table
 
 
 @pytest.mark.parametrize("version", range(2, 9))
 def test_a_plan_is_read_elsewhere_by_its_splits_alone(table, version):
     data = table.new_read_builder().plan().to_bytes(version)
-    table.new_write_builder().write(rows(3, text="later"))
+    write(table, rows(3, text="later"))
     elsewhere = open_table(table.path)
     expected = [(n, "b" if n < 10 else "a") for n in range(20)]
     assert read(elsewhere.new_read_builder(), data) == expected
@@ -66,7 +66,7 @@ def test_no_bytes_are_no_plan(table):
 
 
 def test_splits_of_another_table_are_refused(catalog, table):
-    other = catalog.create_table("db.other", Schema.of({"id": "INT", "s": "STRING"}))
+    other = new_table(catalog, {"id": "INT", "s": "STRING"}, name="db.other")
     data = table.new_read_builder().plan().to_bytes()
     with refused(InvalidInputError, r"none of table 'db\.other'", kind="split-table"):
         other.new_read_builder().plan_from(data)
@@ -75,15 +75,14 @@ def test_splits_of_another_table_are_refused(catalog, table):
 
 
 def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
-    table = catalog.create_table("db.c", Schema.of({"id": "INT", "s": "STRING"}))
+    table = new_table(catalog, {"id": "INT", "s": "STRING"}, name="db.c")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1").write_text("1;x\n")
     add_segment(table, tmp_path / "c", "csv", options={"sep": ";", "header": "false"})
     plan = table.new_read_builder().plan()
     with refused(InvalidInputError, r"/c/1', a csv file of a segment", kind="split-text"):
         plan.to_bytes()
-    data = plan.to_bytes(for_java=False)
-    assert read(table.new_read_builder(), data) == [(1, "x")]
+    assert read(table.new_read_builder(), plan.to_bytes(for_java=False)) == [(1, "x")]
     with pytest.raises(InvalidInputError, match="newer version"):
         plan.to_bytes(2, for_java=False)
     with pytest.raises(InvalidInputError, match="versions 2 to 9"):
@@ -93,7 +92,7 @@ def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
 @pytest.mark.parametrize("version", [2, 8, 9])
 def test_splits_of_a_fallback_branch_say_so(catalog, version):
     schema = Schema.of({"p": "INT", "id": "INT", "s": "STRING"}, partition_keys=["p"])
-    table = catalog.create_table("db.f", schema)
+    table = new_table(catalog, schema, name="db.f")
     table.branches.create("b")
     branch = catalog.get_table("db.f$branch_b")
     both = pa.table({"p": pa.array([1, 2], pa.int32()), "id": pa.array([1, 2], pa.int32()),
@@ -103,8 +102,7 @@ def test_splits_of_a_fallback_branch_say_so(catalog, version):
     branch.alter([RenameColumn(field_names=("s",), new_name="z")])
     table = table.refresh()
     table.append(both.slice(0, 1).rename_columns(["p", "id", "z"]))
-    reading = table.copy({"scan.fallback-branch": "b"})
-    builder = reading.new_read_builder()
+    builder = table.copy({"scan.fallback-branch": "b"}).new_read_builder()
     plan = builder.plan()
     expected = builder.read(plan).read_all()
     assert sorted(expected.column("p").to_pylist()) == [1, 2]
@@ -140,8 +138,7 @@ def test_a_changelog_without_kinds_stays_here(catalog):
         primary_keys=["id"],
         options={"bucket": "1", "changelog-producer": "input"},
     )
-    table = catalog.create_table("db.log", schema)
-    table.new_write_builder().write(rows(1))
+    table = new_table(catalog, schema, rows(1), name="db.log")
     builder = table.new_read_builder().between(0, 1, "changelog")
     with pytest.raises(InvalidInputError, match="plan them with row kinds"):
         builder.plan().to_bytes()

@@ -19,8 +19,7 @@ TOO_LARGE = {"merge-source-size"}
 def _refusal_rows() -> Iterator[tuple[str, str]]:
     """Yield (what, kind) of the table of refusals; every row has five cells, none of them empty."""
     section = DOCUMENT.read_text(encoding="utf-8").partition("\n## What is refused\n")[2]
-    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
-    for row in rows:
+    for row in [line for line in section.splitlines() if line.startswith("|")][2:]:
         what, kind, reason, way_out = (cell.strip() for cell in row.strip("|").split(" | "))
         assert what, row
         assert reason, row

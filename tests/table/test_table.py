@@ -14,7 +14,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.errors import refused
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, new_table, read
 
 
 def write(table, rows, **columns):
@@ -22,26 +22,18 @@ def write(table, rows, **columns):
     return table.new_write_builder().write(data)
 
 
-def rows_of(table, *columns, where=None):
-    read = table.to_arrow(columns or None, where)
-    return sorted(tuple(row.values()) for row in read.to_pylist())
-
-
 def append_table(catalog, name="db.events", **kwargs):
-    return catalog.create_table(
-        name, Schema.of({"id": "BIGINT", "dt": "STRING", "v": "DOUBLE"}, **kwargs)
-    )
+    return new_table(catalog, {"id": "BIGINT", "dt": "STRING", "v": "DOUBLE"}, name=name, **kwargs)
 
 
 def keyed_table(catalog, name="db.users", buckets=2, **options):
-    return catalog.create_table(
-        name,
-        Schema.of(
-            {"id": "BIGINT", "dt": "STRING", "name": "STRING"},
-            primary_keys=["id", "dt"],
-            partition_keys=["dt"],
-            options={"bucket": str(buckets), **options},
-        ),
+    return new_table(
+        catalog,
+        {"id": "BIGINT", "dt": "STRING", "name": "STRING"},
+        name=name,
+        primary_keys=["id", "dt"],
+        partition_keys=["dt"],
+        options={"bucket": str(buckets), **options},
     )
 
 
@@ -61,17 +53,17 @@ def test_upserts_keep_the_newest_row_of_each_key(catalog):
     table = keyed_table(catalog)
     write(table, {"id": [1, 2, 2], "dt": ["x", "x", "x"], "name": ["a", "b", "c"]})
     write(table, {"id": [2, 1], "dt": ["x", "y"], "name": ["d", "e"]})
-    assert rows_of(table) == [(1, "x", "a"), (1, "y", "e"), (2, "x", "d")]
+    assert read(table) == [(1, "x", "a"), (1, "y", "e"), (2, "x", "d")]
 
 
 def test_a_filter_returns_just_the_rows_that_pass(catalog):
     table = keyed_table(catalog)
     write(table, {"id": range(100), "dt": ["x", "y"] * 50, "name": [f"n{i}" for i in range(100)]})
     write(table, {"id": [10], "dt": ["x"], "name": ["new"]})
-    assert rows_of(table, "name", where="id = 10 and dt = 'x'") == [("new",)]
-    assert rows_of(table, "id", where="name = 'n10'") == []
-    assert rows_of(table, "id", where="id >= 98 or name = 'n3'") == [(3,), (98,), (99,)]
-    assert rows_of(table, "id", where="dt = 'z'") == []
+    assert read(table, ["name"], where="id = 10 and dt = 'x'") == [("new",)]
+    assert read(table, ["id"], where="name = 'n10'") == []
+    assert read(table, ["id"], where="id >= 98 or name = 'n3'") == [(3,), (98,), (99,)]
+    assert read(table, ["id"], where="dt = 'z'") == []
 
 
 def test_one_column_may_be_named_without_a_list(catalog):
@@ -166,7 +158,7 @@ def test_rows_are_arrows_and_written_here_by_default(catalog):
     with refused(InvalidInputError, r"The rows are a builtins\.list", kind="frame-type"):
         table.new_write_builder().write(rows.to_pylist())
 
-    assert rows_of(table) == [(1, "x", 1.0)] * 2
+    assert read(table) == [(1, "x", 1.0)] * 2
     assert len(table.snapshots()) == 2
 
 
@@ -190,7 +182,7 @@ def test_a_renamed_table_keeps_its_rows(catalog):
     write(append_table(catalog), {"id": [1], "dt": ["a"], "v": [1.0]})
     catalog.rename_table("db.events", "db.renamed")
     assert catalog.list_tables("db") == ["renamed"]
-    assert rows_of(catalog.get_table("db.renamed"), "id") == [(1,)]
+    assert read(catalog.get_table("db.renamed"), ["id"]) == [(1,)]
     catalog.drop_table("db.renamed")
     assert catalog.list_tables("db") == []
 
@@ -200,7 +192,7 @@ def test_a_bare_directory_is_a_table_too(catalog):
     write(table, {"id": [1], "dt": ["a"], "v": [1.0]})
     bare = open_table(table.path)
     assert bare.name == "db.events"
-    assert rows_of(bare, "id") == [(1,)]
+    assert read(bare, ["id"]) == [(1,)]
 
 
 TYPES = {
@@ -242,7 +234,7 @@ def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
     schema = Schema.of(
         columns, primary_keys=["k"] if keyed else [], options={"bucket": "1"} if keyed else {}
     )
-    table = catalog.create_table("db.types", schema)
+    table = new_table(catalog, schema, name="db.types")
     empty = table.to_arrow().schema
     values = {"k": [1, 2], **{name: values for name, (_, values) in TYPES.items()}}
     rows = pa.table([pa.array(values[field.name], field.type) for field in empty], schema=empty)
@@ -255,13 +247,12 @@ def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
 
 
 def test_timestamps_beside_nanoseconds_keep_their_whole_range(catalog):
-    table = catalog.create_table(
-        "db.moments",
-        Schema.of(
-            {"k": "INT", "ns": "TIMESTAMP(9)", "us": "TIMESTAMP(6)", "s": "TIMESTAMP(0)"},
-            primary_keys=["k"],
-            options={"bucket": "1"},
-        ),
+    table = new_table(
+        catalog,
+        {"k": "INT", "ns": "TIMESTAMP(9)", "us": "TIMESTAMP(6)", "s": "TIMESTAMP(0)"},
+        name="db.moments",
+        primary_keys=["k"],
+        options={"bucket": "1"},
     )
     schema = table.to_arrow().schema
     rows = pa.table(
@@ -298,9 +289,12 @@ def test_timestamps_beside_nanoseconds_keep_their_whole_range(catalog):
     ],
 )
 def test_keys_of_every_type_merge(catalog, type_text, values):
-    table = catalog.create_table(
-        "db.keyed",
-        Schema.of({"k": type_text, "v": "INT"}, primary_keys=["k"], options={"bucket": "1"}),
+    table = new_table(
+        catalog,
+        {"k": type_text, "v": "INT"},
+        name="db.keyed",
+        primary_keys=["k"],
+        options={"bucket": "1"},
     )
     arrow = table.to_arrow().schema.field("k").type
     order = random.Random(7)  # noqa: S311 - a test's shuffle
@@ -310,8 +304,7 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
         order.shuffle(shuffled)
         payload = [step * 100 + position for position in range(len(shuffled))]
         expected.update(zip(shuffled, payload, strict=True))
-        keys = pa.array(shuffled, arrow)
-        write(table, {"k": keys, "v": pa.array(payload, pa.int32())})
+        write(table, {"k": pa.array(shuffled, arrow), "v": pa.array(payload, pa.int32())})
     read = table.to_arrow()
     assert dict(zip(read["k"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
     assert read.num_rows == len(values)
@@ -338,13 +331,12 @@ def test_many_splits_are_read_in_order_and_closing_early_is_fine(catalog):
 
 @pytest.mark.parametrize("type_text", ["FLOAT", "DOUBLE"])
 def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
-    table = catalog.create_table(
-        "db.keyed",
-        Schema.of(
-            {"f": type_text, "k": "INT", "v": "INT"},
-            primary_keys=["f", "k"],
-            options={"bucket": "1", "target-file-size": "1 b", "write-buffer-size": "1 b"},
-        ),
+    table = new_table(
+        catalog,
+        {"f": type_text, "k": "INT", "v": "INT"},
+        name="db.keyed",
+        primary_keys=["f", "k"],
+        options={"bucket": "1", "target-file-size": "1 b", "write-buffer-size": "1 b"},
     )
     arrow = table.to_arrow().schema.field("f").type
     floats = [1.0, float("nan"), -0.0, 0.0, float("-inf"), float("inf"), -1.0]
@@ -367,18 +359,16 @@ def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
 
 
 def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
-    table = catalog.create_table("db.seconds", Schema.of({"at": "TIMESTAMP(0)"}))
+    table = new_table(catalog, {"at": "TIMESTAMP(0)"}, name="db.seconds")
     moment = dt.datetime(2024, 1, 1)
     write(table, {"at": pa.array([moment], pa.timestamp("s"))})
     for where in ("at = '2024-01-01'", "at <= '2024-01-01'", "at IN ('2024-01-01')"):
-        found = table.to_arrow(where=where)
-        assert found["at"].to_pylist() == [moment], where
+        assert table.to_arrow(where=where)["at"].to_pylist() == [moment], where
 
 
 @pytest.mark.parametrize("scheme", ["FILE:", "FILE://", "File:"])
 def test_a_local_path_may_spell_its_scheme_in_any_case(tmp_path, scheme):
-    catalog = new_catalog_in(f"{scheme}{tmp_path}/w")
-    table = append_table(catalog)
+    table = append_table(new_catalog_in(f"{scheme}{tmp_path}/w"))
     write(table, {"id": [1], "dt": ["a"], "v": [0.5]})
     (tmp_path / "others").mkdir()
     pq.write_table(
@@ -386,8 +376,7 @@ def test_a_local_path_may_spell_its_scheme_in_any_case(tmp_path, scheme):
     )
     table.segments().add(SegmentSource(path=f"{scheme}{tmp_path}/others"))
     for path in (f"{scheme}{tmp_path}/w/db.db/events", str(tmp_path / "w/db.db/events")):
-        found = rows_of(open_table(path))
-        assert found == [(1, "a", 0.5), (2, "b", 1.5)]
+        assert read(open_table(path)) == [(1, "a", 0.5), (2, "b", 1.5)]
 
 
 PEOPLE = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})
@@ -398,7 +387,7 @@ def rows(table):
 
 
 def test_a_table_without_a_key_from_an_arrow_schema(catalog):
-    table = catalog.create_table("db.people", PEOPLE.schema)
+    table = new_table(catalog, PEOPLE.schema, name="db.people")
     table.append(PEOPLE)
     assert table.count() == 3
     assert table.count("id > 1") == 2
@@ -417,7 +406,7 @@ def test_a_table_without_a_key_from_an_arrow_schema(catalog):
 
 def test_a_table_with_a_key(catalog):
     schema = Schema.of(PEOPLE.schema, primary_keys="id", options={"bucket": 1})
-    table = catalog.create_table("db.people", schema)
+    table = new_table(catalog, schema, name="db.people")
     table.upsert(PEOPLE)
     table.upsert(pa.table({"id": [3], "name": ["C"]}))
     assert [row["name"] for row in rows(table)] == ["a", "b", "C"]
@@ -428,7 +417,7 @@ def test_a_table_with_a_key(catalog):
 
 
 def test_rows_are_the_same_by_a_key_or_by_named_columns(catalog):
-    table = catalog.create_table("db.people", {"id": "BIGINT", "name": "STRING"})
+    table = new_table(catalog, {"id": "BIGINT", "name": "STRING"}, name="db.people")
     with pytest.raises(InvalidInputError, match=r"on=\['id'\]"):
         table.upsert(PEOPLE)
     assert table.latest_snapshot() is None
@@ -436,7 +425,7 @@ def test_rows_are_the_same_by_a_key_or_by_named_columns(catalog):
 
 def test_overwriting_means_the_partitions_of_the_rows(catalog):
     schema = Schema.of({"id": "BIGINT", "day": "STRING"}, partition_keys="day")
-    table = catalog.create_table("db.days", schema)
+    table = new_table(catalog, schema, name="db.days")
     table.append(pa.table({"id": [1, 2], "day": ["a", "b"]}))
     table.overwrite(pa.table({"id": [3], "day": ["b"]}))
     assert [row["id"] for row in rows(table)] == [1, 3]
@@ -445,7 +434,7 @@ def test_overwriting_means_the_partitions_of_the_rows(catalog):
 
 
 def test_refresh_loads_the_newest_schema_into_the_table(catalog):
-    table = catalog.create_table("db.people", PEOPLE.schema)
+    table = new_table(catalog, PEOPLE.schema, name="db.people")
     catalog.load_table("db.people").alter([add_column("age", "INT")])
     assert table.schema.field_names == ("id", "name")
     assert table.refresh() is table
@@ -459,7 +448,7 @@ def test_what_is_no_schema_is_refused(catalog, columns):
 
 
 def test_what_only_the_library_needs_is_no_attribute_of_a_table(catalog):
-    table = catalog.create_table("db.people", PEOPLE.schema)
+    table = new_table(catalog, PEOPLE.schema, name="db.people")
     assert {"to_arrow", "append", "tags", "history"} <= set(dir(table))
     internals = {"pointed_ledger", "shape", "file_io", "reopened", "create_tag", "live_files"}
     assert not internals & set(dir(table))

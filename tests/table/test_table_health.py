@@ -8,6 +8,7 @@ import pytest
 
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.table.system.table_health import FileDebt, HealthLimits, table_health
+from tests.testkit import compacting
 from tests.testkit.compacting import compact, create, delete_rows, some_rows, write
 from tests.testkit.metadata_tables import ORPHAN
 
@@ -26,11 +27,8 @@ class LaterClock:
 
 
 def filled(catalog, pieces, options=None, *, keyed=True, name="t"):
-    table = create(catalog, name, options, keyed=keyed)
-    rng = np.random.default_rng(0)
-    for _ in range(pieces):
-        write(table, some_rows(rng, 100, 50))
-    return table
+    shape = {"pieces": pieces, "rows": 100, "keys": 50, "keyed": keyed}
+    return compacting.filled(catalog, name, options, **shape)
 
 
 def test_a_table_without_snapshot_needs_nothing(catalog):

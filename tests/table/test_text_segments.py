@@ -23,7 +23,6 @@ from paimon_assets.engine.data.format.text_streams import (
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn, update_column_type
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment, rows, write
@@ -39,7 +38,7 @@ def read_back(catalog, folder, text, file_format, columns=None, **options):
     data = text if isinstance(text, bytes) else text.encode()
     folder.mkdir()
     (folder / "1").write_bytes(data)
-    table = catalog.create_table("db.t", Schema.of(columns or COLUMNS))
+    table = new_table(catalog, columns or COLUMNS)
     add_segment(table, folder, file_format, options=options)
     return [tuple(row.values()) for row in table.to_arrow().to_pylist()]
 
@@ -120,8 +119,7 @@ def test_columns_of_a_csv_without_header_keep_their_places_when_the_table_change
     read_back(catalog, tmp_path / "c", "1;x\n", "csv", {"a": "INT", "s": "STRING"},
               sep=";", header="false")  # fmt: skip
     catalog.get_table("db.t").alter([RenameColumn(field_names=("s",), new_name="z")])
-    read = catalog.get_table("db.t").to_arrow(["z"])
-    assert read.to_pylist() == [{"z": "x"}]
+    assert catalog.get_table("db.t").to_arrow(["z"]).to_pylist() == [{"z": "x"}]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def test_a_change_that_loses_values_of_a_text_file_is_refused(
 ):
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1").write_text(text)
-    table = catalog.create_table("db.t", Schema.of({"a": "INT", "n": "INT"}))
+    table = new_table(catalog, {"a": "INT", "n": "INT"})
     add_segment(table, tmp_path / "c", file_format, options=options)
     with refused(InvalidInputError, "70000.* overflows", kind="schema-overflow"):
         table.alter_checked([update_column_type("n", "SMALLINT")])
@@ -147,8 +145,7 @@ def test_a_change_that_loses_values_of_a_text_file_is_refused(
 def test_partitions_that_only_text_files_fill_are_not_dropped_in_silence(catalog, tmp_path):
     (tmp_path / "c" / "p=1").mkdir(parents=True)
     (tmp_path / "c" / "p=1" / "1").write_text("a\n1\n")
-    columns = Schema.of({"a": "INT", "p": "INT"}, partition_keys=["p"])
-    table = catalog.create_table("db.t", columns)
+    table = new_table(catalog, {"a": "INT", "p": "INT"}, partition_keys=["p"])
     add_segment(table, tmp_path / "c", "csv", partition="p:int")
     with refused(UnsupportedFeatureError, kind="segment-mixed-formats"):
         table.delete("p = 1")
@@ -183,8 +180,7 @@ def test_what_a_file_holds_under_the_name_of_its_partition_is_not_parsed(catalog
     (tmp_path / "in" / "p=1" / "1").write_text(text)
     table = new_table(catalog, {"a": "INT", "p": "INT NOT NULL"}, partition_keys=["p"])
     add_segment(table, tmp_path / "in", name, partition="p:int")
-    read = table.to_arrow(where="p = 1")
-    assert read.to_pylist() == [{"a": 7, "p": 1}]
+    assert table.to_arrow(where="p = 1").to_pylist() == [{"a": 7, "p": 1}]
 
 
 def test_text_has_its_own_line_end_and_encoding(catalog, tmp_path):
@@ -217,7 +213,7 @@ def test_a_refresh_reads_files_as_the_segment_was_added(catalog, tmp_path):
 
 @pytest.mark.parametrize("name", ["csv", "json", "parquet", "orc", "avro"])
 def test_segments_have_no_changelog_in_any_format(catalog, tmp_path, name):
-    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    table = new_table(catalog, {"a": "INT", "b": "STRING"})
     write(tmp_path / "in" / f"1.{name}", rows((7, "x")))
     add_segment(table, tmp_path / "in", name)
     read = table.new_read_builder()
@@ -229,8 +225,7 @@ def test_segments_have_no_changelog_in_any_format(catalog, tmp_path, name):
 def changing(request, catalog, tmp_path):
     """Return a table of one own row, and what makes a segment of one row."""
     name = request.param
-    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
-    table.new_write_builder().write(rows((0, "own")))
+    table = new_table(catalog, {"a": "INT", "b": "STRING"}, rows((0, "own")))
 
     def add(number):
         write(tmp_path / str(number) / f"1.{name}", rows((number, "text")))
@@ -258,8 +253,7 @@ def test_text_segments_reach_who_reads_changes(changing):
     table.new_write_builder().write(rows((1, "own")))
     add(8)
     assert changes(read.with_consumer("etl", start=plan.next_snapshot)) == [(1, "own"), (8, "text")]
-    first = read.with_consumer("new").plan()
-    assert sum(split.row_count for split in first.splits) == 4
+    assert sum(split.row_count for split in read.with_consumer("new").plan().splits) == 4
 
 
 def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing):
@@ -386,7 +380,7 @@ def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeyp
         folder = tmp_path / str(number.start)
         folder.mkdir()
         (folder / "1.json").write_text(text)
-    table = catalog.create_table("db.t", Schema.of({"a": "INT", "s": "STRING"}))
+    table = new_table(catalog, {"a": "INT", "s": "STRING"})
     for folder in ("0", "300"):
         add_segment(table, tmp_path / folder, "json")
     found = table.to_arrow().to_pylist()
@@ -435,7 +429,7 @@ def test_csv_times_may_say_their_zone(catalog, tmp_path):
 def read_again(catalog, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "1").write_text("z\n2024-02-29T09:00:00\n")
-    table = catalog.create_table("db.z", Schema.of({"z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}))
+    table = new_table(catalog, {"z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}, name="db.z")
     add_segment(table, tmp_path / "d", "csv")
 
 

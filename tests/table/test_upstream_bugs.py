@@ -11,7 +11,7 @@ import pytest
 from paimon_assets import Schema, add_column, open_catalog
 from paimon_assets.engine.spec.types.data_types import string
 from tests.testkit.s3_server import BUCKET, s3_server
-from tests.testkit.tables import new_table, read, write
+from tests.testkit.tables import new_catalog_in, new_table, read, write
 
 
 @pytest.mark.parametrize("bucket", ["1", "4", "-1"])
@@ -67,8 +67,7 @@ def test_writers_on_an_object_store_lose_no_commit():
     """apache/paimon 9714: of commits at one time on an object store the last one stayed."""
     with s3_server() as options:
         root = f"s3://{BUCKET}/{uuid4()}"
-        catalog = open_catalog(root, options)
-        catalog.create_database("db")
+        catalog = new_catalog_in(root, options=options)
         catalog.create_table("db.t", Schema.of({"writer": "INT", "number": "INT"}))
 
         def append(writer):

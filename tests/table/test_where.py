@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_assets import EmbeddedExecutor, InvalidInputError
+from paimon_assets import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
@@ -21,6 +21,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
 )
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
+from tests.testkit.tables import new_table
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_like_is_for_texts():
 
 @pytest.mark.parametrize("literal", ["0.00000000005", "1e30", f"0.{'1' * 38}", f"-{'9' * 28}.5"])
 def test_a_decimal_is_compared_with_one_of_more_digits_on_either_side(new_catalog, literal):
-    table = new_catalog.create_table("db.t", Schema.of({"d": "DECIMAL(38, 10)"}))
+    table = new_table(new_catalog, {"d": "DECIMAL(38, 10)"})
     low, high = Decimal("-1E-10"), Decimal(f"{'9' * 28}.5")
     table.append(pa.table({"d": pa.array([low, high, None], pa.decimal128(38, 10))}))
     for op in ("<", ">", "<>", "="):
@@ -93,9 +94,7 @@ def test_a_time_is_not_cut_to_milliseconds():
 
 @pytest.mark.parametrize("text", ["f = 0.1", "f <= 0.1", "f >= 0.1", "f in (0.1)"])
 def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text):
-    table = new_catalog.create_table("db.t", Schema.of({"f": "FLOAT"}))
-    rows = pa.table({"f": pa.array([0.1], pa.float32())})
-    table.new_write_builder().write(rows, EmbeddedExecutor())
+    table = new_table(new_catalog, {"f": "FLOAT"}, pa.table({"f": pa.array([0.1], pa.float32())}))
     assert table.to_arrow(where=text).num_rows == 1
 
 
@@ -126,8 +125,7 @@ def test_columns_that_are_called_like_words_of_sql_are_found(text, name):
 def test_a_word_that_sql_needs_is_named_with_the_way_to_write_it(text, word):
     with pytest.raises(InvalidInputError, match=rf"If '{word}' is a column, write `{word}`"):
         parse_where(text)
-    found = parse_where(text.replace(word, f"`{word}`"))
-    assert word in fields_of(found)
+    assert word in fields_of(parse_where(text.replace(word, f"`{word}`")))
 
 
 @pytest.mark.parametrize(
@@ -154,8 +152,7 @@ def test_depth_is_counted_from_where_the_caller_stands():
 
 
 def test_a_wide_filter_is_flat_and_reads(new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of({"a": "INT"}))
-    table.new_write_builder().write(pa.table({"a": pa.array([3, 6_000], pa.int32())}))
+    table = new_table(new_catalog, {"a": "INT"}, pa.table({"a": pa.array([3, 6_000], pa.int32())}))
     either = " or ".join(f"a = {number}" for number in range(2_000))
     every = " and ".join(f"a <> {number}" for number in range(2_000))
     assert len(parse_where(either).children) == 2_000
@@ -170,7 +167,7 @@ def test_twenty_thousand_alternatives_are_parsed():
 
 
 def test_filters_that_are_joined_one_by_one_stay_flat(new_catalog):
-    table = new_catalog.create_table("db.t", Schema.of({"a": "INT"}))
+    table = new_table(new_catalog, {"a": "INT"})
     found = Comparison("a", CompareOp.EQ, 0)
     for number in range(1, 2_000):
         found = any_of([found, Comparison("a", CompareOp.EQ, number)])
@@ -188,7 +185,7 @@ def test_a_deep_predicate_is_refused_where_it_is_bound():
 
 @pytest.mark.parametrize("given", [pc.field("id") + 1 == 2, ("id", "=", 1), 1, [("id", "=", 1)]])
 def test_a_filter_of_another_library_is_refused_with_the_way_to_write_it(new_catalog, given):
-    table = new_catalog.create_table("db.t", Schema.of({"id": "INT"}))
+    table = new_table(new_catalog, {"id": "INT"})
     for take in (
         table.new_read_builder().with_filter,
         table.new_compaction_builder().with_filter,
@@ -217,8 +214,7 @@ def test_a_column_called_as_a_word_of_sql_is_told_to_be_quoted(text):
 
 
 def test_patterns_and_days_of_now_pass_the_rows_they_mean(catalog):
-    schema = Schema.of({"s": "STRING", "d": "DATE", "t": "TIMESTAMP_LTZ(3)"})
-    table = catalog.create_table("db.t", schema)
+    table = new_table(catalog, {"s": "STRING", "d": "DATE", "t": "TIMESTAMP_LTZ(3)"})
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     instants = [now - dt.timedelta(days=days) for days in (0, 3, 9)]
     table.append(
@@ -246,6 +242,6 @@ def test_patterns_and_days_of_now_pass_the_rows_they_mean(catalog):
 )
 def test_zero_has_a_sign(catalog, where, expected):
     rows = pa.table({"id": [1, 2, 3], "d": [0.0, -0.0, 1.0]})
-    table = catalog.create_table("db.t", rows.schema)
+    table = new_table(catalog, rows.schema)
     table.append(rows)
     assert table.to_arrow(where=where)["id"].to_pylist() == expected

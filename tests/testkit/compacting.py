@@ -60,6 +60,14 @@ def some_rows(rng, count, keys, *, deletes=0.0, nulls=0.2):
     )
 
 
+def filled(catalog, name, options=None, *, pieces, rows, keys, seed=0, deletes=0.0, **declared):
+    """Create a table and write `pieces` commits of random rows."""
+    table, rng = create(catalog, name, options, **declared), np.random.default_rng(seed)
+    for _ in range(pieces):
+        write(table, some_rows(rng, rows, keys, deletes=deletes))
+    return table
+
+
 def levels_of(table):
     return sorted(entry.file.level for entry in table.state.live_files())
 
