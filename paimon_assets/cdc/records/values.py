@@ -54,6 +54,7 @@ Decode: TypeAlias = Callable[[Spans], Array]
 BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLI_DIGITS = 3
+_CLOCK = r"^-?[0-9]+:[0-5][0-9]:[0-5][0-9](\.[0-9]*)?$"
 _HEX = np.full(256, 255, dtype=np.uint8)
 for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
     _HEX[list(_digits)] = range(16)
@@ -193,6 +194,13 @@ def numbers(spans: Spans, data_type: DataType) -> Array:
 
 def from_texts(texts: Array, data_type: DataType) -> Array:
     """Parse texts as Paimon casts them; a number that would become another one is an error."""
+    if data_type.root is TypeRoot.TIME:
+        is_long = kernels.and_not(
+            kernels.match_substring_regex(texts, _CLOCK),
+            kernels.match_substring_regex(texts, "^([01]?[0-9]|2[0-3]):"),
+        )
+        if kernels.any(is_long).as_py():
+            raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING")
     column = cast_array(texts, string(), data_type)
     if pa.types.is_floating(column.type):
         is_same = kernels.is_finite(column)

@@ -2,16 +2,18 @@
 
 import itertools
 import json
+import random
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
 
-from paimon_assets.cdc.records.change_batch import CdcOptions, EventKind, TypeMapping
+from paimon_assets.cdc.records.change_batch import CdcOptions, EventKind, SourceTable, TypeMapping
 from paimon_assets.cdc.records.formats import cdc_format
 from paimon_assets.cdc.records.mysql import mysql_type
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.cdc.kit.cdc_replay import changes, in_log_order, rows_of
 
 
@@ -235,3 +237,29 @@ def test_formats_that_are_not_built_are_refused_by_name() -> None:
             cdc_format(name)
     with pytest.raises(InvalidInputError, match="'xml'"):
         cdc_format("xml")
+
+
+@pytest.mark.parametrize("kind", ["canal-json", "maxwell-json"])
+def test_texts_of_times_beyond_a_day_are_read_as_the_message_says(kind: str) -> None:
+    draw = random.Random(5)  # noqa: S311
+    texts = ["838:59:59", "-838:59:59.000000", "24:00:00", "-00:00:01", "23:59:59", "00:00:00.5"]
+    for _ in range(40):
+        hours, minutes, seconds = draw.randrange(839), draw.randrange(60), draw.randrange(60)
+        texts.append(f"{draw.choice(['', '-'])}{hours:02}:{minutes:02}:{seconds:02}")
+
+    def read(text: str, declared: str) -> Any:
+        known = SourceTable(columns={"v": parse_type(declared)})
+        row = {"k": "1", "v": text}
+        made = maxwell("insert", row)
+        if kind == "canal-json":
+            made = canal("INSERT", [row], types={"v": "time(3)"})
+        [batch] = changes([made], kind, CdcOptions(table_of=lambda _: known))
+        return batch.rows["v"][0].as_py()
+
+    for text in texts:
+        assert read(text, "STRING") == text
+        if "-" not in text and int(text.partition(":")[0]) < 24:
+            assert read(text, "TIME(3)").isoformat()[:8] == text[:8]
+        else:
+            with pytest.raises(FormatError, match="declare the column as STRING"):
+                read(text, "TIME(3)")
