@@ -443,16 +443,6 @@ def test_statuses_follow_the_snapshot(table, landing):
     assert read(table) == [(1, "x")]
 
 
-def test_an_overwrite_names_the_text_segment_in_its_way(table, landing):
-    write(landing / "1.csv", rows((1, "x")))
-    add(table, landing, "csv")
-    with pytest.raises(InvalidInputError, match="delete the segment first"):
-        table.truncate()
-    table.segments().delete([0])
-    table.truncate()
-    assert read(table) == []
-
-
 def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landing, monkeypatch):
     write(landing / "1.parquet", rows((1, "x")))
     source = SegmentSource(path=str(landing))

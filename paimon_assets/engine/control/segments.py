@@ -7,7 +7,8 @@ Each change publishes the next generation if it is absent, so of two commands at
 again. A few old generations stay for readers; older ones are emptied, and in the end deleted: a
 writer whose old name is free again looks for newer ones after its publish, and plans again. The
 registry is written before the snapshot: a command that dies between them leaves segments in
-progress, and its snapshot, if there is one, settles them (`resolve`).
+progress, and its snapshot, if there is one, settles them (`resolve`). An overwrite names itself at
+the text segments that it takes out before it is published, so they go with its snapshot.
 """
 
 import re
@@ -30,7 +31,11 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
@@ -153,6 +158,23 @@ def resolve(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _resolve(store: FileStore, segment: Segment) -> Segment:
+    for user, number in segment.removers:
+        overwrite = store.snapshots.find_commit(user, number, [CommitKind.OVERWRITE])
+        if overwrite is not None and not _reached(store, segment.removed, overwrite):
+            return replace(_removed_by(_resolve_added(store, segment), overwrite), removers=())
+    return _resolve_added(store, segment)
+
+
+def _removed_by(segment: Segment, snapshot: Snapshot) -> Segment:
+    return replace(
+        segment,
+        status=SegmentStatus.MARKED_FOR_DELETE,
+        removed=commit_of(snapshot),
+        removed_ms=snapshot.time_millis,
+    )
+
+
+def _resolve_added(store: FileStore, segment: Segment) -> Segment:
     if segment.status is not SegmentStatus.IN_PROGRESS:
         return segment
     snapshot = store.snapshots.find_commit(segment.commit_user, BATCH_COMMIT_IDENTIFIER)
@@ -311,6 +333,37 @@ def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segm
         return []
     segments = registered_text_segments(store)
     return [segment for segment in segments if is_live_in(store, segment, snapshot)]
+
+
+def mark_removal(store: FileStore, segments: Iterable[Segment], remover: tuple[str, int]) -> None:
+    """List text segments as taken out by a commit that is about to be published."""
+    ids = {segment.id for segment in segments}
+
+    def mark(segment: Segment) -> Segment:
+        if segment.id not in ids or remover in segment.removers:
+            return segment
+        return replace(segment, removers=(*segment.removers, remover))
+
+    _change(store, mark)
+
+
+def settle_removal(store: FileStore, snapshot: Snapshot) -> None:
+    """List the segments as removed that a published overwrite has named."""
+    remover = (str(snapshot.commit_user), snapshot.commit_identifier)
+
+    def settle(segment: Segment) -> Segment:
+        if remover not in segment.removers:
+            return segment
+        left = tuple(other for other in segment.removers if other != remover)
+        return replace(_removed_by(_resolve_added(store, segment), snapshot), removers=left)
+
+    _change(store, settle)
+
+
+def _change(store: FileStore, change: Callable[[Segment], Segment]) -> None:
+    SegmentRegistry(store=store).update(
+        lambda listed: replace(listed, segments=tuple(map(change, listed.segments)))
+    )
 
 
 def registered_text_segments(store: FileStore) -> list[Segment]:

@@ -94,6 +94,7 @@ def _segment_json(segment: seg.Segment) -> dict[str, Any]:
             [file.name, file.size, file.modified_ms, file.rows, file.file_name]
             for file in segment.files
         ],
+        **({"removers": list(map(list, segment.removers))} if segment.removers else {}),
         # Beside the files: earlier versions take five values of each.
         **({"tags": tags} if any(tags := [file.tag for file in segment.files]) else {}),
     }
@@ -116,6 +117,7 @@ def _segment(item: dict[str, Any]) -> seg.Segment:
         removed=_commit(item["removed"]),
         refreshed=_commit(item.get("refreshed")),
         removed_ms=item["removedTime"],
+        removers=tuple((str(user), int(number)) for user, number in item.get("removers", ())),
         options=item["options"],
         roots=tuple(item.get("roots", ())),
         files=tuple(

@@ -35,6 +35,7 @@ from paimon_assets.engine.control.segments import (
     external_entries,
     hold_external,
     live_text_segments,
+    mark_removal,
 )
 from paimon_assets.engine.control.write_planning import partition_buckets
 from paimon_assets.engine.errors import (
@@ -52,6 +53,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
 )
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
 
 
@@ -335,10 +337,13 @@ def protect_external(
     latest: Snapshot | None,
     entries: Iterable[ManifestEntry],
     request: CommitRequest,
-) -> None:
-    """Tag the newest snapshot if a commit removes external files of it; see `hold_external`."""
-    if request.overwrites is not None:
-        _refuse_text_segments(store, latest, request.overwrites)
+) -> bool:
+    """Protect the external files that a commit removes; return whether text segments go.
+
+    A tag of the newest snapshot does, see `hold_external`.
+    """
+    scope = request.overwrites
+    takes_text = scope is not None and _take_out_text_segments(store, latest, scope, request)
     external = external_entries(
         store, (entry for entry in entries if entry.kind is FileKind.DELETE)
     )
@@ -350,16 +355,22 @@ def protect_external(
             details={"table": store.label, "path": external[0].file.external_path},
         )
     hold_external(store, latest, external)
+    return takes_text
 
 
-def _refuse_text_segments(
-    store: FileStore, latest: Snapshot | None, scope: PartitionFilter
-) -> None:
-    for segment in live_text_segments(store, latest):
-        if scope.takes(segment.partition):
-            raise InvalidInputError(
-                f"Table {store.label}: segment {segment.id} ('{segment.folder}', {segment.format}) "
-                "lies in a partition that is to be overwritten; delete the segment first.",
-                kind="segment-overwrite",
-                details={"table": store.label, "segment": segment.id},
-            )
+def _take_out_text_segments(
+    store: FileStore, latest: Snapshot | None, scope: PartitionFilter, request: CommitRequest
+) -> bool:
+    segments = [each for each in live_text_segments(store, latest) if scope.takes(each.partition)]
+    if not segments:
+        return False
+    if store.paths.branch != MAIN_BRANCH:
+        raise InvalidInputError(
+            f"Table {store.label}: segment {segments[0].id} ('{segments[0].folder}', "
+            f"{segments[0].format}) lies in a partition that is to be overwritten; open the main "
+            "branch, or delete the segment first.",
+            kind="segment-overwrite",
+            details={"table": store.label, "segment": segments[0].id},
+        )
+    mark_removal(store, segments, (str(request.commit_user), request.commit_identifier))
+    return True

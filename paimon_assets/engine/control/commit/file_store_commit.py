@@ -54,13 +54,13 @@ from paimon_assets.engine.control.listeners import committed
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.control.segments import settle_removal
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
     InvalidInputError,
     NotFoundError,
     PaimonError,
-    StorageError,
 )
 from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
@@ -115,6 +115,8 @@ class FileStoreCommit:
         self._condition = condition
         self._policy = RetryPolicy.of(store.schema.typed_options)
         self._checks = CommitChecks(store)
+        self._takes_text = False
+        """Whether text segments are listed as taken out by this commit."""
 
     def commit(
         self,
@@ -275,7 +277,9 @@ class FileStoreCommit:
             schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
-            protect_external(self._store, latest, checked.changes.entries, request)
+            self._takes_text |= protect_external(
+                self._store, latest, checked.changes.entries, request
+            )
             changes, next_row_id = self._numbered(checked.changes, latest, schema_id)
             live = None
             if request.assigns_row_ids and latest is not None:
@@ -459,13 +463,15 @@ class FileStoreCommit:
         )
 
     def _report(self, snapshot: Snapshot, request: CommitRequest) -> None:
-        """Renew the hint, and the pointers to ledgers; the commit stands without them."""
+        """Renew the hint, pointers to ledgers, and segments; the commit stands without them."""
         try:
             self._store.snapshots.write_latest_hint(snapshot.id)
             for key in request.properties:
                 if key.startswith(LEDGER_PROPERTY_PREFIX):
                     point_to(self._store, snapshot, key)
-        except (StorageError, NotFoundError):
+            if self._takes_text:
+                settle_removal(self._store, snapshot)
+        except PaimonError:
             logger.warning(
                 "table %s: a hint to snapshot %d was not written",
                 self._store.label,

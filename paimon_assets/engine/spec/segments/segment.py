@@ -98,6 +98,8 @@ class Segment:
     refreshed: SegmentCommit | None = None
     """The last that took its files as they are; what they were before is not known."""
     removed_ms: int | None = None
+    removers: tuple[tuple[str, int], ...] = ()
+    """(user, identifier) of overwrites that take it out if they are committed; see `resolve`."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What the command said."""
     roots: tuple[str, ...] = ()
