@@ -214,3 +214,151 @@ def test_documents_that_are_none_are_refused(kind):
     for other in (None, 3, "a", [], [{}]):
         with pytest.raises(PaimonError):
             d.read_document(kind, other)
+
+
+_FIELDS = {"fields": [{"id": 0, "name": "a", "type": "INT NOT NULL"}]}
+_SCHEMA = {
+    **_FIELDS,
+    "partitionKeys": [],
+    "primaryKeys": ["a"],
+    "options": {"bucket": "1"},
+    "comment": "c",
+}
+_VIEW = {
+    **_FIELDS,
+    "query": "SELECT 1",
+    "dialects": {"spark": "SELECT 2"},
+    "comment": "c",
+    "options": {"k": "v"},
+}
+_SNAPSHOT = {**SNAPSHOT, "totalRecordCount": 1, "deltaRecordCount": -1}
+_MOVE = {"fieldName": "c", "referenceFieldName": "b", "type": "AFTER"}
+_METADATA_PAGE = {
+    "Identifier": (d.Identifier, {"database": "sales", "object": "orders"}),
+    "GetTableResponse": (
+        d.TableResponse,
+        {
+            "id": "u",
+            "name": "t",
+            "database": "sales",
+            "path": "p",
+            "isExternal": False,
+            "schemaId": 1,
+            "schema": _SCHEMA,
+            "owner": "o",
+            "createdAt": 1,
+            "createdBy": "a",
+            "updatedAt": 2,
+            "updatedBy": "b",
+        },
+    ),
+    "GetViewResponse": (
+        d.ViewResponse,
+        {
+            "id": "u",
+            "name": "v",
+            "schema": _VIEW,
+            "owner": "o",
+            "createdAt": 1,
+            "createdBy": "a",
+            "updatedAt": 2,
+            "updatedBy": "b",
+        },
+    ),
+    "Schema": (d.Schema, _SCHEMA),
+    "DataField": (d.DataField, {"id": 0, "name": "a", "type": "INT", "description": "x"}),
+    "DataType": (d.DataType, "DECIMAL(10, 2) NOT NULL"),
+    "ArrayType": (d.DataType, {"type": "ARRAY", "element": "INT"}),
+    "MultisetType": (d.DataType, {"type": "MULTISET", "element": "INT"}),
+    "MapType": (d.DataType, {"type": "MAP", "key": "INT", "value": "STRING"}),
+    "RowType": (d.DataType, {"type": "ROW", "fields": [{"id": 1, "name": "a", "type": "INT"}]}),
+    "SchemaChange": (d.SchemaChange, {"action": "updateComment", "comment": None}),
+    "SetOption": (d.SchemaChange, {"action": "setOption", "key": "k", "value": "v"}),
+    "RemoveOption": (d.SchemaChange, {"action": "removeOption", "key": "k"}),
+    "UpdateComment": (d.SchemaChange, {"action": "updateComment", "comment": "c"}),
+    "AddColumn": (
+        d.SchemaChange,
+        {
+            "action": "addColumn",
+            "fieldNames": ["c"],
+            "dataType": "INT",
+            "comment": "cm",
+            "move": _MOVE,
+        },
+    ),
+    "RenameColumn": (
+        d.SchemaChange,
+        {"action": "renameColumn", "fieldNames": ["a"], "newName": "b"},
+    ),
+    "DropColumn": (d.SchemaChange, {"action": "dropColumn", "fieldNames": ["a"]}),
+    "UpdateColumnType": (
+        d.SchemaChange,
+        {
+            "action": "updateColumnType",
+            "fieldNames": ["a"],
+            "newDataType": "BIGINT",
+            "keepNullability": True,
+        },
+    ),
+    "UpdateColumnNullability": (
+        d.SchemaChange,
+        {"action": "updateColumnNullability", "fieldNames": ["a"], "newNullability": False},
+    ),
+    "UpdateColumnComment": (
+        d.SchemaChange,
+        {"action": "updateColumnComment", "fieldNames": ["a"], "newComment": "x"},
+    ),
+    "UpdateColumnPosition": (d.SchemaChange, {"action": "updateColumnPosition", "move": _MOVE}),
+    "Move": (d.Move, _MOVE),
+    "Instant": (d.Instant, {"type": "snapshot", "snapshotId": 2**62}),
+    "SnapshotInstant": (d.SnapshotInstant, {"type": "snapshot", "snapshotId": 5}),
+    "TagInstant": (d.TagInstant, {"type": "tag", "tagName": "t1"}),
+    "Snapshot": (d.Snapshot, _SNAPSHOT),
+    "TableSnapshot": (
+        d.TableSnapshot,
+        {
+            "snapshot": _SNAPSHOT,
+            "recordCount": 1,
+            "fileSizeInBytes": 2,
+            "fileCount": 3,
+            "lastFileCreationTime": 4,
+        },
+    ),
+    "Partition": (
+        d.Partition,
+        {
+            "spec": {"p": "1"},
+            "recordCount": 1,
+            "fileSizeInBytes": 2,
+            "fileCount": 1,
+            "lastFileCreationTime": 3,
+            "totalBuckets": 1,
+            "done": True,
+        },
+    ),
+    "ViewSchema": (d.ViewSchema, _VIEW),
+}
+"""The structures of Data Lake Formation's page of metadata: class and document."""
+
+
+@pytest.mark.parametrize("name", _METADATA_PAGE)
+def test_structures_of_the_metadata_page_are_read_and_written(name):
+    kind, document = _METADATA_PAGE[name]
+    value = d.read_document(kind, json.loads(json.dumps(document)))
+    assert d.write_document(value) == document
+    assert d.read_document(kind, d.write_document(value)) == value
+
+
+def test_the_page_lists_the_structures_with_their_classes():
+    page = Path(__file__).parents[2].joinpath("docs", "rest-client.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.partition("## Documents")[2].partition("\n## ")[0].splitlines()
+        if line.startswith("| `")
+    ]
+    listed = {
+        name.strip("` "): kind.strip("`") for names, kind in rows for name in names.split(",")
+    }
+    public = {name: getattr(d, kind) for name, kind in listed.items()}
+    assert public == {name: kind for name, (kind, _) in _METADATA_PAGE.items()}
+    assert len(public) == 29
