@@ -14,10 +14,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import open_catalog
+from paimon_assets import FormatError, Schema, open_catalog
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull
 from tests.testkit import footers
 from tests.testkit.effort import often
+from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment as add
 from tests.testkit.tables import new_table
 
@@ -218,3 +219,26 @@ def test_orc_statistics_that_do_not_count_all_rows_say_nothing(folders, counts, 
         lambda number, message: counts if number % 2 else message,
     )
     assert check_filters(folders(), table, data, "orc")
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "kind", "way_out"),
+    [
+        ("ms", 2**61, "TIMESTAMP(6)", "TIMESTAMP(3)"),
+        ("ms", -(2**61), "TIMESTAMP(9)", "TIMESTAMP(3)"),
+        ("us", 2**62, "TIMESTAMP(9)", "TIMESTAMP(6)"),
+    ],
+)
+def test_timestamps_that_no_read_takes_are_refused_by_add(tmp_path, unit, value, kind, way_out):
+    times = pa.array([0, value, None], pa.timestamp(unit))
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"t": times}), tmp_path / "in" / "a.parquet")
+    catalog = open_catalog(str(tmp_path / "w"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", Schema.of({"t": kind}))
+    with refused(FormatError, "'t' .*a.parquet.* fewer digits", kind="timestamp-range"):
+        add(table, tmp_path / "in")
+    assert table.latest_snapshot() is None
+    other = catalog.create_table("db.u", Schema.of({"t": way_out}))
+    add(other, tmp_path / "in")
+    assert other.to_arrow()["t"].cast(pa.int64()).to_pylist() == [0, value, None]

@@ -28,7 +28,7 @@ from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import FORMATS, open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.column_stats import StatsMode, stats_modes, stored_bounds
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.predicate.prune import Bounds
@@ -61,7 +61,7 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
         with open_reader(
             file_io, path, file_format=context.format, file_bytes=size, declared=declared
         ) as reader:
-            footer = _footer(context, modes, reader)
+            footer = _footer(context, modes, reader, path)
         # Files of one layout share one tuple.
         columns = layouts.setdefault(footer.columns, footer.columns)
         footers.append(replace(footer, columns=columns))
@@ -69,7 +69,7 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
 
 
 def _footer(
-    context: FooterContext, modes: tuple[StatsMode, ...], reader: FormatReader
+    context: FooterContext, modes: tuple[StatsMode, ...], reader: FormatReader, path: str
 ) -> FileFooter:
     vague, bounds_of = reader.vague_timestamps(), cache(reader.column_bounds)
     columns = tuple(
@@ -83,7 +83,7 @@ def _footer(
     if FORMATS[context.format].is_text:
         return FileFooter(rows=_count_rows(context, reader, columns), columns=columns)
     rows = sum(stop - start for start, stop in reader.row_ranges(None))
-    names, stats = _statistics(context, modes, columns, bounds_of)
+    names, stats = _statistics(context, modes, columns, bounds_of, path)
     return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
 
 
@@ -116,6 +116,7 @@ def _statistics(
     modes: tuple[StatsMode, ...],
     columns: tuple[seg.FileColumn, ...],
     bounds_of: BoundsOf,
+    path: str,
 ) -> tuple[tuple[str, ...], SimpleStats]:
     """Return the columns with a null count in the footer, and their statistics.
 
@@ -128,6 +129,7 @@ def _statistics(
         if field.name not in held or not isinstance(field.type, AtomicType):
             continue
         bounds = bounds_of(field.name)
+        _check_range(field, held[field.name], bounds, path)
         if bounds.null_count is not None:
             low, high = _internal_bounds(field, held[field.name], bounds)
             entries.append((field, *stored_bounds(low, high, mode), bounds.null_count))
@@ -141,6 +143,22 @@ def _statistics(
         null_counts=nulls,
     )
     return tuple(field.name for field in fields), stats
+
+
+def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path: str) -> None:
+    """Refuse timestamps that 64 bits do not hold in the column's unit: no read would take them."""
+    kind, ends = field.type, (bounds.minimum, bounds.maximum)
+    is_known = field.type.root in TIMESTAMP_ROOTS and column.type is not None
+    if not is_known or not isinstance(kind, AtomicType):
+        return
+    unit = 10 ** (9 - -(-(kind.precision or 0) // 3) * 3)
+    if any(isinstance(end, int) and not -(2**63) <= end // unit < 2**63 for end in ends):
+        raise FormatError(
+            f"Column '{field.name}' of file '{path}' holds timestamps that 64 bits do not hold as"
+            f" {kind}. Declare the column with fewer digits, or leave it out.",
+            kind="timestamp-range",
+            details={"path": path, "column": field.name},
+        )
 
 
 def _internal_bounds(
