@@ -420,6 +420,26 @@ def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_co
     assert pointed_ledger(store, LANDING) is None
 
 
+def test_a_slow_writer_does_not_point_to_its_ledger_over_a_later_one(store):
+    """The later one's snapshots expire before the slow writer writes its hint, then its pointer."""
+    ingest(store, "a", "ledger-1.json")
+
+    def before(_number, method, path):
+        if method == "write_hint" and not others:
+            others.append(path)
+            ingest(store, "c", "ledger-3.json")
+            for name in "de":
+                made = replace(add(store, name), properties={})
+                LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(made))
+            expire_snapshots(store, retention=NEWEST)
+
+    others = []
+    slow = replace(store, file_io=FaultyFileIO(store.file_io, before=before))
+    ingest(slow, "b", "ledger-2.json")
+    assert others
+    assert pointed_ledger(store, LANDING) == "ledger-3.json"
+
+
 def test_a_rollback_undoes_what_points_to_ledgers(store):
     add(store, "a")
     ingest(store, "b", "ledger-1.json")

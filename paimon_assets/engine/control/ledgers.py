@@ -29,10 +29,16 @@ def ledgers_named(snapshot: Snapshot) -> dict[str, str]:
 
 
 def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
-    """Keep a snapshot's entry of one source after the snapshot expires."""
+    """Keep a snapshot's entry of one source after it expires; a later one's stays."""
+    path = f"{store.paths.pointer_directory}/{_name(key)}"
+    pointer = _read(store, path)
+    if pointer is not None and pointer[2] > snapshot.id:
+        newest = store.snapshots.latest()
+        if newest is not None and pointer[2] <= newest.id:  # else a rollback undid it
+            return
     members = {"property": key, "ledger": snapshot.properties[key], "snapshot": snapshot.id}
     data = json.dumps(members, ensure_ascii=False).encode()
-    store.file_io.replace(f"{store.paths.pointer_directory}/{_name(key)}", data)
+    store.file_io.replace(path, data)
 
 
 def pointed_ledger(store: FileStore, key: str) -> str | None:
