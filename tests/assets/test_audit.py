@@ -24,7 +24,15 @@ from paimon_assets.assets import (
 )
 from paimon_assets.assets.tables import table_write
 from paimon_assets.engine.control.maintenance.orphan_files import staged_names
-from tests.testkit.asset_tables import PLANES, failure_text, lent_instance, planes, rows_of, run
+from tests.testkit.asset_tables import (
+    PLANES,
+    asset_of,
+    failure_text,
+    lent_instance,
+    planes,
+    rows_of,
+    run,
+)
 
 SEATS = pap.DataFrameSchema(
     {"tailnum": pap.Column(str), "seats": pap.Column(pa.int32(), pap.Check.gt(0))}, name="seats"
@@ -39,12 +47,7 @@ def planes_asset(
     """An asset that returns one frame after the other, run by run."""
     left = iter(frames)
     checks = build_pandera_checks(None, SEATS, when="before_commit", options=options)
-
-    @paimon_asset("air.planes", PLANES, before_commit=checks, **more)
-    def some_planes() -> pa.Table:
-        return next(left)
-
-    return some_planes
+    return asset_of("air.planes", PLANES, lambda: next(left), before_commit=checks, **more)
 
 
 def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
@@ -159,11 +162,7 @@ def test_a_batch_is_judged_where_a_reader_would_not_see_it_yet(
     )
     left = iter([PASSING, FAILING])
     checks = build_pandera_checks(None, SEATS, when="before_commit")
-
-    @paimon_asset("air.planes", schema, before_commit=checks)
-    def some_planes() -> pa.Table:
-        return next(left)
-
+    some_planes = asset_of("air.planes", schema, lambda: next(left), before_commit=checks)
     assert run(some_planes, paimon).success
     result = run(some_planes, paimon)
     assert not result.success
@@ -185,11 +184,9 @@ def test_an_overwrite_that_fails_leaves_what_was_there(paimon: PaimonCatalogReso
 
 
 def test_no_rows_pass(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset(
+    nothing = asset_of(
         "air.planes", PLANES, before_commit=build_pandera_checks(None, SEATS, when="before_commit")
     )
-    def nothing() -> None: ...
-
     result = run(nothing, paimon)
     assert result.success
     [evaluation] = evaluations(result).values()
@@ -204,10 +201,9 @@ def test_a_check_that_breaks_keeps_the_batch_out_and_leaves_nothing(
             assert reader.read_all().num_rows == 2
         raise ZeroDivisionError(batch.table)
 
-    @paimon_asset("air.planes", PLANES, before_commit=[BatchCheck(name="broken", evaluate=broken)])
-    def some_planes() -> pa.Table:
-        return PASSING
-
+    some_planes = asset_of(
+        "air.planes", PLANES, PASSING, before_commit=[BatchCheck(name="broken", evaluate=broken)]
+    )
     result = run(some_planes, paimon)
     assert not result.success
     assert "ZeroDivisionError: air.planes" in failure_text(result)
@@ -305,14 +301,9 @@ def test_a_batch_of_a_partitioned_table_without_key_is_judged(
     )
     left = iter([PASSING, FAILING])
     checks = build_pandera_checks(None, SEATS, when="before_commit")
-
-    @paimon_asset("air.seats", schema, before_commit=checks)
-    def seats() -> pa.Table:
-        return next(left)
-
+    seats = asset_of("air.seats", schema, lambda: next(left), before_commit=checks)
     assert run(seats, paimon).success
-    result = run(seats, paimon)
-    assert "2 of 4 rows" in failure_text(result)
+    assert "2 of 4 rows" in failure_text(run(seats, paimon))
     table = paimon.catalog().get_table("air.seats")
     assert len(rows_of(table)) == 2
     [branch] = staged_names(table.branches.list())
@@ -325,11 +316,7 @@ def test_two_assets_of_one_table_keep_their_refused_batches_apart(
     checks = build_pandera_checks(None, SEATS, when="before_commit")
 
     def of(name: str, rows: pa.Table) -> dg.AssetsDefinition:
-        @paimon_asset("air.planes", PLANES, key=name, before_commit=checks)
-        def some_planes() -> pa.Table:
-            return rows
-
-        return some_planes
+        return asset_of("air.planes", PLANES, rows, key=name, before_commit=checks)
 
     first, second = planes(("N1", -1, None)), planes(("N2", -2, None))
     assert not run([of("one", first), of("two", second)], paimon).success

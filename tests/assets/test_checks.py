@@ -6,30 +6,21 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import InvalidInputError, Schema
-from paimon_assets.assets import (
-    CheckOptions,
-    PaimonCatalogResource,
-    PaimonIOManager,
-    PaimonSparkResource,
-    build_row_count_check,
-    build_unique_key_check,
-    paimon_asset,
-)
+from paimon_assets import InvalidInputError, Schema, assets
 from paimon_assets.assets.check_run import EMBEDDED_LIMIT_ROWS, executor_of_check
 from paimon_assets.assets.jobs.declared_tables import DeclaredTables
-from tests.testkit.asset_tables import PLANES, failure_text, planes, run, values_of
+from tests.testkit.asset_tables import PLANES, asset_of, failure_text, planes, run, values_of
 
 PAIRS = Schema.of({"a": "INT", "b": "STRING", "unread": "DOUBLE"})
 
 
-@paimon_asset("air.planes", PLANES)
+@assets.paimon_asset("air.planes", PLANES)
 def some_planes() -> pa.Table:
     return planes(("N1", 1, None), ("N2", 2, None), ("N2", 3, None))
 
 
 def pairs_asset(*rows: tuple[int | None, str | None]) -> dg.AssetsDefinition:
-    @paimon_asset("air.pairs", PAIRS)
+    @assets.paimon_asset("air.pairs", PAIRS)
     def pairs() -> pa.Table:
         left, right = zip(*rows, strict=True)
         return pa.table(
@@ -49,9 +40,9 @@ def evaluated(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluatio
     return evaluation, values_of(evaluation.metadata)
 
 
-def test_the_row_count_is_that_of_merged_rows(paimon: PaimonCatalogResource) -> None:
+def test_the_row_count_is_that_of_merged_rows(paimon: assets.PaimonCatalogResource) -> None:
     run(some_planes, paimon)
-    check = build_row_count_check(some_planes, 2)
+    check = assets.build_row_count_check(some_planes, 2)
     evaluation, metadata = evaluated(run([some_planes, check], paimon))
     assert evaluation.passed
     assert (metadata["paimon/rows"], metadata["paimon/physical_rows"]) == (2, 4)
@@ -60,43 +51,47 @@ def test_the_row_count_is_that_of_merged_rows(paimon: PaimonCatalogResource) -> 
 
 @pytest.mark.parametrize(("expected", "said"), [(5, "3 missing"), (1, "1 too many")])
 def test_a_wrong_row_count_says_by_how_much(
-    paimon: PaimonCatalogResource, expected: int, said: str
+    paimon: assets.PaimonCatalogResource, expected: int, said: str
 ) -> None:
-    check = build_row_count_check(some_planes, lambda: expected)
+    check = assets.build_row_count_check(some_planes, lambda: expected)
     evaluation, metadata = evaluated(run([some_planes, check], paimon))
     assert not evaluation.passed
     assert said in (evaluation.description or "")
     assert metadata["paimon/difference"] == 2 - expected
 
 
-def test_a_blocking_check_stops_what_lies_downstream(paimon: PaimonCatalogResource) -> None:
+def test_a_blocking_check_stops_what_lies_downstream(paimon: assets.PaimonCatalogResource) -> None:
     ran = []
 
     @dg.asset(deps=[some_planes])
     def downstream() -> None:
         ran.append(1)
 
-    check = build_row_count_check(some_planes, 99, options=CheckOptions(blocking=True))
+    check = assets.build_row_count_check(
+        some_planes, 99, options=assets.CheckOptions(blocking=True)
+    )
     assert not run([some_planes, check, downstream], paimon).success
     assert not ran
-    warned = CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)
-    check = build_row_count_check(some_planes, 99, options=warned)
+    warned = assets.CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)
+    check = assets.build_row_count_check(some_planes, 99, options=warned)
     assert run([some_planes, check, downstream], paimon).success
     assert ran
 
 
-def test_a_primary_key_is_unique_after_merging(paimon: PaimonCatalogResource) -> None:
+def test_a_primary_key_is_unique_after_merging(paimon: assets.PaimonCatalogResource) -> None:
     evaluation, metadata = evaluated(
-        run([some_planes, build_unique_key_check(some_planes)], paimon)
+        run([some_planes, assets.build_unique_key_check(some_planes)], paimon)
     )
     assert evaluation.passed
     assert (metadata["paimon/rows"], metadata["paimon/duplicate_keys"]) == (2, 0)
     assert metadata["paimon/key"] == "tailnum"
 
 
-def test_shared_keys_are_counted_and_shown_worst_first(paimon: PaimonCatalogResource) -> None:
+def test_shared_keys_are_counted_and_shown_worst_first(
+    paimon: assets.PaimonCatalogResource,
+) -> None:
     pairs = pairs_asset((1, "x"), (1, "x"), (1, "y"), (None, "x"), (None, "x"), (None, "x"))
-    check = build_unique_key_check(pairs, ["a", "b"])
+    check = assets.build_unique_key_check(pairs, ["a", "b"])
     evaluation, metadata = evaluated(run([pairs, check], paimon))
     assert not evaluation.passed
     assert metadata["paimon/duplicate_keys"] == 2
@@ -107,24 +102,24 @@ def test_shared_keys_are_counted_and_shown_worst_first(paimon: PaimonCatalogReso
     ]
 
 
-def test_a_table_without_rows_passes(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset("air.planes", PLANES)
-    def nothing() -> None: ...
-
-    checks = [build_row_count_check(nothing, 0), build_unique_key_check(nothing)]
+def test_a_table_without_rows_passes(paimon: assets.PaimonCatalogResource) -> None:
+    nothing = asset_of("air.planes", PLANES)
+    checks = [assets.build_row_count_check(nothing, 0), assets.build_unique_key_check(nothing)]
     result = run([nothing, *checks], paimon)
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
 
 
-def test_a_check_without_key_says_what_to_name(paimon: PaimonCatalogResource) -> None:
+def test_a_check_without_key_says_what_to_name(paimon: assets.PaimonCatalogResource) -> None:
     pairs = pairs_asset((1, "x"))
-    text = failure_text(run([pairs, build_unique_key_check(pairs)], paimon))
+    text = failure_text(run([pairs, assets.build_unique_key_check(pairs)], paimon))
     assert "name the columns that must be unique" in text
 
 
-def test_a_check_runs_alone(paimon: PaimonCatalogResource) -> None:
+def test_a_check_runs_alone(paimon: assets.PaimonCatalogResource) -> None:
     run(some_planes, paimon)
-    check = build_row_count_check(some_planes, 2, options=CheckOptions(name="as_many_as_known"))
+    check = assets.build_row_count_check(
+        some_planes, 2, options=assets.CheckOptions(name="as_many_as_known")
+    )
     chosen = dg.AssetSelection.checks(dg.AssetCheckKey(some_planes.key, "as_many_as_known"))
     result = run([some_planes, check], paimon, selection=chosen)
     assert result.get_asset_materialization_events() == []
@@ -136,19 +131,19 @@ def test_a_check_needs_the_asset_of_a_table() -> None:
     def other() -> None: ...
 
     with pytest.raises(InvalidInputError, match="'other' names no Paimon table"):
-        build_row_count_check(other, 1)
+        assets.build_row_count_check(other, 1)
 
 
 def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
-    paimon: PaimonCatalogResource,
+    paimon: assets.PaimonCatalogResource,
 ) -> None:
     @dg.asset(key=["lake", "air", "seats"], io_manager_key="lake_io")
     def seats() -> pa.Table:
         return pa.table({"n": [1, 2]})
 
     result = dg.materialize(
-        [seats, build_row_count_check(seats, 2)],
-        resources={"paimon": paimon, "lake_io": PaimonIOManager(paimon=paimon)},
+        [seats, assets.build_row_count_check(seats, 2)],
+        resources={"paimon": paimon, "lake_io": assets.PaimonIOManager(paimon=paimon)},
     )
     assert evaluated(result)[0].passed
     [declared] = DeclaredTables.of([seats]).tables
@@ -167,7 +162,7 @@ def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
     ],
 )
 def test_a_check_reads_on_spark_above_a_small_size(tmp_path, spark, resource, own, rows, spark_):
-    on = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
-    paimon = PaimonCatalogResource(warehouse=str(tmp_path), executor=resource, spark=on)
-    executor = executor_of_check(paimon, CheckOptions(executor=own), rows)
+    on = assets.PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+    paimon = assets.PaimonCatalogResource(warehouse=str(tmp_path), executor=resource, spark=on)
+    executor = executor_of_check(paimon, assets.CheckOptions(executor=own), rows)
     assert (type(executor).__name__ == "SparkExecutor") is spark_

@@ -20,7 +20,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import FailsOnce, catalog_on, failure_text, metadata_of, run
 from tests.testkit.row_changing import data_files
-from tests.testkit.tables import EXECUTOR, arrow, read, write
+from tests.testkit.tables import EXECUTOR, arrow, new_table, read
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 ORDERS = Schema.of(
@@ -35,11 +35,7 @@ SCORES = [(n, 3.0 * n) for n in range(6)]
 
 @pytest.fixture
 def table(paimon: PaimonCatalogResource) -> Any:
-    catalog = paimon.catalog()
-    catalog.create_database("shop")
-    made = catalog.create_table("shop.orders", ORDERS)
-    write(made, *ROWS)
-    return made
+    return new_table(paimon.catalog(), ORDERS, *ROWS, name="shop.orders")
 
 
 def scoring(function: Any = None, **options: Any) -> dg.AssetsDefinition:
@@ -181,8 +177,7 @@ def test_what_does_not_fit_fails_the_run_and_changes_nothing(paimon, table):
     def short(rows: pa.Table) -> Any:
         return pa.table({"score": [1.0]})
 
-    text = failure_text(run(scoring(short), paimon))
-    assert "was given 3 rows and returns 1" in text
+    assert "was given 3 rows and returns 1" in failure_text(run(scoring(short), paimon))
     assert table.refresh().latest_snapshot().id == 1
     texts = column_asset("shop.orders", {"score": "STRING"}, reads=["amount"])
     assert run(scoring(), paimon).success

@@ -11,30 +11,19 @@ from paimon_assets.assets import CompactionConfig, build_compaction_job, paimon_
 from paimon_assets.assets.jobs.compaction import OTHERS_POOL
 from paimon_assets.engine import embedded
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from tests.testkit.asset_tables import (
-    PLANES,
-    WEATHER,
-    FailsOnce,
-    data_snapshot_of,
-    job_run,
-    lent_instance,
-    metadata_of,
-    observations_of,
-    planes,
-    run,
-    values_of,
-)
+from tests.testkit import asset_tables
+from tests.testkit.tables import new_table
 
 KEY = dg.AssetKey(["ops", "planes"])
 
 
-@paimon_asset("ops.planes", PLANES)
+@paimon_asset("ops.planes", asset_tables.PLANES)
 def the_planes() -> pa.Table:
     """Two planes."""
-    return planes(("N1", 2, "Turbo"), ("N2", 5, "Jet"))
+    return asset_tables.planes(("N1", 2, "Turbo"), ("N2", 5, "Jet"))
 
 
-@paimon_asset("ops.planes", PLANES)
+@paimon_asset("ops.planes", asset_tables.PLANES)
 def no_planes() -> None:
     """Nothing new."""
 
@@ -44,34 +33,28 @@ def below() -> None: ...
 
 
 @pytest.fixture
-def instance():
-    with lent_instance() as instance:
-        yield instance
-
-
-@pytest.fixture
 def table(paimon, instance):
     """The table of the asset, with six runs on level 0 of each bucket."""
-    assert run(the_planes, paimon, instance=instance).success
+    assert asset_tables.run(the_planes, paimon, instance=instance).success
     table = paimon.catalog().get_table("ops.planes")
     for seats in range(5):
-        rows = planes(("N1", seats, "Turbo"), ("N2", seats, "Jet"))
+        rows = asset_tables.planes(("N1", seats, "Turbo"), ("N2", seats, "Jet"))
         table.new_write_builder().write(rows, EmbeddedExecutor())
     return table
 
 
 def compact(paimon, instance=None, job=None, **config):
     job = job or build_compaction_job([the_planes])
-    return job_run(job, "compact", CompactionConfig(**config), paimon, instance)
+    return asset_tables.job_run(job, "compact", CompactionConfig(**config), paimon, instance)
 
 
 def observed(result, key=KEY):
-    return observations_of(result, key)
+    return asset_tables.observations_of(result, key)
 
 
 def materialized(result, key=KEY):
     return [
-        values_of(event.materialization.metadata)
+        asset_tables.values_of(event.materialization.metadata)
         for event in result.get_asset_materialization_events()
         if event.asset_key == key
     ]
@@ -174,17 +157,17 @@ def test_an_observed_compaction_asks_for_no_run_below(paimon, instance, table):
     assert compact(paimon, instance, job, strategy="full").success
     after = tick(before.cursor)
     assert after.total_requested == 0
-    assert run(the_planes, paimon, instance=instance).success
+    assert asset_tables.run(the_planes, paimon, instance=instance).success
     assert tick(after.cursor).total_requested == 1
 
 
 def test_the_data_version_is_that_of_the_last_change_of_rows(paimon, instance, table):
     changed = table.latest_snapshot().id
     assert compact(paimon, instance, strategy="full").success
-    result = run(no_planes, paimon, instance=instance)
+    result = asset_tables.run(no_planes, paimon, instance=instance)
     [event] = result.asset_materializations_for_node("ops__planes")
-    assert data_snapshot_of(event) == changed
-    assert metadata_of(result, KEY)["paimon/snapshot_id"] == changed + 1
+    assert asset_tables.data_snapshot_of(event) == changed
+    assert asset_tables.metadata_of(result, KEY)["paimon/snapshot_id"] == changed + 1
 
 
 def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table):
@@ -196,7 +179,7 @@ def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table)
 
 
 def test_tables_without_an_asset_are_compacted_too(paimon, instance, table):
-    paimon.catalog().create_table("ops.weather", WEATHER)
+    paimon.catalog().create_table("ops.weather", asset_tables.WEATHER)
     job = build_compaction_job([the_planes])
     result = compact(paimon, instance, job, tables=["ops.*"], strategy="full")
     assert result.success
@@ -259,9 +242,7 @@ def test_partitions_and_idle_time_choose(paimon, instance):
         partition_keys=["day"],
         options={"bucket": "-1", "compaction.min.file-num": "2"},
     )
-    catalog = paimon.catalog()
-    catalog.create_database("ops")
-    table = catalog.create_table("ops.days", schema)
+    table = new_table(paimon.catalog(), schema, name="ops.days")
     for day in ("a", "b") * 3:
         rows = pa.table({"day": [day], "n": pa.array([1], pa.int32())})
         table.new_write_builder().write(rows, EmbeddedExecutor())
@@ -274,7 +255,7 @@ def test_partitions_and_idle_time_choose(paimon, instance):
 
 def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatch):
     snapshot = table.latest_snapshot().id
-    file_io = FailsOnce(after_publish_of=f"snapshot-{snapshot + 1}")
+    file_io = asset_tables.FailsOnce(after_publish_of=f"snapshot-{snapshot + 1}")
     catalog = paimon.catalog()
     monkeypatch.setattr(catalog._catalog, "file_io", file_io)
     monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
@@ -285,8 +266,7 @@ def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatc
     assert table.latest_snapshot().id == snapshot + 1
     [metadata] = materialized(result)
     assert metadata["paimon/snapshot_id"] == snapshot + 1
-    before = lines_of(metadata, "paimon/table_size")["before"]
-    assert before["read amplification"] == 6
+    assert lines_of(metadata, "paimon/table_size")["before"]["read amplification"] == 6
 
 
 def test_progress_is_told(paimon, instance, table, monkeypatch):
@@ -300,9 +280,7 @@ def test_progress_is_told(paimon, instance, table, monkeypatch):
 
 
 def test_files_are_sorted_as_the_form_says(paimon, instance):
-    catalog = paimon.catalog()
-    catalog.create_database("ops")
-    table = catalog.create_table("ops.weather", WEATHER)
+    table = new_table(paimon.catalog(), asset_tables.WEATHER, name="ops.weather")
     for origin in ("LGA", "JFK", "EWR"):
         rows = pa.table({"origin": [origin], "temp": [1.0], "day": pa.nulls(1, pa.date32())})
         table.new_write_builder().write(rows, EmbeddedExecutor())
@@ -319,9 +297,7 @@ def test_files_are_sorted_as_the_form_says(paimon, instance):
 def test_rows_that_wait_are_planned_and_placed(paimon, instance):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
     schema = Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
-    catalog = paimon.catalog()
-    catalog.create_database("ops")
-    table = catalog.create_table("ops.waiting", schema)
+    table = new_table(paimon.catalog(), schema, name="ops.waiting")
     rows = pa.table({"k": pa.array(range(9), pa.int32())})
     table.new_write_builder().write(rows, EmbeddedExecutor())
     job, key = build_compaction_job(["ops.waiting"]), dg.AssetKey(["ops", "waiting"])

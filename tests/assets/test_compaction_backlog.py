@@ -8,22 +8,15 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import EmbeddedExecutor, Schema, assets
-from tests.testkit.asset_tables import PLANES, WEATHER, lent_instance, planes
+from tests.testkit.asset_tables import PLANES, WEATHER, planes
+from tests.testkit.tables import new_table
 
 JOB = assets.build_compaction_job(["ops.planes"])
 
 
 @pytest.fixture
-def instance():
-    with lent_instance() as instance:
-        yield instance
-
-
-@pytest.fixture
 def table(paimon):
-    catalog = paimon.catalog()
-    catalog.create_database("ops")
-    return catalog.create_table("ops.planes", PLANES)
+    return new_table(paimon.catalog(), PLANES, name="ops.planes")
 
 
 def land(table, count=1):
@@ -50,8 +43,7 @@ def test_debt_makes_one_run(paimon, instance, table):
     [request] = second.run_requests
     assert request.tags["paimon/table"] == "ops.planes"
     assert request.run_config["ops"]["compact"]["config"]["tables"] == ["ops.planes"]
-    again = tick(paimon, instance, second.cursor)
-    assert not again.run_requests
+    assert not tick(paimon, instance, second.cursor).run_requests
     assert tick(paimon, instance, first.cursor).run_requests[0].run_key == request.run_key
 
 
@@ -179,8 +171,7 @@ def test_a_table_that_cannot_be_read_stops_no_other(paimon, instance, table):
     row = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([None], pa.date32())})
     broken.new_write_builder().write(row, EmbeddedExecutor())
     broken.state.file_io.write_bytes(f"{broken.path}/snapshot/snapshot-2", b"{}")
-    found = tick(paimon, instance)
-    assert len(found.run_requests) == 1
+    assert len(tick(paimon, instance).run_requests) == 1
 
 
 def test_a_cursor_nobody_can_read_is_none(paimon, instance, table):

@@ -11,6 +11,7 @@ from paimon_assets.assets import PaimonCatalogResource, paimon_asset, paimon_inp
 from paimon_assets.assets.tables import consumption
 from tests.testkit.asset_tables import failure_text, rows_of
 from tests.testkit.io_manager_runs import io_run
+from tests.testkit.tables import new_table
 
 KEY = dg.AssetKey(["shop", "orders"])
 SCHEMA = Schema.of({"id": "BIGINT"})
@@ -35,9 +36,7 @@ def copied(paimon: PaimonCatalogResource) -> list[int]:
 @pytest.fixture
 def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
     """A table of three snapshots."""
-    catalog = paimon.catalog()
-    catalog.create_database("shop")
-    catalog.create_table("shop.orders", SCHEMA)
+    new_table(paimon.catalog(), SCHEMA, name="shop.orders")
     for number in (1, 2, 3):
         put(paimon, number)
     return paimon

@@ -21,13 +21,13 @@ from paimon_assets.assets.snapshot_sensor import build_new_snapshots_sensor, cur
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, lent_instance, planes
+from tests.testkit.tables import new_table
 
 
 @pytest.fixture
 def table(paimon: PaimonCatalogResource) -> Table:
     """`air.planes`, which somebody else writes."""
-    paimon.catalog().create_database("air")
-    return paimon.catalog().create_table("air.planes", PLANES)
+    return new_table(paimon.catalog(), PLANES, name="air.planes")
 
 
 def write(table: Table, *names: str) -> None:
@@ -195,8 +195,7 @@ def test_a_table_made_anew_is_news(paimon: PaimonCatalogResource, table: Table) 
     assert result.asset_events == []
     assert result.skip_reason is not None
     assert "1 of 1 could not be read" in result.skip_reason.skip_message
-    anew = paimon.catalog().create_table("air.planes", PLANES)
-    write(anew, "N3")
+    write(paimon.catalog().create_table("air.planes", PLANES), "N3")
     [event] = ticks.events()
     assert "rolled back or created again" in event.metadata["paimon/note"].value
     paimon.catalog().drop_table("air.planes")

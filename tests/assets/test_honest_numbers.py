@@ -10,7 +10,7 @@ import pytest
 
 from paimon_assets import Schema, SegmentSource, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
-from tests.testkit.asset_tables import data_version_of, instance_beside, job_run, metadata_of, run
+from tests.testkit import asset_tables
 
 SCHEMA = Schema.of({"id": "BIGINT"})
 KEY = dg.AssetKey(["db", "t"])
@@ -27,7 +27,7 @@ def write_file(folder: Path, name: str, *numbers: int) -> None:
 
 @pytest.fixture
 def instance(paimon: assets.PaimonCatalogResource) -> Any:
-    with instance_beside(paimon) as found:
+    with asset_tables.instance_beside(paimon) as found:
         yield found
 
 
@@ -42,9 +42,9 @@ def test_an_ingestion_without_new_files_adds_nothing(
     asset = assets.build_file_ingestion_asset(
         "db.t", SCHEMA, source=assets.FileSource(folder=str(tmp_path / "in"))
     )
-    first = metadata_of(materialize(asset, paimon, instance), KEY)
+    first = asset_tables.metadata_of(materialize(asset, paimon, instance), KEY)
     assert (first["paimon/added_records"], first["paimon/added_files"]) == (2, 1)
-    again = metadata_of(materialize(asset, paimon, instance), KEY)
+    again = asset_tables.metadata_of(materialize(asset, paimon, instance), KEY)
     assert (again["paimon/added_records"], again["paimon/added_files"]) == (0, 0)
     assert again["paimon/commit_kind"] == "none"
     assert (again["dagster/row_count"], again["paimon/snapshot_id"]) == (2, 1)
@@ -52,22 +52,16 @@ def test_an_ingestion_without_new_files_adds_nothing(
 
 def test_a_function_that_returns_nothing_adds_nothing(paimon: assets.PaimonCatalogResource) -> None:
     frames = [rows(1), None]
-
-    @assets.paimon_asset("db.t", SCHEMA)
-    def t() -> Any:
-        return frames.pop(0)
-
-    assert metadata_of(run(t, paimon), KEY)["paimon/added_records"] == 1
-    assert metadata_of(run(t, paimon), KEY)["paimon/added_records"] == 0
+    t = asset_tables.asset_of("db.t", SCHEMA, lambda: frames.pop(0))
+    assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_records"] == 1
+    assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_records"] == 0
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 def test_a_schema_evolution_asks_for_no_run(
     paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
-    @assets.paimon_asset("db.t", SCHEMA)
-    def t() -> Any:
-        return rows(1, 2)
+    t = asset_tables.asset_of("db.t", SCHEMA, rows(1, 2))
 
     @dg.asset(deps=[t], automation_condition=dg.AutomationCondition.eager())
     def below() -> None: ...
@@ -79,7 +73,7 @@ def test_a_schema_evolution_asks_for_no_run(
     change = {"action": "addColumn", "fieldNames": ["w"], "dataType": "INT"}
     config = assets.SchemaEvolutionConfig(table="db.t", changes=[change], dry_run=False)
     job = assets.build_schema_evolution_job()
-    assert job_run(job, "evolve_schema", config, paimon, instance).success
+    assert asset_tables.job_run(job, "evolve_schema", config, paimon, instance).success
     [event] = instance.fetch_observations(KEY, limit=1).records
     assert event.asset_observation.metadata["paimon/schema_id"].value == 1
     asked = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)
@@ -98,11 +92,11 @@ def test_a_segment_asset_shows_the_rows_of_its_own_folder(
         for name in ("one", "two")
     )
     materialize(one, paimon, instance)
-    shown = metadata_of(materialize(two, paimon, instance), two.key)
+    shown = asset_tables.metadata_of(materialize(two, paimon, instance), two.key)
     size = (tmp_path / "two" / "b.parquet").stat().st_size
     assert (shown["dagster/row_count"], shown["dagster/size_bytes"]) == (1, size)
     assert shown["paimon/total_records"] == 3
-    again = metadata_of(materialize(one, paimon, instance), one.key)
+    again = asset_tables.metadata_of(materialize(one, paimon, instance), one.key)
     assert (again["dagster/row_count"], again["paimon/added_records"]) == (2, 0)
 
 
@@ -110,11 +104,8 @@ def test_numbers_that_a_table_cannot_have_are_left_out(
     paimon: assets.PaimonCatalogResource,
 ) -> None:
     def shown(schema: Schema) -> Any:
-        @assets.paimon_asset("db.t", schema)
-        def t() -> Any:
-            return rows(1)
-
-        found = metadata_of(run(t, paimon), KEY)
+        t = asset_tables.asset_of("db.t", schema, rows(1))
+        found = asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)
         paimon.catalog().drop_table("db.t")
         return {"paimon/sequence_wraps", "paimon/rows_ignored"} & found.keys()
 
@@ -131,15 +122,14 @@ def test_a_compaction_can_bring_the_page_up_to_date_and_asks_for_no_run(
     paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     numbers = [1, 2, 3]
-
-    @assets.paimon_asset("db.t", SCHEMA)
-    def t() -> Any:
-        return rows(numbers.pop())
+    t = asset_tables.asset_of("db.t", SCHEMA, lambda: rows(numbers.pop()))
 
     @dg.asset(deps=[t], automation_condition=assets.on_new_data())
     def below() -> None: ...
 
-    versions = [data_version_of(materialize(t, paimon, instance), KEY) for _ in range(3)]
+    versions = [
+        asset_tables.data_version_of(materialize(t, paimon, instance), KEY) for _ in range(3)
+    ]
     materialize(below, paimon, instance)
     job = assets.build_compaction_job([t])
     defs = dg.Definitions([t, below], jobs=[job], resources={"paimon": paimon})

@@ -32,13 +32,6 @@ EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"})
 KEY = dg.AssetKey(["log", "events"])
 
 
-@pytest.fixture
-def landing(tmp_path: Path) -> Path:
-    folder = tmp_path / "landing"
-    folder.mkdir()
-    return folder
-
-
 def land(folder: Path, name: str, *ids: int) -> Path:
     """A Parquet file of events lands by rename."""
     rows = pa.table({"id": pa.array(ids, pa.int64()), "what": [f"e{number}" for number in ids]})
@@ -173,8 +166,7 @@ def test_a_file_that_changes_while_it_is_read_commits_nothing(
     table = paimon.catalog().get_table("log.events")
     assert table.latest_snapshot() is None
     assert not list(Path(table.path).rglob("data-*"))
-    again = metadata_of(run(events(landing), paimon), KEY)
-    assert again["paimon/rows_in"] == 4
+    assert metadata_of(run(events(landing), paimon), KEY)["paimon/rows_in"] == 4
 
 
 def test_a_run_is_told_that_the_folder_it_names_holds_nothing(
@@ -193,8 +185,7 @@ def test_a_file_damaged_in_its_pages_is_refused_by_name(
     content = bytearray(file.read_bytes())
     content[4:60] = b"\xff" * 56
     file.write_bytes(content)
-    result = run(events(landing), paimon)
-    assert "b.parquet" in failure_text(result)
+    assert "b.parquet" in failure_text(run(events(landing), paimon))
     assert paimon.catalog().get_table("log.events").latest_snapshot() is None
 
 
@@ -291,8 +282,7 @@ def test_a_ledger_that_no_snapshot_names_any_more_counts_by_its_pointer_or_is_an
     assert ids_of(paimon) == [1, 50]
     for pointer in (directory / "ingestion").glob("pointer-*"):
         pointer.unlink()
-    text = failure_text(run(events(landing), paimon))
-    assert "have expired" in text
+    assert "have expired" in failure_text(run(events(landing), paimon))
     assert ids_of(paimon) == [1, 50]
 
 
@@ -304,8 +294,7 @@ def test_two_assets_may_feed_one_table_from_two_folders(
     land(landing, "a.parquet", 1)
     land(other, "a.parquet", 2)
     run(events(landing), paimon)
-    second = events(other, key=["log", "events_of_others"])
-    assert run(second, paimon).success
+    assert run(events(other, key=["log", "events_of_others"]), paimon).success
     assert ids_of(paimon) == [1, 2]
 
 
@@ -400,8 +389,7 @@ def test_a_transform_maps_the_files_own_columns(
     def rename(frame: pa.RecordBatchReader) -> pa.Table:
         return frame.read_all().rename_columns(["id", "what"])
 
-    asset = events(landing, source=source, transform=rename)
-    result = run(asset, paimon)
+    result = run(events(landing, source=source, transform=rename), paimon)
     assert result.success, failure_text(result)
     assert ids_of(paimon) == [1, 2]
 

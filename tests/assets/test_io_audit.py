@@ -167,8 +167,7 @@ def test_a_retry_after_the_commit_tells_of_the_same_batch(
 
     monkeypatch.setattr(table_write, "result_of_write", dies_once)
     monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)
-    asset = sales_asset(BAD, BAD, checks=lenient, mode=mode)
-    result = io_run(asset, paimon)
+    result = io_run(sales_asset(BAD, BAD, checks=lenient, mode=mode), paimon)
     assert result.success, failure_text(result)
     assert metadata_of(result, KEY)["paimon/already_committed"] is True
     [evaluation] = result.get_asset_check_evaluations()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.assets import PaimonCatalogResource, paimon_output
-from tests.testkit.asset_tables import failure_text, rows_of
+from tests.testkit.asset_tables import failure_text, rows_of, stored_asset
 from tests.testkit.io_manager_runs import io_run
 
 KEY = dg.AssetKey(["shop", "made"])
@@ -21,11 +21,7 @@ STRUCT = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.struct([("z", pa.string
 
 
 def made(frame: Any, **options: Any) -> dg.AssetsDefinition:
-    @dg.asset(key=KEY, metadata=paimon_output(**options))
-    def table() -> Any:
-        return frame
-
-    return table
+    return stored_asset(frame, key=KEY, metadata=paimon_output(**options))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
-from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, TableCatalog
+from paimon_assets import InvalidInputError, Schema, TableCatalog
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonIOManager,
@@ -21,7 +21,9 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from tests.testkit import asset_tables
+from tests.testkit.asset_tables import asset_of
 from tests.testkit.io_manager_runs import ANNOTATION, io_run, to_arrow
+from tests.testkit.tables import new_table, write
 
 KEY = dg.AssetKey(["shop", "orders"])
 SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
@@ -37,7 +39,7 @@ def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
     """A table of three snapshots, the second one tagged."""
     catalog = paimon.catalog()
     catalog.create_database("shop")
-    table = catalog.create_table("shop.orders", SCHEMA)
+    table = new_table(catalog, SCHEMA, name="shop.orders")
     for number in (1, 2, 3):
         put(paimon, number)
     table.tags.create("second", snapshot=2)
@@ -45,8 +47,7 @@ def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
 
 
 def put(paimon: PaimonCatalogResource, *numbers: int, text: str = "x") -> None:
-    table = paimon.catalog().get_table("shop.orders")
-    table.new_write_builder().write(rows(*numbers, text=text), EmbeddedExecutor())
+    write(paimon.catalog().get_table("shop.orders"), rows(*numbers, text=text))
 
 
 def external() -> dg.AssetSpec:
@@ -146,15 +147,12 @@ NESTED_ROWS: dict[str, list[Any]] = {
 def test_columns_inside_columns(kind: str, paimon: PaimonCatalogResource) -> None:
     paimon.catalog().create_database("shop")
     table = paimon.catalog().create_table("shop.orders", NESTED)
-    table.new_write_builder().write(
-        pa.table(NESTED_ROWS, schema=to_arrow_schema(NESTED.fields)), EmbeddedExecutor()
-    )
+    write(table, pa.table(NESTED_ROWS, schema=to_arrow_schema(NESTED.fields)))
     seen: list[Any] = []
     metadata = paimon_input(columns=["n.b.c", "id", "n.a", "n.x"])
 
     def reader(table: Any) -> None:
-        frame = table.select("id", "n.b.c") if kind == "lazy" else table
-        seen.append(to_arrow(frame))
+        seen.append(to_arrow(table.select("id", "n.b.c") if kind == "lazy" else table))
 
     reader.__annotations__["table"] = ANNOTATION[kind]
     asset = dg.asset(ins={"table": dg.AssetIn(KEY, metadata=metadata)})(reader)
@@ -223,10 +221,7 @@ def test_a_table_that_is_not_there(paimon: PaimonCatalogResource) -> None:
 
 def test_rows_of_a_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
-
-    @paimon_asset("shop.orders", SCHEMA)
-    def orders() -> pa.Table:
-        return rows(7)
+    orders = asset_of("shop.orders", SCHEMA, rows(7))
 
     @dg.asset(ins={"table": dg.AssetIn(KEY)})
     def reader(table: pa.Table) -> dg.MaterializeResult[Any]:
@@ -262,8 +257,7 @@ def test_only_what_is_new_since_the_last_run(lake: PaimonCatalogResource) -> Non
     put(lake, 2, text="y")
     assert io_run(assets, lake).success
     assert seen == [[1, 2, 3], [], [2, 4]]
-    table = lake.catalog().get_table("shop.orders")
-    assert table.consumers.list() == {"copy": 6}
+    assert lake.catalog().get_table("shop.orders").consumers.list() == {"copy": 6}
     assert len(asset_tables.rows_of(lake.catalog().get_table("shop.copy"))) == 5
 
 

@@ -18,6 +18,7 @@ from tests.testkit.asset_tables import (
     metadata_of,
     pairs_in,
     rows_of,
+    stored_asset,
 )
 from tests.testkit.asset_tables import order_rows as rows
 from tests.testkit.io_manager_runs import io_run
@@ -29,11 +30,7 @@ BY_VALUE = Schema.of({"id": "BIGINT", "v": "STRING"}, partition_keys=["v"])
 
 
 def orders(frame: Any, **options: Any) -> dg.AssetsDefinition:
-    @dg.asset(key=KEY, metadata=paimon_output(**options), code_version="7")
-    def table() -> Any:
-        return frame
-
-    return table
+    return stored_asset(frame, key=KEY, metadata=paimon_output(**options), code_version="7")
 
 
 @pytest.mark.parametrize(
@@ -137,10 +134,7 @@ def test_modes_that_do_not_fit_are_refused(paimon: PaimonCatalogResource) -> Non
 
 
 def test_a_key_of_metadata_that_is_none_is_refused(paimon: PaimonCatalogResource) -> None:
-    @dg.asset(key=KEY, metadata={"paimon/mood": "append"})
-    def table() -> pa.Table:
-        return rows((1, "a"))
-
+    table = stored_asset(rows((1, "a")), key=KEY, metadata={"paimon/mood": "append"})
     text = failure_text(io_run(table, paimon))
     assert "asset 'shop/orders' has no 'paimon/mood'" in text
     assert "paimon/mode" in text
@@ -213,10 +207,7 @@ def test_which_table_an_asset_is(
 ) -> None:
     """What the definition says, then the asset's key, then the manager."""
 
-    @dg.asset(key=key, metadata=paimon_output(**metadata))
-    def orders_of() -> pa.Table:
-        return rows((1, "a"))
-
+    orders_of = stored_asset(rows((1, "a")), key=key, metadata=paimon_output(**metadata))
     result = io_run(orders_of, paimon, manager=PaimonIOManager(paimon=paimon, **manager))
     assert result.success, failure_text(result)
     assert len(rows_of(paimon.catalog().get_table(table))) == 1

@@ -9,11 +9,12 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import EmbeddedExecutor, Schema
+from paimon_assets import Schema
 from paimon_assets.assets import PaimonCatalogResource, paimon_output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from tests.testkit.asset_tables import failure_text, lent_instance
+from tests.testkit.asset_tables import failure_text, lent_instance, stored_asset
 from tests.testkit.io_manager_runs import io_run, range_tags, told_by_partition
+from tests.testkit.tables import new_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning"),
@@ -41,16 +42,13 @@ def events(
     column: str | Mapping[str, str] = "p",
     **options: Any,
 ) -> dg.AssetsDefinition:
-    @dg.asset(
+    return stored_asset(
+        frame,
         key=KEY,
         partitions_def=partitions_def,
         metadata=paimon_output(schema=schema, partition_column=column, **options),
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
-    def table() -> Any:
-        return frame
-
-    return table
 
 
 def numbers_in(paimon: PaimonCatalogResource) -> list[int]:
@@ -251,8 +249,7 @@ def test_a_column_that_is_no_partition_key_is_not_overwritten(
 
 
 def test_keys_that_are_no_values_are_refused(paimon: PaimonCatalogResource) -> None:
-    keys = dg.StaticPartitionsDefinition(["x", "300"])
-    asset = events(None, keys, schema_of("TINYINT"))
+    asset = events(None, dg.StaticPartitionsDefinition(["x", "300"]), schema_of("TINYINT"))
     assert "'x' is not a value" in failure_text(io_run(asset, paimon, partition_key="x"))
     assert "'300' does not fit" in failure_text(io_run(asset, paimon, partition_key="300"))
 
@@ -277,15 +274,10 @@ def test_without_a_schema_the_table_is_partitioned_by_the_column(
     paimon: PaimonCatalogResource,
 ) -> None:
     frame = rows(schema_of("DATE"), (dt.date(2024, 1, 1), 1))
-
-    @dg.asset(key=KEY, partitions_def=DAYS, metadata=paimon_output(partition_column="p"))
-    def table() -> pa.Table:
-        return frame
-
-    @dg.asset(key=KEY, partitions_def=DAYS)
-    def unnamed() -> pa.Table:
-        return frame
-
+    table = stored_asset(
+        frame, key=KEY, partitions_def=DAYS, metadata=paimon_output(partition_column="p")
+    )
+    unnamed = stored_asset(frame, key=KEY, partitions_def=DAYS)
     result = io_run(table, paimon, partition_key="2024-01-01")
     assert result.success, failure_text(result)
     assert paimon.catalog().get_table("log.events").schema.partition_keys == ("p",)
@@ -314,8 +306,7 @@ class TestReading:
         days = [dt.date(2024, 1, day) for day in range(1, 6)]
         frame = rows(self.SCHEMA, *((day, day.day) for day in days))
         asset = events(frame, DAYS, self.SCHEMA)
-        tags = range_tags("2024-01-01", "2024-01-05")
-        assert io_run(asset, paimon, tags=tags).success
+        assert io_run(asset, paimon, tags=range_tags("2024-01-01", "2024-01-05")).success
         return asset
 
     def seen_by(
@@ -372,12 +363,9 @@ class TestReading:
             }
         )
         asset = events(frame, cells, schema, {"day": "d", "shop": "s"})
-        paimon.catalog().create_database("log")
-        table = paimon.catalog().create_table("log.events", schema)
-        table.new_write_builder().write(frame, EmbeddedExecutor())
+        new_table(paimon.catalog(), schema, frame, name="log.events")
         mapping = dg.MultiToSingleDimensionPartitionMapping(dimension) if dimension else None
-        keys = {"day": days, "shop": shops}.get(dimension or "")
-        seen, reader = reading(mapping, keys)
+        seen, reader = reading(mapping, {"day": days, "shop": shops}.get(dimension or ""))
         result = io_run([asset, reader], paimon, selection=[reader], partition_key=key)
         assert result.success, failure_text(result)
         assert seen == expected

@@ -10,21 +10,17 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    CompactionConfig,
-    PaimonCatalogResource,
-    PaimonIOManager,
-    as_table_assets,
-    build_compaction_job,
-    build_row_count_check,
-    build_schema_check,
-    paimon_asset,
-    paimon_output,
-    refuse_shared_tables,
-)
+from paimon_assets import assets
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, StrategyChoice
 from paimon_assets.engine.errors import InvalidInputError
-from tests.testkit.asset_tables import PLANES, failure_text, instance_beside, metadata_of, planes
+from tests.testkit.asset_tables import (
+    PLANES,
+    asset_of,
+    failure_text,
+    instance_beside,
+    metadata_of,
+    planes,
+)
 from tests.testkit.io_manager_runs import io_run
 
 TWO = planes(("N1", 100, "jet"), ("N2", None, "prop"))
@@ -34,25 +30,25 @@ def by_hand(**options: Any) -> dg.AssetsDefinition:
     def fleet() -> pa.Table:
         return TWO
 
-    settings: Any = {"metadata": paimon_output(schema=PLANES, mode="append"), **options}
+    settings: Any = {"metadata": assets.paimon_output(schema=PLANES, mode="append"), **options}
     asset: dg.AssetsDefinition = dg.asset(**settings)(fleet)
     return asset
 
 
-def manager(paimon: PaimonCatalogResource) -> PaimonIOManager:
-    return PaimonIOManager(paimon=paimon, database="air")
+def manager(paimon: assets.PaimonCatalogResource) -> assets.PaimonIOManager:
+    return assets.PaimonIOManager(paimon=paimon, database="air")
 
 
-def stored(paimon: PaimonCatalogResource, **options: Any) -> dg.AssetsDefinition:
-    [asset] = as_table_assets([by_hand(**options)], io_manager=manager(paimon))
+def stored(paimon: assets.PaimonCatalogResource, **options: Any) -> dg.AssetsDefinition:
+    [asset] = assets.as_table_assets([by_hand(**options)], io_manager=manager(paimon))
     assert isinstance(asset, dg.AssetsDefinition)
     return asset
 
 
-def test_it_carries_what_a_paimon_asset_carries(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset("air.fleet", PLANES, key="fleet", executor="embedded", warehouse=paimon.warehouse)
-    def wanted() -> Any: ...
-
+def test_it_carries_what_a_paimon_asset_carries(paimon: assets.PaimonCatalogResource) -> None:
+    wanted = asset_of(
+        "air.fleet", PLANES, key="fleet", executor="embedded", warehouse=paimon.warehouse
+    )
     asset = stored(paimon)
     have, want = asset.get_asset_spec(), wanted.get_asset_spec()
     assert {key: have.metadata[key] for key in want.metadata} == dict(want.metadata)
@@ -64,14 +60,14 @@ def test_it_carries_what_a_paimon_asset_carries(paimon: PaimonCatalogResource) -
     assert columns[1].description == "Seats for passengers."
 
 
-def test_what_the_definition_says_itself_stays(paimon: PaimonCatalogResource) -> None:
+def test_what_the_definition_says_itself_stays(paimon: assets.PaimonCatalogResource) -> None:
     asset = stored(
         paimon,
         kinds={"polars"},
         pool="mine",
         group_name="ours",
         description="Ours.",
-        metadata=paimon_output(table="sky.fleet", executor="spark"),
+        metadata=assets.paimon_output(table="sky.fleet", executor="spark"),
     )
     spec = asset.get_asset_spec()
     assert spec.kinds == {"polars", "paimon", "spark"}
@@ -80,18 +76,17 @@ def test_what_the_definition_says_itself_stays(paimon: PaimonCatalogResource) ->
 
 
 def test_it_is_checked_and_compacted_in_the_pool_of_its_writer(
-    paimon: PaimonCatalogResource,
+    paimon: assets.PaimonCatalogResource,
 ) -> None:
     asset = stored(paimon, pool="mine")
-    checks = [build_row_count_check(asset, 2), build_schema_check(asset, PLANES)]
+    checks = [assets.build_row_count_check(asset, 2), assets.build_schema_check(asset, PLANES)]
     result = io_run([asset, *checks], paimon, manager=manager(paimon))
     assert result.success, failure_text(result)
     assert [check.passed for check in result.get_asset_check_evaluations()] == [True, True]
     assert metadata_of(result, asset.key)["dagster/table_name"] == "air.fleet"
-    job = build_compaction_job([asset], "c", suggestion=CompactionConfig())
-    ops = {node.name: node.definition for node in job.nodes}
-    assert "mine" in ops[COMPACTION_OP].pools
-    config = CompactionConfig(strategy=StrategyChoice.full)
+    job = assets.build_compaction_job([asset], "c", suggestion=assets.CompactionConfig())
+    assert "mine" in {node.name: node.definition for node in job.nodes}[COMPACTION_OP].pools
+    config = assets.CompactionConfig(strategy=StrategyChoice.full)
     defs = dg.Definitions(
         [asset], jobs=[job], resources={"paimon": paimon, "io_manager": manager(paimon)}
     )
@@ -104,24 +99,26 @@ def test_it_is_checked_and_compacted_in_the_pool_of_its_writer(
     assert [*compacted, *observed] == [asset.key]
 
 
-def test_every_table_of_a_multi_asset_is_one(paimon: PaimonCatalogResource) -> None:
+def test_every_table_of_a_multi_asset_is_one(paimon: assets.PaimonCatalogResource) -> None:
     @dg.multi_asset(
-        outs={name: dg.AssetOut(metadata=paimon_output(mode="append")) for name in ("a", "b")}
+        outs={
+            name: dg.AssetOut(metadata=assets.paimon_output(mode="append")) for name in ("a", "b")
+        }
     )
     def both() -> tuple[pa.Table, pa.Table]:
         return TWO, TWO
 
-    [asset] = as_table_assets([both], io_manager=manager(paimon))
+    [asset] = assets.as_table_assets([both], io_manager=manager(paimon))
     assert isinstance(asset, dg.AssetsDefinition)
     assert [spec.metadata["dagster/table_name"] for spec in asset.specs] == ["air.a", "air.b"]
-    job = build_compaction_job([asset], "c")
+    job = assets.build_compaction_job([asset], "c")
     assert {node.name for node in job.nodes} == {COMPACTION_OP}
     assert asset.op.pool == "paimon/both"
     [compact] = job.nodes
     assert {"paimon/both", "paimon/compaction"} == compact.definition.pools
 
 
-def test_what_the_io_manager_does_not_store_passes(paimon: PaimonCatalogResource) -> None:
+def test_what_the_io_manager_does_not_store_passes(paimon: assets.PaimonCatalogResource) -> None:
     @dg.asset(io_manager_key="other")
     def elsewhere() -> int:
         return 1
@@ -129,20 +126,17 @@ def test_what_the_io_manager_does_not_store_passes(paimon: PaimonCatalogResource
     @dg.asset
     def nothing() -> None: ...
 
-    @paimon_asset("air.planes", PLANES)
-    def table() -> Any: ...
-
-    given = [elsewhere, nothing, table, dg.AssetSpec("external")]
-    assert as_table_assets(given, io_manager=manager(paimon)) == given
+    given = [elsewhere, nothing, asset_of("air.planes", PLANES), dg.AssetSpec("external")]
+    assert assets.as_table_assets(given, io_manager=manager(paimon)) == given
 
 
 def test_a_key_of_one_part_says_how_it_becomes_a_table() -> None:
     with pytest.raises(InvalidInputError, match="as_table_assets"):
-        build_row_count_check(by_hand(), 2)
+        assets.build_row_count_check(by_hand(), 2)
 
 
 def test_two_assets_of_one_table_are_refused_when_definitions_load(
-    paimon: PaimonCatalogResource,
+    paimon: assets.PaimonCatalogResource,
 ) -> None:
     @dg.asset(key=["x", "air", "fleet"])
     def first() -> Any: ...
@@ -151,17 +145,12 @@ def test_two_assets_of_one_table_are_refused_when_definitions_load(
     def second() -> Any: ...
 
     with pytest.raises(InvalidInputError, match=r"'x/air/fleet' and 'y/air/fleet'.*'air.fleet'"):
-        as_table_assets([first, second], io_manager=manager(paimon))
-
-    @paimon_asset("air.fleet", PLANES)
-    def third() -> Any: ...
-
-    @paimon_asset("air.fleet", PLANES, key="fleet")
-    def fourth() -> Any: ...
-
+        assets.as_table_assets([first, second], io_manager=manager(paimon))
+    third = asset_of("air.fleet", PLANES)
+    fourth = asset_of("air.fleet", PLANES, key="fleet")
     with pytest.raises(InvalidInputError, match="'air/fleet' and 'fleet'"):
-        refuse_shared_tables([third, fourth])
-    refuse_shared_tables([third])
+        assets.refuse_shared_tables([third, fourth])
+    assets.refuse_shared_tables([third])
 
 
 _LOCATION = """

@@ -11,14 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets.assets import (
-    FileSource,
-    IngestConfig,
-    PaimonCatalogResource,
-    build_file_ingestion_asset,
-    build_new_files_sensor,
-    build_quarantine_check,
-)
+from paimon_assets import assets
 from paimon_assets.engine.control.segments import walk
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -31,14 +24,7 @@ KEY = dg.AssetKey(["db", "t"])
 
 
 @pytest.fixture
-def landing(tmp_path: Path) -> Path:
-    folder = tmp_path / "landing"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def instance(paimon: PaimonCatalogResource) -> Any:
+def instance(paimon: assets.PaimonCatalogResource) -> Any:
     with instance_beside(paimon) as found:
         yield found
 
@@ -52,15 +38,17 @@ def put(path: Path, *numbers: int, value: str = "x") -> None:
 class Runs:
     """Runs of one ingestion asset."""
 
-    def __init__(self, paimon: PaimonCatalogResource, instance: Any, source: FileSource) -> None:
+    def __init__(
+        self, paimon: assets.PaimonCatalogResource, instance: Any, source: assets.FileSource
+    ) -> None:
         self.paimon, self.instance, self.source = paimon, instance, source
 
     def asset(self, schema: Schema = SCHEMA) -> dg.AssetsDefinition:
-        return build_file_ingestion_asset("db.t", schema, source=self.source)
+        return assets.build_file_ingestion_asset("db.t", schema, source=self.source)
 
     def run(self, *more: Any, schema: Schema = SCHEMA, **config: Any) -> Any:
         asset = self.asset(schema)
-        run_config = dg.RunConfig(ops={asset.op.name: IngestConfig(**config)})
+        run_config = dg.RunConfig(ops={asset.op.name: assets.IngestConfig(**config)})
         return dg.materialize(
             [asset, *more],
             resources={"paimon": self.paimon},
@@ -79,9 +67,9 @@ class Runs:
 
 
 @pytest.fixture
-def runs(paimon: PaimonCatalogResource, instance: Any, landing: Path) -> Any:
+def runs(paimon: assets.PaimonCatalogResource, instance: Any, landing: Path) -> Any:
     def make(**options: Any) -> Runs:
-        return Runs(paimon, instance, FileSource(**{"folder": str(landing), **options}))
+        return Runs(paimon, instance, assets.FileSource(**{"folder": str(landing), **options}))
 
     return make
 
@@ -95,8 +83,7 @@ def test_a_pattern_with_folders_looks_below(runs: Any, landing: Path) -> None:
     flat = runs()
     flat.taken()
     assert flat.ids() == [1]
-    below = runs(pattern="2024/**/*.parquet")
-    shown = below.taken()
+    shown = runs(pattern="2024/**/*.parquet").taken()
     assert [item.data["file"] for item in shown["paimon/files"]] == [
         "2024/01/a.parquet",
         "2024/02/b.parquet",
@@ -147,8 +134,7 @@ def test_one_bad_file_stops_the_folder_unless_it_goes_to_quarantine(
     broken(landing)
     assert "b.parquet" in failure_text(runs().run())
     source = runs(on_bad_file="quarantine")
-    check = build_quarantine_check(source.asset(), source.source)
-    result = source.run(check)
+    result = source.run(assets.build_quarantine_check(source.asset(), source.source))
     assert result.success, failure_text(result)
     assert source.ids() == [1, 3]
     shown = metadata_of(result, KEY)
@@ -194,8 +180,7 @@ def test_names_that_cannot_be_go_to_quarantine(
         )
     assert f"{file_format}' " in failure_text(runs(format=file_format, options=options).run())
     source = runs(format=file_format, options=options, on_bad_file="quarantine")
-    check = build_quarantine_check(source.asset(), source.source)
-    result = source.run(check)
+    result = source.run(assets.build_quarantine_check(source.asset(), source.source))
     assert result.success, failure_text(result)
     assert source.ids() == [1]
     assert metadata_of(result, KEY)["paimon/files_in_quarantine"] == 1
@@ -228,7 +213,7 @@ def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landin
     (landing / "d.parquet").unlink()
     assert source.taken()["paimon/files_in_quarantine"] == 0
     assert source.ids() == [1, 2, 3]
-    check = build_quarantine_check(source.asset(), source.source)
+    check = assets.build_quarantine_check(source.asset(), source.source)
     [evaluated] = source.run(check).get_asset_check_evaluations()
     assert evaluated.passed
 
@@ -256,13 +241,13 @@ def test_damage_that_shows_while_a_file_is_read_goes_to_quarantine(
 
 
 def test_a_reason_shows_no_value_where_values_are_hidden(
-    landing: Path, paimon: PaimonCatalogResource, instance: Any
+    landing: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
-    hidden = PaimonCatalogResource(
+    hidden = assets.PaimonCatalogResource(
         warehouse=paimon.warehouse, executor="embedded", show_values=False
     )
     (landing / "a.csv").write_text("id,v\nsecret,x\n")
-    source = FileSource(folder=str(landing), format="csv", on_bad_file="quarantine")
+    source = assets.FileSource(folder=str(landing), format="csv", on_bad_file="quarantine")
     [record] = Runs(hidden, instance, source).taken()["paimon/quarantine"]
     assert "values are not shown" in record.data["reason"]
     assert "secret" not in record.data["reason"]
@@ -297,14 +282,14 @@ def test_a_changed_file_is_refused_ignored_or_taken_in_again(runs: Any, landing:
 
 
 def test_a_sensor_asks_for_what_changed_where_it_is_taken_in_again(
-    runs: Any, landing: Path, paimon: PaimonCatalogResource, instance: Any
+    runs: Any, landing: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     put(landing / "a.parquet", 1)
     again = runs(on_changed="again")
     again.taken(schema=KEYED)
     change(landing / "a.parquet", 1, 2)
     for source, asked in ((again, True), (runs(on_changed="ignore"), False)):
-        sensor = build_new_files_sensor(source.asset(KEYED), source=source.source)
+        sensor = assets.build_new_files_sensor(source.asset(KEYED), source=source.source)
         with dg.build_sensor_context(instance=instance, resources={"paimon": paimon}) as context:
             tick = sensor(context)
         assert isinstance(tick, dg.SensorResult) is asked
@@ -358,7 +343,7 @@ def test_avro_and_arrow_files_are_read(runs: Any, landing: Path) -> None:
 
 
 def test_texts_are_read_by_the_options_of_segments(
-    runs: Any, landing: Path, paimon: PaimonCatalogResource
+    runs: Any, landing: Path, paimon: assets.PaimonCatalogResource
 ) -> None:
     dated = Schema.of({"id": "BIGINT", "v": "STRING", "d": "DATE"})
     (landing / "a.csv").write_bytes("# by hand\n1;ä;31.12.2024\n2;NA;\n".encode("latin-1"))
@@ -402,4 +387,4 @@ def test_json_in_one_array_is_read_and_members_nobody_knows_are_refused(
 )
 def test_a_source_is_checked_when_it_is_defined(options: Any, text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
-        FileSource(folder="/x", **options)
+        assets.FileSource(folder="/x", **options)

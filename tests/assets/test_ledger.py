@@ -22,9 +22,9 @@ from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_f
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
+from tests.testkit.tables import new_table
 
 files = st.builds(
     FolderFile,
@@ -37,9 +37,7 @@ folders = st.lists(files, max_size=8, unique_by=lambda file: file.name)
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    catalog = open_catalog(str(tmp_path_factory.mktemp("warehouse")))
-    catalog.create_database("d")
-    return catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    return new_table(tmp_path_factory.mktemp("warehouse"), {"id": "BIGINT"}, name="d.t")
 
 
 def kept(table: Table, ledger: Ledger, **options: int) -> Ledger:
@@ -104,7 +102,7 @@ def test_an_ingestion_and_a_tick_cost_what_is_new(tmp_path: Path) -> None:
     file_io = Counting()
     catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")
-    table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    table = new_table(catalog, {"id": "BIGINT"}, name="d.t")
     known = [file(f"{number:09}-{number * 7919 % 10007}") for number in range(20_000)]
     ledger = kept(table, Ledger(source="s").with_files(known))
     whole = file_io.written
@@ -124,7 +122,7 @@ def test_a_tick_opens_only_the_snapshots_of_others_that_came_since_the_last(tmp_
     file_io = Counting()
     catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")
-    table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    table = new_table(catalog, {"id": "BIGINT"}, name="d.t")
     writer = table.new_write_builder().with_empty_commits()
     writer.with_properties({property_of("s"): "ledger-1.json"}).commit(())
     opened = []
@@ -148,8 +146,7 @@ def test_of_names_ordered_in_time_the_last_ones_are_enough(table: Table) -> None
         ledger = kept(table, ledger.with_files([file(f"{number:03}")]), remembered=8)
         assert sum(part.count for part in ledger.parts) <= 12
     assert ledger.file_count == 100
-    everything = [file(f"{number:03}") for number in range(100)]
-    assert compare(everything, ledger, table).new == ()
+    assert compare([file(f"{number:03}") for number in range(100)], ledger, table).new == ()
     assert compare([file("100")], ledger, table).new == (file("100"),)
     changed = [FolderFile(name=f"{number:03}", size=2, modified_ms=1) for number in (5, 95)]
     assert [item.name for item in compare(changed, ledger, table).changed] == ["095"]
@@ -165,9 +162,7 @@ def test_a_ledger_that_holds_its_files_itself_goes_on_in_parts(table: Table) -> 
 
 
 def test_parts_that_no_ledger_needs_are_orphans_and_others_are_not(tmp_path: Path) -> None:
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
-    table = catalog.create_table("d.t", Schema.of({"id": "BIGINT"}))
+    table = new_table(tmp_path, {"id": "BIGINT"}, name="d.t")
     ledger = Ledger(source="s")
     names = []
     for name in "abc":
@@ -177,8 +172,7 @@ def test_parts_that_no_ledger_needs_are_orphans_and_others_are_not(tmp_path: Pat
     said = {"paimon-assets.ingestion.s": names[-1]}
     table.new_write_builder().with_empty_commits().with_properties(said).commit(())
     directory = Path(table.path) / "ingestion"
-    store = table.new_read_builder().store
-    clean_orphan_files(store, older_than_ms=0, dry_run=False)
+    clean_orphan_files(table.new_read_builder().store, older_than_ms=0, dry_run=False)
     left = {path.name for path in directory.iterdir() if path.name.startswith("ledger-")}
     assert left == {names[-1], *(part.file for part in ledger.parts)}
     assert compare([file("c")], ledger, table).new == ()

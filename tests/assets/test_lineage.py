@@ -1,14 +1,13 @@
 """What a materialization tells of columns: where they come from, and what became of them."""
 
 import dagster as dg
-import pyarrow as pa
 import pytest
 
 from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import PaimonCatalogResource, build_file_ingestion_asset, paimon_asset
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
-from tests.testkit.asset_tables import PLANES, lent_instance, metadata_of, planes, run
+from tests.testkit.asset_tables import PLANES, asset_of, lent_instance, metadata_of, planes, run
 
 RENAMED = Schema.of(
     {"tailnum": "STRING", "places": "INT", "engine": "STRING"}, primary_keys=["tailnum"]
@@ -17,12 +16,12 @@ RAW = dg.AssetKey(["raw", "planes"])
 
 
 def test_columns_that_pass_through_are_lineage(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset(
-        "air.planes", PLANES, pass_through={RAW: {"tailnum": "id"}, dg.AssetKey("x"): ["tailnum"]}
+    some_planes = asset_of(
+        "air.planes",
+        PLANES,
+        planes(("N1", 1, None)),
+        pass_through={RAW: {"tailnum": "id"}, dg.AssetKey("x"): ["tailnum"]},
     )
-    def some_planes() -> pa.Table:
-        return planes(("N1", 1, None))
-
     lineage = metadata_of(run(some_planes, paimon), some_planes.key)["dagster/column_lineage"]
     assert {
         name: [(dep.asset_key, dep.column_name) for dep in deps]
@@ -41,10 +40,7 @@ def test_a_column_that_is_none_is_refused() -> None:
 
 def test_a_schema_that_changed_is_told_once(paimon: PaimonCatalogResource) -> None:
     def asset(schema: Schema) -> dg.AssetsDefinition:
-        @paimon_asset("air.planes", schema)
-        def some_planes() -> None: ...
-
-        return some_planes
+        return asset_of("air.planes", schema)
 
     with lent_instance() as instance:
         before, after = asset(PLANES), asset(RENAMED)
@@ -68,9 +64,6 @@ def test_a_schema_that_changed_is_told_once(paimon: PaimonCatalogResource) -> No
 
 
 def test_how_long_the_write_took_is_a_number_to_plot(paimon: PaimonCatalogResource) -> None:
-    @paimon_asset("air.planes", PLANES)
-    def some_planes() -> pa.Table:
-        return planes(("N1", 1, None))
-
+    some_planes = asset_of("air.planes", PLANES, planes(("N1", 1, None)))
     metadata = metadata_of(run(some_planes, paimon), some_planes.key)
     assert 0 < metadata["paimon/write_seconds"] < 60

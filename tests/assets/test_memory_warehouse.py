@@ -13,6 +13,7 @@ import pytest
 from paimon_assets import NotFoundError, Schema
 from paimon_assets.assets import PaimonIOManager, paimon_asset
 from paimon_assets.testing import MemoryWarehouse
+from tests.testkit.asset_tables import asset_of, stored_asset
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "testing.md"
 DAYS = Schema.of({"id": "BIGINT", "day": "DATE"}, partition_keys="day")
@@ -58,14 +59,8 @@ def test_partitions_are_materialized() -> None:
 
 
 def test_an_io_manager_and_another_key_of_the_catalog() -> None:
-    @dg.asset(key=["b", "numbers"], io_manager_key="io")
-    def numbers() -> pa.Table:
-        return pa.table({"n": [1, 2]})
-
-    @paimon_asset("b.sums", Schema.of({"n": "BIGINT"}), resource_key="lake")
-    def sums() -> pa.Table:
-        return pa.table({"n": [3]})
-
+    numbers = stored_asset(pa.table({"n": [1, 2]}), key=["b", "numbers"], io_manager_key="io")
+    sums = asset_of("b.sums", Schema.of({"n": "BIGINT"}), pa.table({"n": [3]}), resource_key="lake")
     with MemoryWarehouse() as lake:
         io_manager = PaimonIOManager(paimon=lake.resource)
         assert lake.materialize([numbers, sums], resources={"io": io_manager}).success

@@ -18,7 +18,7 @@ from paimon_assets.assets import (
     build_pandera_checks,
     paimon_asset,
 )
-from tests.testkit.asset_tables import run
+from tests.testkit.asset_tables import asset_of, run
 
 ORDERS = Schema.of(
     {"day": "DATE", "id": "BIGINT", "price": "DECIMAL(8, 2)", "note": "STRING"},
@@ -100,11 +100,7 @@ def test_only_partitions_of_the_run_are_judged(paimon: PaimonCatalogResource) ->
 
 def test_failures_add_up_over_batches(paimon: PaimonCatalogResource) -> None:
     rows = orders(*(("2024-01-01", number, str(number % 3 - 1)) for number in range(1000)))
-
-    @paimon_asset("shop.orders", ORDERS)
-    def in_many_files() -> pa.Table:
-        return rows
-
+    in_many_files = asset_of("shop.orders", ORDERS, rows)
     for _ in range(3):
         run(in_many_files, paimon)
     check = build_pandera_checks(in_many_files, PRICES)

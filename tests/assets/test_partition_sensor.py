@@ -16,6 +16,7 @@ from paimon_assets.assets import (
 from paimon_assets.assets.partition_key_sensor import partition_key_of
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from tests.testkit.asset_tables import failure_text, lent_instance, rows_of, run
+from tests.testkit.tables import new_table
 
 SALES = Schema.of({"shop": "STRING", "n": "INT"}, partition_keys=["shop"])
 SHOPS = dg.DynamicPartitionsDefinition(name="shops")
@@ -24,8 +25,7 @@ UPSTREAM = dg.AssetSpec(["shop", "sales"], metadata=paimon_output(table="shop.sa
 
 @pytest.fixture
 def table(paimon: PaimonCatalogResource) -> Table:
-    paimon.catalog().create_database("shop")
-    return paimon.catalog().create_table("shop.sales", SALES)
+    return new_table(paimon.catalog(), SALES, name="shop.sales")
 
 
 def put(table: Table, *shops: str | None) -> None:
@@ -74,8 +74,7 @@ def test_each_new_partition_gets_a_key_and_a_run(
         assert request.partition_keys == ["c"]
         done = run(totals, paimon, instance=instance, partition_key="it's")
         assert done.success, failure_text(done)
-    totals_table = paimon.catalog().get_table("shop.totals")
-    assert rows_of(totals_table) == [{"shop": "it's", "n": 7}]
+    assert rows_of(paimon.catalog().get_table("shop.totals")) == [{"shop": "it's", "n": 7}]
 
 
 def test_what_is_no_partition_column_is_named(table: Table, paimon: PaimonCatalogResource) -> None:
@@ -101,5 +100,4 @@ def test_what_is_no_partition_column_is_named(table: Table, paimon: PaimonCatalo
     ],
 )
 def test_keys_of_values(kind: str, value: Any, key: str) -> None:
-    field = Schema.of({"p": kind}).fields[0]
-    assert partition_key_of(value, field) == key
+    assert partition_key_of(value, Schema.of({"p": kind}).fields[0]) == key

@@ -15,8 +15,9 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import add_column, update_column_type
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import lent_instance, run
+from tests.testkit.asset_tables import asset_of, lent_instance, run
 from tests.testkit.io_manager_runs import range_tags
+from tests.testkit.tables import new_table
 
 pytestmark = [  # Dagster 1.13 calls partitions of checks a preview
     pytest.mark.filterwarnings("ignore:Specifying a partitions_def on an AssetCheckSpec"),
@@ -110,9 +111,7 @@ class ClockAt:
 @pytest.fixture
 def table(paimon):
     """The table of `sales`, made without a row."""
-    catalog = paimon.catalog()
-    catalog.create_database("shop")
-    return catalog.create_table("shop.sales", SALES)
+    return new_table(paimon.catalog(), SALES, name="shop.sales")
 
 
 def rows(day: str, *amounts: float, **more) -> pa.Table:
@@ -124,8 +123,7 @@ def rows(day: str, *amounts: float, **more) -> pa.Table:
 
 def commit_later(table, frame: pa.Table, *, hours: float) -> None:
     store, executor = table.new_read_builder().store, EmbeddedExecutor()
-    context = table.new_write_builder().prepare()
-    written = executor.map_rows(context, frame.to_reader())
+    written = executor.map_rows(table.new_write_builder().prepare(), frame.to_reader())
     FileStoreCommit(store, clock=ClockAt(hours)).commit(
         written.messages, commit_user="later", commit_identifier=1
     )
@@ -236,8 +234,7 @@ def test_a_change_may_lose_values_of_one_partition(paimon, table):
 
 def test_a_window_is_compared_with_those_before_it(paimon, table):
     days = [f"2024-02-{number:02}" for number in range(1, 7)]
-    counts = [10, 11, 9, 10, 30, 10]
-    for day, count in zip(days, counts, strict=True):
+    for day, count in zip(days, [10, 11, 9, 10, 30, 10], strict=True):
         table.append(rows(day, *[1.0] * count))
     check = assets.build_row_count_anomaly_check(long_sales, options=BY_PARTITION)
     told = evaluations(check, paimon, days)
@@ -339,10 +336,7 @@ def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
 
 
 def test_an_asset_without_partitions_is_refused():
-    @assets.paimon_asset("shop.plain", SALES)
-    def plain():
-        return None
-
+    plain = asset_of("shop.plain", SALES, None)
     for build in (
         assets.build_unique_key_check,
         assets.build_sequence_check,

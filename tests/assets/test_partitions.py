@@ -15,7 +15,8 @@ from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from tests.testkit.asset_tables import failure_text, rows_of, run
+from tests.testkit.asset_tables import asset_of, failure_text, rows_of, run
+from tests.testkit.errors import refused
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
 SCHEMA = Schema.of(
@@ -42,13 +43,14 @@ def rows(day: int, hour: int = 0) -> pa.Table:
 
 
 def daily(column: str, frame: Any, partitions_def: Any = DAYS) -> dg.AssetsDefinition:
-    @paimon_asset(
-        "log.days", SCHEMA, partitions_def=partitions_def, partition_column=column, mode="append"
+    return asset_of(
+        "log.days",
+        SCHEMA,
+        frame,
+        partitions_def=partitions_def,
+        partition_column=column,
+        mode="append",
     )
-    def days() -> Any:
-        return frame
-
-    return days
 
 
 @pytest.mark.parametrize("column", ["day", "at", "instant"])
@@ -113,17 +115,14 @@ def test_a_range_is_one_commit_and_each_partition_is_told(paimon: PaimonCatalogR
         "dagster/asset_partition_range_end": "2013-01-05",
     }
     frame = pa.concat_tables([rows(3), rows(5), rows(5, hour=1)])
-
-    @paimon_asset(
+    days = asset_of(
         "log.days",
         Schema.of({"day": "DATE", "at": "TIMESTAMP(6)", "n": "INT"}, partition_keys=["day"]),
+        frame.drop(["instant"]),
         partitions_def=DAYS,
         partition_column="day",
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
-    def days() -> pa.Table:
-        return frame.drop(["instant"])
-
     result = run(days, paimon, tags=tags)
     assert result.success, failure_text(result)
     events = [event.materialization for event in result.get_asset_materialization_events()]
@@ -158,17 +157,14 @@ def shops(*pairs: tuple[int | None, int | None]) -> pa.Table:
 
 def test_a_table_asset_replaces_one_cell(paimon: PaimonCatalogResource) -> None:
     def asset(frame: pa.Table) -> dg.AssetsDefinition:
-        @paimon_asset(
+        return asset_of(
             "log.shops",
             SHOPS,
+            frame,
             partitions_def=CELLS,
             partition_column={"day": "d", "shop": "s"},
             mode="overwrite",
         )
-        def some() -> pa.Table:
-            return frame
-
-        return some
 
     for key, pair in (("2013-01-01|1", (1, 1)), ("2013-01-01|2", (1, 2))) * 2:
         result = run(asset(shops(pair)), paimon, partition_key=key)
@@ -217,14 +213,10 @@ def test_static_keys_that_are_one_value_are_refused_when_defined(
     columns = {"kind": column, "day": "s"}
     both = dg.MultiPartitionsDefinition({"kind": definition, "day": DAYS})
     for partitions_def, partition_column in ((definition, column), (both, columns)):
-        with pytest.raises(InvalidInputError, match=f"'{keys[0]}' and .*'{column}'") as raised:
-
-            @paimon_asset(
+        with refused(InvalidInputError, f"'{keys[0]}' and .*'{column}'", kind="partition-key"):
+            asset_of(
                 "log.keys", KEYED, partitions_def=partitions_def, partition_column=partition_column
             )
-            def rows_of_keys() -> None: ...
-
-        assert raised.value.kind == "partition-key"
         with pytest.raises(InvalidInputError, match="are one value"):
             run_partitions(keys[:1], definition, column, first_table_schema(KEYED, time_millis=0))
 
@@ -266,6 +258,5 @@ def test_a_partition_that_runs_again_replaces_its_rows(paimon: PaimonCatalogReso
 def test_a_partition_column_that_is_no_partition_key_is_refused_at_definition(
     mode: str | None,
 ) -> None:
-    with pytest.raises(InvalidInputError, match=r"partition_keys=\['day'\].*mode='append'") as info:
+    with refused(InvalidInputError, r"partition_keys=\['day'\].*mode='append'", kind="write-mode"):
         paimon_asset("log.days", SCHEMA, partitions_def=DAYS, partition_column="day", mode=mode)
-    assert info.value.kind == "write-mode"

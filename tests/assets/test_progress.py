@@ -4,9 +4,8 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets import EmbeddedExecutor, Schema
-from paimon_assets.assets import paimon_asset
 from paimon_assets.engine import embedded
-from tests.testkit.asset_tables import lent_instance, run
+from tests.testkit.asset_tables import asset_of, lent_instance, run
 
 LOG = Schema.of({"id": "BIGINT"})
 
@@ -24,21 +23,18 @@ def lines_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) ->
 def test_a_write_reports_its_rows_in_the_log_of_the_run(paimon, monkeypatch):
     monkeypatch.setattr(embedded, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(embedded, "_SECONDS_BETWEEN", 0.0)
-
-    @paimon_asset("db.stream", LOG)
-    def stream():
-        return pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64()}), batches(3, 1000))
-
+    stream = asset_of(
+        "db.stream",
+        LOG,
+        pa.RecordBatchReader.from_batches(pa.schema({"id": pa.int64()}), batches(3, 1000)),
+    )
     with lent_instance() as instance:
         lines = lines_of(instance, run(stream, paimon, instance=instance))
     assert lines[-1].startswith("Writing table db.stream: 3,000 rows, ")
 
 
 def test_short_work_reports_nothing(paimon):
-    @paimon_asset("db.short", LOG)
-    def short():
-        return pa.table({"id": [1]})
-
+    short = asset_of("db.short", LOG, pa.table({"id": [1]}))
     with lent_instance() as instance:
         assert lines_of(instance, run(short, paimon, instance=instance)) == []
 

@@ -92,9 +92,7 @@ def test_a_run_that_resumes_another_finds_its_commit(
     make: Callable[[], dg.AssetsDefinition], tags: dict[str, str], paimon: PaimonCatalogResource
 ) -> None:
     runs = Runs(make(), paimon)
-    first = runs.run()
-    again = runs.run(of=first.run_id, tags=tags)
-    third = runs.run(of=again.run_id, tags=tags)
+    third = runs.run(of=runs.run(of=runs.run().run_id, tags=tags).run_id, tags=tags)
     assert runs.rows() == [1, 2]
     assert asset_tables.metadata_of(third, KEY)["paimon/already_committed"] is True
 
@@ -187,8 +185,7 @@ def test_all_of_a_run_executed_again_writes_anew(
     make: Callable[[], dg.AssetsDefinition], paimon: PaimonCatalogResource
 ) -> None:
     runs = Runs(make(), paimon)
-    first = runs.run()
-    second = runs.run(of=first.run_id)
+    second = runs.run(of=runs.run().run_id)
     assert runs.rows() == [1, 1, 2, 2]
     runs.run(of=second.run_id, tags=FROM_FAILURE)
     assert runs.rows() == [1, 1, 2, 2], "resumed is the second, not the first"
@@ -212,8 +209,7 @@ def test_a_step_that_succeeded_and_is_executed_again_for_its_asset_writes_anew(
     paimon: PaimonCatalogResource,
 ) -> None:
     runs = Runs(by_function(), paimon)
-    first = runs.run()
-    runs.run(of=first.run_id, tags={"dagster/is_asset_resume_retry": "true"})
+    runs.run(of=runs.run().run_id, tags={"dagster/is_asset_resume_retry": "true"})
     assert runs.rows() == [1, 1, 2, 2]
 
 
@@ -239,8 +235,7 @@ def test_an_ingestion_that_is_resumed_reports_what_was_committed(
         build_file_ingestion_asset("d.numbers", SCHEMA, source=FileSource(folder=str(tmp_path))),
         paimon,
     )
-    first = runs.run()
-    again = runs.run(of=first.run_id, tags=FROM_FAILURE)
+    again = runs.run(of=runs.run().run_id, tags=FROM_FAILURE)
     assert asset_tables.metadata_of(again, KEY)["paimon/already_committed"] is True
     assert runs.rows() == [1, 2]
 

@@ -6,20 +6,14 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import InvalidInputError, Schema
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    build_row_count_anomaly_check,
-    build_row_count_check,
-    paimon_asset,
-)
+from paimon_assets import InvalidInputError, Schema, assets
 from tests.testkit.asset_tables import lent_instance, run
 
 SIZES: list[int] = []
 
 
 def numbers(mode: str = "append") -> dg.AssetsDefinition:
-    @paimon_asset("air.numbers", Schema.of({"a": "INT"}), mode=mode)
+    @assets.paimon_asset("air.numbers", Schema.of({"a": "INT"}), mode=mode)
     def asset() -> pa.Table | None:
         size = SIZES.pop(0)
         return pa.table({"a": pa.array(range(size), pa.int32())}) if size else None
@@ -37,10 +31,10 @@ def judged(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
     ("low", "high", "passes"),
     [(3, None, True), (4, None, False), (None, 3, True), (None, 2, False), (1, 5, True)],
 )
-def test_bounds(paimon: PaimonCatalogResource, low: int, high: int, passes: bool) -> None:
+def test_bounds(paimon: assets.PaimonCatalogResource, low: int, high: int, passes: bool) -> None:
     SIZES[:] = [3]
     asset = numbers()
-    check = build_row_count_check(asset, minimum=low, maximum=high)
+    check = assets.build_row_count_check(asset, minimum=low, maximum=high)
     evaluation = judged(run([asset, check], paimon))
     assert evaluation.passed is passes
     assert (evaluation.description or "").startswith("3 rows; at ")
@@ -51,15 +45,17 @@ def test_bounds(paimon: PaimonCatalogResource, low: int, high: int, passes: bool
 )
 def test_bounds_that_say_nothing_are_refused(bounds: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as refused:
-        build_row_count_check(numbers(), **bounds)
+        assets.build_row_count_check(numbers(), **bounds)
     assert refused.value.kind == "check-bounds"
 
 
-def judged_last(paimon: PaimonCatalogResource, mode: str, *sizes: int) -> dg.AssetCheckEvaluation:
+def judged_last(
+    paimon: assets.PaimonCatalogResource, mode: str, *sizes: int
+) -> dg.AssetCheckEvaluation:
     """The anomaly check of the last of several runs."""
     SIZES[:] = sizes
     asset = numbers(mode)
-    check = build_row_count_anomaly_check(asset, runs=5)
+    check = assets.build_row_count_anomaly_check(asset, runs=5)
     with lent_instance() as instance:
         for _ in sizes[:-1]:
             run(asset, paimon, instance=instance)
@@ -76,7 +72,7 @@ def judged_last(paimon: PaimonCatalogResource, mode: str, *sizes: int) -> dg.Ass
     ],
 )
 def test_a_run_that_is_unlike_those_before(
-    paimon: PaimonCatalogResource, mode: str, sizes: tuple[int, ...], passes: bool
+    paimon: assets.PaimonCatalogResource, mode: str, sizes: tuple[int, ...], passes: bool
 ) -> None:
     evaluation = judged_last(paimon, mode, *sizes)
     assert evaluation.passed is passes, evaluation.description
@@ -84,7 +80,7 @@ def test_a_run_that_is_unlike_those_before(
     assert evaluation.metadata["paimon/runs_compared"].value == 3
 
 
-def test_too_few_runs_to_compare_pass_and_say_so(paimon: PaimonCatalogResource) -> None:
+def test_too_few_runs_to_compare_pass_and_say_so(paimon: assets.PaimonCatalogResource) -> None:
     evaluation = judged_last(paimon, "append", 1, 1, 900)
     assert evaluation.passed
     assert "2 runs before this one" in (evaluation.description or "")

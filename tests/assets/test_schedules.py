@@ -2,35 +2,32 @@
 
 import dagster as dg
 
-from paimon_assets.assets import (
-    CompactionConfig,
-    FileSource,
-    MaintenanceConfig,
-    build_compaction_job,
-    build_compaction_schedule,
-    build_file_ingestion_asset,
-    build_ingestion_schedule,
-    build_maintenance_job,
-    build_maintenance_schedule,
-)
+from paimon_assets import assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
 from tests.testkit.asset_tables import PLANES
 
 
 def test_their_runs_have_a_config_that_is_valid() -> None:
-    landed = build_file_ingestion_asset("air.planes", PLANES, source=FileSource(folder="/none"))
-    compaction, maintenance = build_compaction_job(["air.planes"]), build_maintenance_job()
+    landed = assets.build_file_ingestion_asset(
+        "air.planes", PLANES, source=assets.FileSource(folder="/none")
+    )
+    compaction, maintenance = (
+        assets.build_compaction_job(["air.planes"]),
+        assets.build_maintenance_job(),
+    )
     defs = dg.Definitions(
         assets=[landed],
         schedules=[
-            build_ingestion_schedule(landed, "0 3 * * *"),
-            build_compaction_schedule(
-                compaction, "0 4 * * *", config=CompactionConfig(strategy=StrategyChoice.full)
+            assets.build_ingestion_schedule(landed, "0 3 * * *"),
+            assets.build_compaction_schedule(
+                compaction,
+                "0 4 * * *",
+                config=assets.CompactionConfig(strategy=StrategyChoice.full),
             ),
-            build_maintenance_schedule(
+            assets.build_maintenance_schedule(
                 maintenance,
                 "0 5 * * 0",
-                config=MaintenanceConfig(dry_run=True),
+                config=assets.MaintenanceConfig(dry_run=True),
                 timezone="Europe/Berlin",
             ),
         ],

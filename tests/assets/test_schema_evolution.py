@@ -9,22 +9,15 @@ import pytest
 from paimon_assets import EmbeddedExecutor, Schema, assets
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
-from tests.testkit.asset_tables import (
-    PLANES,
-    FailsOnce,
-    job_run,
-    lent_instance,
-    observations_of,
-    planes,
-    run,
-)
+from tests.testkit import asset_tables
 from tests.testkit.rows import rows_to_arrow
+from tests.testkit.tables import new_table
 
 KEY = dg.AssetKey(["ops", "planes"])
-ROWS = planes(("N1", 2, "Turbo"), ("N2", 300, "Jet"), ("N3", None, None))
+ROWS = asset_tables.planes(("N1", 2, "Turbo"), ("N2", 300, "Jet"), ("N3", None, None))
 
 
-@assets.paimon_asset("ops.planes", PLANES)
+@assets.paimon_asset("ops.planes", asset_tables.PLANES)
 def the_planes() -> pa.Table:
     """Three planes."""
     return ROWS
@@ -33,7 +26,7 @@ def the_planes() -> pa.Table:
 @pytest.fixture
 def table(paimon):
     """The table of the asset, materialized once."""
-    assert run(the_planes, paimon).success
+    assert asset_tables.run(the_planes, paimon).success
     return paimon.catalog().get_table("ops.planes")
 
 
@@ -41,12 +34,12 @@ def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
     listed = [one if isinstance(one, str) else sc.changes_to_json([one])[0] for one in changes]
     described = assets.SchemaEvolutionConfig(table=table, changes=listed, **config)
     job = assets.build_schema_evolution_job()
-    return job_run(job, "evolve_schema", described, paimon, instance)
+    return asset_tables.job_run(job, "evolve_schema", described, paimon, instance)
 
 
 def observed(result):
     assert len(result.get_asset_observation_events()) == 1
-    [metadata] = observations_of(result, KEY)
+    [metadata] = asset_tables.observations_of(result, KEY)
     return metadata
 
 
@@ -138,9 +131,7 @@ PARTS = ["key0", "key1"]
     ],
 )  # fmt: skip
 def test_tables_of_others_evolve_through_the_job_as_they_did(paimon, schema, changes, row, now):
-    catalog = paimon.catalog()
-    catalog.create_database("db", ignore_if_exists=True)
-    table = catalog.create_table("db.e", schema)
+    table = new_table(paimon.catalog(), schema, name="db.e")
     given = [dict(zip(table.schema.field_names, row, strict=True))]
     table.new_write_builder().write(rows_to_arrow(given, table.schema), EmbeddedExecutor())
     dry, done = (evolve(paimon, *changes, table="db.e", dry_run=is_dry) for is_dry in (True, False))
@@ -174,7 +165,9 @@ def test_a_refusal_names_column_and_reason(paimon, table):
 
 def test_a_change_that_cannot_be_read_is_counted(paimon, table):
     config = assets.SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
-    result = job_run(assets.build_schema_evolution_job(), "evolve_schema", config, paimon)
+    result = asset_tables.job_run(
+        assets.build_schema_evolution_job(), "evolve_schema", config, paimon
+    )
     assert (
         "Change 1 of 1: No schema change: unknown action 'dropColum'" in failure(result).description
     )
@@ -190,7 +183,7 @@ def test_nothing_to_change_makes_nothing(paimon, table):
 
 
 def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
-    file_io = FailsOnce(after_publish_of="schema-1")
+    file_io = asset_tables.FailsOnce(after_publish_of="schema-1")
     catalog = paimon.catalog()
     monkeypatch.setattr(catalog._catalog, "file_io", file_io)
     monkeypatch.setattr(type(paimon), "catalog", lambda _: catalog)
@@ -203,7 +196,7 @@ def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
 
 
 def checked(check, paimon, asset=the_planes):
-    with lent_instance() as instance:
+    with asset_tables.lent_instance() as instance:
         result = dg.materialize(
             [asset, check],
             selection=dg.AssetSelection.checks(check),
@@ -224,7 +217,7 @@ DECLARED = Schema.of(
 
 
 def test_a_table_that_is_what_is_declared_passes(paimon, table):
-    found = checked(assets.build_schema_check(the_planes, PLANES), paimon)
+    found = checked(assets.build_schema_check(the_planes, asset_tables.PLANES), paimon)
     assert found.passed
     assert found.check_name == "schema"
 
@@ -266,9 +259,8 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
     landing = tmp_path / "landing"
     landing.mkdir()
     source = assets.FileSource(folder=str(landing))
-    asset = assets.build_file_ingestion_asset("ops.planes", PLANES, source=source)
-    paimon.catalog().create_database("ops")
-    paimon.catalog().create_table("ops.planes", PLANES)
+    asset = assets.build_file_ingestion_asset("ops.planes", asset_tables.PLANES, source=source)
+    new_table(paimon.catalog(), asset_tables.PLANES, name="ops.planes")
     check = assets.build_source_overflow_check(asset, source)
 
     def land(name, seats):
@@ -280,7 +272,7 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
     found = land("a.parquet", 5)
     assert found.passed
     assert "column 'seats' BIGINT → INT: all 1 values are kept" in (found.description or "")
-    assert run(asset, paimon).success
+    assert asset_tables.run(asset, paimon).success
     found = land("b.parquet", 2**31)
     assert not found.passed
     assert "1 overflow, of 1 values" in (found.description or "")
@@ -291,7 +283,8 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
 def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
     assert checked(assets.build_overflow_check(the_planes, DECLARED), paimon).passed
     assert "No pending change" in (
-        checked(assets.build_overflow_check(the_planes, PLANES), paimon).description or ""
+        checked(assets.build_overflow_check(the_planes, asset_tables.PLANES), paimon).description
+        or ""
     )
 
 
@@ -303,6 +296,5 @@ def test_changes_are_said_in_sql(paimon, table):
 
 @pytest.mark.parametrize("change", ["DROP TABLE x", "RENAME TO other", "; DROP TABLE x", "hello"])
 def test_sql_that_changes_no_schema_is_refused(paimon, table, change):
-    result = evolve(paimon, change, dry_run=False)
-    assert not result.success
+    assert not evolve(paimon, change, dry_run=False).success
     assert table.refresh().schema.id == 0

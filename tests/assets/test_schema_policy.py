@@ -11,11 +11,10 @@ from paimon_assets.assets import (
     FileSource,
     PaimonCatalogResource,
     build_file_ingestion_asset,
-    paimon_asset,
     paimon_output,
 )
 from paimon_assets.engine.spec.types.data_types import integer
-from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.asset_tables import asset_of, failure_text, instance_beside, metadata_of, rows_of
 from tests.testkit.io_manager_runs import io_run
 
 KEY = dg.AssetKey(["db", "t"])
@@ -28,11 +27,7 @@ def schema(options: Any = None, **columns: str) -> Schema:
 
 
 def by_decorator(declared: Schema, rows: Any, **options: Any) -> dg.AssetsDefinition:
-    @paimon_asset("db.t", declared, **options)
-    def t() -> Any:
-        return pa.table(rows)
-
-    return t
+    return asset_of("db.t", declared, pa.table(rows), **options)
 
 
 def by_io_manager(declared: Schema, rows: Any, **options: Any) -> dg.AssetsDefinition:
@@ -93,8 +88,7 @@ def test_add_adds_columns_and_sets_options(make: Any, paimon: PaimonCatalogResou
     wider = Schema.of(
         {"w": "STRING", "id": "INT", "v": "INT"}, options={"snapshot.num-retained.min": "3"}
     )
-    asset = make(wider, {**ONE, "w": ["x"]}, schema_policy="add")
-    metadata = ok(asset, paimon)
+    metadata = ok(make(wider, {**ONE, "w": ["x"]}, schema_policy="add"), paimon)
     assert diff(metadata) == [
         ("column", "added", None, "w STRING"),
         ("option snapshot.num-retained.min", "set", None, "3"),

@@ -7,27 +7,13 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    SegmentImportConfig,
-    build_new_segments_sensor,
-    build_segment_asset,
-    build_segment_import_job,
-)
+from paimon_assets import assets
 from paimon_assets.assets.check_run import CheckOptions, CheckRun
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from tests.testkit.asset_tables import (
-    data_snapshot_of,
-    failure_text,
-    instance_beside,
-    lent_instance,
-    metadata_of,
-    rows_of,
-    run,
-)
+from tests.testkit import asset_tables
 from tests.testkit.foreign import rows, states, write
 
 SALES = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
@@ -48,37 +34,37 @@ def land(folder: Path, *days: int) -> None:
 
 def sales(folder: Path) -> tuple[dg.AssetsDefinition, SegmentSource]:
     source = SegmentSource(path=str(folder), partition="day:int")
-    return build_segment_asset("shop.sales", SALES, source=source), source
+    return assets.build_segment_asset("shop.sales", SALES, source=source), source
 
 
 def test_each_run_takes_in_the_folders_that_are_new(folder, paimon):
     asset, _ = sales(folder)
     before = states(folder)
-    first = metadata_of(run(asset, paimon), KEY)
+    first = asset_tables.metadata_of(asset_tables.run(asset, paimon), KEY)
     assert first["paimon/segments_added"] == 2
     assert first["dagster/row_count"] == 4
     assert [record.data["partition"] for record in first["paimon/segments"]] == ["day=2", "day=1"]
     assert states(folder) == before
     land(folder, 3)
-    third = metadata_of(run(asset, paimon), KEY)
+    third = asset_tables.metadata_of(asset_tables.run(asset, paimon), KEY)
     assert (third["paimon/segments_added"], third["paimon/segments_live"]) == (1, 3)
-    again = metadata_of(run(asset, paimon), KEY)
+    again = asset_tables.metadata_of(asset_tables.run(asset, paimon), KEY)
     assert (again["paimon/segments_added"], again["paimon/rows_in"]) == (0, 0)
     table = paimon.catalog().get_table("shop.sales")
-    assert len(rows_of(table)) == 6
+    assert len(asset_tables.rows_of(table)) == 6
     assert len(table.snapshots()) == 2
     assert table.latest_snapshot().properties["dagster.asset-key"] == "shop/sales"
 
 
 def test_counts_are_the_sum_of_parts_until_a_file_changes(folder, paimon):
     asset, _ = sales(folder)
-    run(asset, paimon)
+    asset_tables.run(asset, paimon)
     table = paimon.catalog().get_table("shop.sales")
     csv = folder.parent / "csv"
     write(csv / "day=1" / "1.csv", pa.table({"v": [5, 6]}))
     source = SegmentSource(path=str(csv), format="csv", partition="day:int")
     table.segments().add(source, EmbeddedExecutor(threads=1))
-    assert table.new_read_builder().count() == 4 + 2 == len(rows_of(table))
+    assert table.new_read_builder().count() == 4 + 2 == len(asset_tables.rows_of(table))
     land(folder, 1)
     with pytest.raises(InvalidInputError, match="external file changed"):
         table.new_read_builder().count()
@@ -90,8 +76,8 @@ def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
     source = SegmentSource(
         path=str(csv), format="csv", partition="day:int", options={"comment": "#"}
     )
-    asset = build_segment_asset("shop.texts", SALES, source=source)
-    found = metadata_of(run(asset, paimon), asset.key)
+    asset = assets.build_segment_asset("shop.texts", SALES, source=source)
+    found = asset_tables.metadata_of(asset_tables.run(asset, paimon), asset.key)
     names = ("dagster/row_count", "paimon/total_records", "paimon/added_records")
     assert [found[name] for name in names] == [10, 10, 10]
     assert (found["paimon/total_files"], found["paimon/added_files"]) == (1, 1)
@@ -107,17 +93,17 @@ def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
 
 def test_a_refresh_takes_changed_files_as_they_are(folder, paimon):
     asset, _ = sales(folder)
-    run(asset, paimon)
+    asset_tables.run(asset, paimon)
     write(folder / "day=1" / "part-0.parquet", pa.table({"v": pa.array([7], pa.int32())}))
     config = dg.RunConfig(ops={"shop__sales": {"config": {"refresh": True}}})
-    found = metadata_of(run(asset, paimon, run_config=config), KEY)
+    found = asset_tables.metadata_of(asset_tables.run(asset, paimon, run_config=config), KEY)
     assert (found["paimon/segments_added"], found["dagster/row_count"]) == (0, 3)
 
 
 def test_a_dry_run_of_the_asset_commits_nothing(folder, paimon):
     asset, _ = sales(folder)
     config = dg.RunConfig(ops={"shop__sales": {"config": {"dry_run": True}}})
-    found = metadata_of(run(asset, paimon, run_config=config), KEY)
+    found = asset_tables.metadata_of(asset_tables.run(asset, paimon, run_config=config), KEY)
     assert [record.data["file"] for record in found["paimon/source_files"]] == [
         "day=1/part-0.parquet",
         "day=2/part-0.parquet",
@@ -133,14 +119,14 @@ def test_a_dry_run_of_the_asset_commits_nothing(folder, paimon):
 def test_a_broken_rule_is_a_failure_that_is_not_tried_again(folder, paimon):
     write(folder / "day=3" / "part-0.parquet", pa.table({"w": [1]}))
     asset, _ = sales(folder)
-    result = run(asset, paimon)
+    result = asset_tables.run(asset, paimon)
     assert not result.success
-    assert "Schema is not same" in failure_text(result)
+    assert "Schema is not same" in asset_tables.failure_text(result)
 
 
-def imported(paimon: PaimonCatalogResource, config: SegmentImportConfig) -> Any:
-    job = build_segment_import_job()
-    with lent_instance() as instance:
+def imported(paimon: assets.PaimonCatalogResource, config: assets.SegmentImportConfig) -> Any:
+    job = assets.build_segment_import_job()
+    with asset_tables.lent_instance() as instance:
         return job.execute_in_process(
             run_config=dg.RunConfig(ops={"import_segment": config}),
             resources={"paimon": paimon},
@@ -155,31 +141,28 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
     table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
     write(tmp_path / "orc" / "1.orc", rows((1, "x")).rename_columns(["a", "B"]))
     config = {"table": "db.t", "path": str(tmp_path / "orc"), "format": "orc"}
-    dry = imported(paimon, SegmentImportConfig(**config, dry_run=True))
+    dry = imported(paimon, assets.SegmentImportConfig(**config, dry_run=True))
     [event] = dry.get_asset_observation_events()
     told = event.asset_observation_data.asset_observation
     assert "It would be refused" in told.description
-    shown = told.metadata
-    assert "is called 'B'" in shown["paimon/problem"].value
-    failed = imported(paimon, SegmentImportConfig(**config))
-    assert not failed.success
+    assert "is called 'B'" in told.metadata["paimon/problem"].value
+    assert not imported(paimon, assets.SegmentImportConfig(**config)).success
     assert table.latest_snapshot() is None
     write(tmp_path / "orc" / "1.orc", rows((1, "x")))
-    done = imported(paimon, SegmentImportConfig(**config))
+    done = imported(paimon, assets.SegmentImportConfig(**config))
     assert done.success
     [event] = done.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey(["db", "t"])
     assert event.materialization.metadata["paimon/rows_in"].value == 1
-    assert data_snapshot_of(event.materialization) == 1
+    assert asset_tables.data_snapshot_of(event.materialization) == 1
     assert event.materialization.description == "Snapshot 1: 1 row of 1 file, read where they lie."
-    snapshot = table.latest_snapshot()
-    assert snapshot.properties["dagster.run-id"] == done.run_id
-    assert rows_of(catalog.get_table("db.t")) == [{"a": 1, "b": "x"}]
+    assert table.latest_snapshot().properties["dagster.run-id"] == done.run_id
+    assert asset_tables.rows_of(catalog.get_table("db.t")) == [{"a": 1, "b": "x"}]
 
 
 def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
     asset, source = sales(folder)
-    sensor = build_new_segments_sensor(asset, source=source)
+    sensor = assets.build_new_segments_sensor(asset, source=source)
 
     def tick(cursor: str | None) -> Any:
         with dg.build_sensor_context(
@@ -187,19 +170,19 @@ def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
         ) as context:
             return sensor(context)
 
-    instance = instance_beside(paimon)
+    instance = asset_tables.instance_beside(paimon)
 
     first = tick(None)
     [request] = first.run_requests
     assert request.tags["paimon/new_folders"] == "day=1, day=2"
     assert "requested already" in tick(first.cursor).skip_message
-    assert run(asset, paimon, instance=instance, tags=request.tags).success
+    assert asset_tables.run(asset, paimon, instance=instance, tags=request.tags).success
     assert "All 2 files" in tick(first.cursor).skip_message
     land(folder, 3)
     second = tick(first.cursor)
     [again] = second.run_requests
     assert again.tags["paimon/new_folders"] == "day=3"
-    assert run(asset, paimon, instance=instance, tags=again.tags).success
+    assert asset_tables.run(asset, paimon, instance=instance, tags=again.tags).success
     paimon.catalog().get_table("shop.sales").rollback_to(1)
     [anew] = tick(second.cursor).run_requests
     assert anew.tags["paimon/new_folders"] == "day=3"
@@ -209,14 +192,14 @@ def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
 def test_a_segment_asset_has_no_partitions():
     source = SegmentSource(path="/x")
     with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
-        build_segment_asset(
+        assets.build_segment_asset(
             "shop.sales", SALES, source=source, partitions_def=dg.StaticPartitionsDefinition(["a"])
         )
 
 
 def test_folders_come_from_the_roots_of_the_resource(folder, tmp_path):
-    def allowing(*roots: Path) -> PaimonCatalogResource:
-        return PaimonCatalogResource(
+    def allowing(*roots: Path) -> assets.PaimonCatalogResource:
+        return assets.PaimonCatalogResource(
             warehouse=str(tmp_path / "warehouse"),
             executor="embedded",
             segment_roots=[str(root) for root in roots],
@@ -224,9 +207,9 @@ def test_folders_come_from_the_roots_of_the_resource(folder, tmp_path):
 
     asset, _ = sales(folder)
     strict = allowing(tmp_path / "allowed")
-    result = run(asset, strict)
+    result = asset_tables.run(asset, strict)
     assert not result.success
-    assert "lies in none of the folders" in failure_text(result)
-    config = SegmentImportConfig(table="shop.sales", path=str(folder), partition="day:int")
-    assert "lies in none of the folders" in failure_text(imported(strict, config))
-    assert run(asset, allowing(tmp_path / "allowed", tmp_path)).success
+    assert "lies in none of the folders" in asset_tables.failure_text(result)
+    config = assets.SegmentImportConfig(table="shop.sales", path=str(folder), partition="day:int")
+    assert "lies in none of the folders" in asset_tables.failure_text(imported(strict, config))
+    assert asset_tables.run(asset, allowing(tmp_path / "allowed", tmp_path)).success

@@ -8,12 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets.assets import (
-    FileSource,
-    PaimonCatalogResource,
-    build_file_ingestion_asset,
-    build_new_files_sensor,
-)
+from paimon_assets import assets
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import instance_beside, run
 
@@ -23,13 +18,13 @@ EVENTS = Schema.of({"id": "BIGINT"})
 class Watched:
     """A folder, the asset it feeds, and the asset's sensor."""
 
-    def __init__(self, folder: Path, paimon: PaimonCatalogResource, max_files: int) -> None:
+    def __init__(self, folder: Path, paimon: assets.PaimonCatalogResource, max_files: int) -> None:
         folder.mkdir()
         self.folder = folder
         self.paimon = paimon
-        source = FileSource(folder=str(folder))
-        self.asset = build_file_ingestion_asset("log.events", EVENTS, source=source)
-        self.sensor = build_new_files_sensor(self.asset, source=source, max_files=max_files)
+        source = assets.FileSource(folder=str(folder))
+        self.asset = assets.build_file_ingestion_asset("log.events", EVENTS, source=source)
+        self.sensor = assets.build_new_files_sensor(self.asset, source=source, max_files=max_files)
         self.cursor: str | None = None
         self.instance = instance_beside(paimon)
 
@@ -54,7 +49,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(tmp_path: Path, paimon: PaimonCatalogResource) -> Watched:
+def watched(tmp_path: Path, paimon: assets.PaimonCatalogResource) -> Watched:
     return Watched(tmp_path / "landing", paimon, max_files=2)
 
 

@@ -21,7 +21,7 @@ from paimon_assets.assets import (
 from paimon_assets.engine.spec.evolution.schema_change import UpdateColumnType
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
-from tests.testkit.asset_tables import failure_text, run
+from tests.testkit.asset_tables import asset_of, failure_text, run
 
 SECRET = "secret" * 2_000
 SCHEMA = Schema.of({"name": "STRING", "n": "INT"})
@@ -108,12 +108,9 @@ KEYS = dg.StaticPartitionsDefinition(["a", "b"])
 def test_errors_of_a_write_show_the_beginning_of_values_or_none(
     warehouse: str, frame: Any, kind: str, show: bool
 ) -> None:
-    @paimon_asset(
-        "people.parts", SCHEMA, partitions_def=KEYS, partition_column="name", mode="append"
+    parts = asset_of(
+        "people.parts", SCHEMA, frame, partitions_def=KEYS, partition_column="name", mode="append"
     )
-    def parts() -> Any:
-        return frame
-
     paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded", show_values=show)
     result = run(parts, paimon, partition_key="a")
     text = failure_text(result)

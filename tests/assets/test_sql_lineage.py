@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import InvalidInputError, Schema
-from paimon_assets.assets import PaimonCatalogResource, columns_of_sql, paimon_asset
-from tests.testkit.asset_tables import metadata_of, run
+from paimon_assets.assets import PaimonCatalogResource, columns_of_sql
+from tests.testkit.asset_tables import asset_of, metadata_of, run
 
 TABLES = {
     "shop.orders": Schema.of({"id": "BIGINT", "shop": "BIGINT", "price": "DECIMAL(10, 2)"}),
@@ -49,15 +49,12 @@ def test_what_is_no_query_is_refused(query: str) -> None:
 
 def test_an_asset_shows_it(paimon: PaimonCatalogResource) -> None:
     query = "SELECT id, price * shop AS total FROM shop.orders"
-
-    @paimon_asset(
+    totals = asset_of(
         "shop.totals",
         Schema.of({"id": "BIGINT", "total": "DOUBLE"}),
+        pa.table({"id": [1], "total": [2.0]}),
         pass_through=columns_of_sql(query, TABLES),
     )
-    def totals() -> pa.Table:
-        return pa.table({"id": [1], "total": [2.0]})
-
     lineage = metadata_of(run(totals, paimon), totals.key)["dagster/column_lineage"]
     assert {
         name: [dep.column_name for dep in deps] for name, deps in lineage.deps_by_column.items()

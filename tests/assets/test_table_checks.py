@@ -10,7 +10,7 @@ import pytest
 from paimon_assets import Schema, assets
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from tests.testkit.asset_tables import PLANES, failure_text, lent_instance, planes, run
+from tests.testkit.asset_tables import PLANES, asset_of, failure_text, lent_instance, planes, run
 
 LOG: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1", "sequence.field": "ts"}}
 TYPES = {"id": "INT NOT NULL", "ts": "BIGINT", "n": "INT"}
@@ -70,9 +70,7 @@ def test_a_compaction_makes_nothing_fresh(paimon: assets.PaimonCatalogResource) 
 
 
 def test_a_table_without_data_is_not_fresh(paimon: assets.PaimonCatalogResource) -> None:
-    @assets.paimon_asset("air.planes", PLANES)
-    def nothing() -> None: ...
-
+    nothing = asset_of("air.planes", PLANES)
     check = assets.build_freshness_check(nothing, dt.timedelta(hours=2))
     evaluation, _ = judged(run([nothing, check], paimon))
     assert (evaluation.passed, evaluation.description) == (False, "No data was committed yet.")

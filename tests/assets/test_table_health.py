@@ -51,8 +51,7 @@ def test_limits_and_names_choose(paimon, catalog):
 
 
 def test_a_table_that_cannot_be_read_fails_the_check(paimon, catalog):
-    table = catalog.get_table("ops.planes")
-    (Path(table.path) / "snapshot" / "snapshot-6").write_text("{")
+    (Path(catalog.get_table("ops.planes").path) / "snapshot" / "snapshot-6").write_text("{")
     check = check_of(run(build_table_health_asset(), paimon))
     assert not check.passed
     assert "ops.planes: cannot be read" in check.description
@@ -62,5 +61,4 @@ def test_each_run_is_recorded_if_asked(paimon, catalog):
     asset = build_table_health_asset(record="ops.health", tables=["ops.planes"])
     for _ in range(2):
         run(asset, paimon)
-    history = catalog.get_table("ops.health").to_arrow()
-    assert history["score"].to_pylist() == [41, 41]
+    assert catalog.get_table("ops.health").to_arrow()["score"].to_pylist() == [41, 41]

@@ -12,8 +12,8 @@ import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
 from paimon_assets.assets import PaimonCatalogResource, PaimonTablesComponent
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, planes
+from tests.testkit.tables import new_table, write
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
@@ -25,8 +25,7 @@ pytestmark = [
 @pytest.fixture
 def sandbox(paimon: PaimonCatalogResource) -> Iterator[DefsFolderSandbox]:
     """A project of Dagster's, beside a warehouse with two tables."""
-    paimon.catalog().create_database("air")
-    paimon.catalog().create_table("air.planes", PLANES)
+    new_table(paimon.catalog(), PLANES, name="air.planes")
     paimon.catalog().create_table("air.weather", WEATHER)
     with create_defs_folder_sandbox() as project:
         yield project
@@ -83,9 +82,7 @@ def test_the_sensor_of_the_component_finds_new_snapshots(
 ) -> None:
     path = scaffolded(sandbox, warehouse=warehouse)
     refreshed(sandbox, path)
-    paimon.catalog().get_table("air.planes").new_write_builder().write(
-        planes(("N1", 1, None)), EmbeddedExecutor()
-    )
+    write(paimon.catalog().get_table("air.planes"), planes(("N1", 1, None)))
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
         sensor: Any = definitions.resolve_sensor_def("lake_new_snapshots")
         with dg.build_sensor_context() as context:

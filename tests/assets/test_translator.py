@@ -4,64 +4,52 @@ import dagster as dg
 import pytest
 
 from paimon_assets import Identifier, InvalidInputError, Schema
-from paimon_assets.assets.tables.table_asset import paimon_asset
-from paimon_assets.assets.translator import (
-    DEFAULT_TRANSLATOR,
-    PaimonTranslator,
-    asset_key_of,
-    identifier_of,
-    identifier_of_asset,
-    identifier_of_key,
-    kinds_of,
-    pool_of,
-    uri_of,
-)
+from paimon_assets.assets import translator
+from tests.testkit.asset_tables import asset_of
 
 
 @pytest.mark.parametrize("table", ["ods.orders", "ods.orders.v2", "o-d-s.Bestellungen"])
 def test_a_table_comes_back_from_its_asset_key(table: str) -> None:
-    assert str(identifier_of_key(asset_key_of(table))) == table
-    assert identifier_of(Identifier.parse(table)) == Identifier.parse(table)
+    assert str(translator.identifier_of_key(translator.asset_key_of(table))) == table
+    assert translator.identifier_of(Identifier.parse(table)) == Identifier.parse(table)
 
 
 def test_prefixes_of_a_key_do_not_name_the_table() -> None:
-    assert str(identifier_of_key(dg.AssetKey(["lake", "ods", "orders"]))) == "ods.orders"
+    assert str(translator.identifier_of_key(dg.AssetKey(["lake", "ods", "orders"]))) == "ods.orders"
 
 
 def test_a_key_of_one_part_names_no_table() -> None:
     with pytest.raises(InvalidInputError, match="'orders' names no table"):
-        identifier_of_key(dg.AssetKey("orders"))
+        translator.identifier_of_key(dg.AssetKey("orders"))
 
 
 def test_the_pool_is_one_per_table() -> None:
-    assert pool_of("ods.orders") == "paimon/ods.orders"
+    assert translator.pool_of("ods.orders") == "paimon/ods.orders"
 
 
 def test_a_group_has_only_characters_dagster_takes() -> None:
-    assert DEFAULT_TRANSLATOR.get_group_name(Identifier("o-d s", "orders")) == "o_d_s"
+    assert translator.DEFAULT_TRANSLATOR.get_group_name(Identifier("o-d s", "orders")) == "o_d_s"
 
 
 def test_a_translator_names_the_assets_of_tables() -> None:
-    class Lake(PaimonTranslator):
+    class Lake(translator.PaimonTranslator):
         def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
             return super().get_asset_key(identifier).with_prefix("lake")
 
         def get_group_name(self, identifier: Identifier) -> str:
             return f"lake_{identifier.database}"
 
-    @paimon_asset("ods.orders", Schema.of({"id": "INT"}), translator=Lake())
-    def orders() -> None: ...
-
+    orders = asset_of("ods.orders", Schema.of({"id": "INT"}), translator=Lake())
     assert orders.key == dg.AssetKey(["lake", "ods", "orders"])
     assert orders.get_asset_spec().group_name == "lake_ods"
-    assert str(identifier_of_asset(orders)) == "ods.orders"
+    assert str(translator.identifier_of_asset(orders)) == "ods.orders"
 
 
 def test_kinds_say_who_computes() -> None:
-    assert kinds_of(None) == {"paimon"}  # the resource decides
-    assert kinds_of("spark") == {"paimon", "spark"}
-    assert kinds_of("embedded") == {"paimon", "arrow"}
+    assert translator.kinds_of(None) == {"paimon"}  # the resource decides
+    assert translator.kinds_of("spark") == {"paimon", "spark"}
+    assert translator.kinds_of("embedded") == {"paimon", "arrow"}
 
 
 def test_a_table_s_address_is_that_of_the_filesystem_catalog() -> None:
-    assert uri_of("s3://lake/wh/", "ods.orders") == "s3://lake/wh/ods.db/orders"
+    assert translator.uri_of("s3://lake/wh/", "ods.orders") == "s3://lake/wh/ods.db/orders"

@@ -33,9 +33,8 @@ from paimon_assets.assets import (
     build_segment_asset,
     build_segment_import_job,
     describe_tables,
-    paimon_asset,
 )
-from tests.testkit.asset_tables import failure_text, rows_of
+from tests.testkit.asset_tables import asset_of, failure_text, rows_of
 
 SCHEMA = Schema.of({"id": "BIGINT"})
 KEYS = ("raw", "mart")
@@ -66,11 +65,7 @@ def rows(number: int) -> pa.Table:
 
 
 def table_asset(key: str, number: int) -> dg.AssetsDefinition:
-    @paimon_asset("db.t", SCHEMA, resource_key=key, translator=Prefixed(key))
-    def t() -> Any:
-        return rows(number)
-
-    return t
+    return asset_of("db.t", SCHEMA, rows(number), resource_key=key, translator=Prefixed(key))
 
 
 def landed(tmp_path: Path, name: str) -> str:
@@ -100,8 +95,7 @@ def assets(tmp_path: Path, catalog: str) -> list[Any]:
 
 def test_assets_and_checks_of_two_catalogs(tmp_path: Path, catalogs: Catalogs) -> None:
     everything = [item for key in KEYS for item in assets(tmp_path, key)]
-    defs = dg.Definitions(everything, resources=catalogs)
-    dg.Definitions.validate_loadable(defs)
+    dg.Definitions.validate_loadable(dg.Definitions(everything, resources=catalogs))
     result = dg.materialize(everything, resources=catalogs, raise_on_error=False)
     assert result.success, failure_text(result)
     assert all(check.passed for check in result.get_asset_check_evaluations())

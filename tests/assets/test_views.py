@@ -90,6 +90,5 @@ def test_views_are_inputs_on_spark(spark, warehouse, new_catalog):
     specs = assets.build_external_view_specs(assets.describe_views(new_catalog))
     own = assets.PaimonSparkResource(master="local[2]")
     lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=own)
-    run = io_run([*readers, *specs], lake, selection=readers)
-    assert run.success
+    assert io_run([*readers, *specs], lake, selection=readers).success
     assert sorted(seen) == [[(2, 40), (3, 60)], [(20,), (40,), (60,)]]

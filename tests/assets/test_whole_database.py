@@ -7,14 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from paimon_assets import cdc
 from paimon_assets.assets import FileSource, PaimonCatalogResource
-from paimon_assets.cdc import (
-    ChangeLog,
-    DatabaseLog,
-    KafkaSource,
-    OtherTablesConfig,
-    build_change_log_assets,
-)
 from paimon_assets.cdc.assets.shared_files import SharedFiles
 from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable
 from paimon_assets.cdc.records.formats import cdc_format
@@ -37,11 +31,11 @@ def message(table: str, op: str, lsn: int, **values: Any) -> str:
 
 def assets_of(folder: Path, **fields: Any) -> list[dg.AssetsDefinition]:
     source = FileSource(folder=str(folder), format="debezium-json")
-    return build_change_log_assets(DatabaseLog(database="shop", **fields), source=source)
+    return cdc.build_change_log_assets(cdc.DatabaseLog(database="shop", **fields), source=source)
 
 
 def run(assets: Any, paimon: PaimonCatalogResource, **config: Any) -> Any:
-    runs = {"shop__other_tables": OtherTablesConfig(**config)} if config else {}
+    runs = {"shop__other_tables": cdc.OtherTablesConfig(**config)} if config else {}
     with lent_instance() as instance:
         return dg.materialize(
             assets, resources={"paimon": paimon}, instance=instance, raise_on_error=False,
@@ -103,7 +97,7 @@ def test_a_table_that_fails_does_not_stop_the_others_and_is_loaded_again_alone(
     assert rows_of(paimon, "b") == [(1, "x"), (2, "y")]
     assert rows_of(paimon, "a") == [(1, "x")]
     before = paimon.catalog().get_table("shop.b").latest_snapshot()
-    emptied = assets_of(tmp_path, log=ChangeLog(on_truncate="empty"))
+    emptied = assets_of(tmp_path, log=cdc.ChangeLog(on_truncate="empty"))
     assert run(emptied, paimon, tables=["a"], reload=True).success
     assert rows_of(paimon, "a") == []
     assert paimon.catalog().get_table("shop.b").latest_snapshot() == before
@@ -117,7 +111,7 @@ def test_a_new_table_that_fails_is_followed_once_it_is_asked_for(
     result = run(assets_of(tmp_path), paimon)
     assert "follow those that failed by tables in the config" in failure_text(result)
     assert rows_of(paimon, "b") == [(1, "x")]
-    emptied = assets_of(tmp_path, log=ChangeLog(on_truncate="empty"))
+    emptied = assets_of(tmp_path, log=cdc.ChangeLog(on_truncate="empty"))
     assert run(emptied, paimon, tables=["a"]).success
     assert rows_of(paimon, "a") == []
     land(tmp_path, "2", message("a", "c", 30, id=2, n="y"))
@@ -142,7 +136,7 @@ def test_twins_and_tables_without_a_key_are_refused(
 def test_a_recorded_database_is_followed_whole(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
-    assets = assets_of(tmp_path, log=ChangeLog(on_truncate="empty"))
+    assets = assets_of(tmp_path, log=cdc.ChangeLog(on_truncate="empty"))
     for number, step in enumerate(real.recorded()[0][:7]):
         land(tmp_path, f"{number:02}", *real.messages(step))
         result = run(assets, paimon)
@@ -178,7 +172,7 @@ def test_a_file_is_parsed_once_for_all_tables(tmp_path: Path) -> None:
 
 def test_topics_are_one_table_each(paimon: PaimonCatalogResource) -> None:
     with pytest.raises(InvalidInputError, match="pattern"):
-        build_change_log_assets(
-            DatabaseLog(database="shop"),
-            source=KafkaSource(bootstrap="x:1", topic="t", format="debezium-json"),
+        cdc.build_change_log_assets(
+            cdc.DatabaseLog(database="shop"),
+            source=cdc.KafkaSource(bootstrap="x:1", topic="t", format="debezium-json"),
         )

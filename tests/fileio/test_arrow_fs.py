@@ -6,12 +6,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    InvalidInputError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, publish_by_rename
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import file_io_for, open_file_io, scheme_of
@@ -46,7 +41,7 @@ def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):
 
 
 def test_a_rename_without_an_answer_is_unknown(tmp_path):
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(errors.CommitUnknownError):
         _renaming(lost=True)(str(tmp_path / "s-1"), b"{}")
 
 
@@ -66,7 +61,7 @@ def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_pa
     file_io = _without_publishing()
     (tmp_path / "file").write_bytes(b"content")
     assert file_io.read_bytes(f"sftp://{tmp_path}/file") == b"content"
-    with pytest.raises(UnsupportedFeatureError) as caught:
+    with pytest.raises(errors.UnsupportedFeatureError) as caught:
         file_io.publish(f"sftp://{tmp_path}/snapshot-1", b"{}")
     assert caught.value.kind == "no-atomic-publish"
 
@@ -74,7 +69,7 @@ def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_pa
 def test_no_message_shows_an_option_value():
     options = {"s3.access-key": "SECRET", "s3.endpoint": "SECRET", "memory.bad-option": "SECRET"}
     for path in ("s3://bucket/warehouse", "nowhere://bucket"):
-        with pytest.raises((InvalidInputError, StorageError)) as caught:
+        with pytest.raises((errors.InvalidInputError, errors.StorageError)) as caught:
             file_io_for(path, options).read_bytes(f"{path}/x")
         assert "SECRET" not in str(caught.value)
     assert "SECRET" not in repr(file_io_for("memory://x", options).spec)

@@ -8,18 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.delegating import RenewedFileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import current_spec, file_io_for, open_file_io
 from tests.testkit.azure_server import AZURITE, CONTAINER, azure_server
+from tests.testkit.errors import refused
 from tests.testkit.s3_server import BUCKET, s3_server
 
 
@@ -117,9 +112,8 @@ def test_a_missing_directory_lists_empty(file_io, root):
 
 @pytest.mark.parametrize("call", ["read_bytes", "open_input", "file_size"])
 def test_a_missing_file_is_named(file_io, root, call):
-    with pytest.raises(NotFoundError) as caught:
+    with refused(errors.NotFoundError, kind="file-not-found") as caught:
         getattr(file_io, call)(f"{root}/nowhere/file")
-    assert caught.value.kind == "file-not-found"
     assert f"{root}/nowhere/file" in caught.value.message
 
 
@@ -164,7 +158,7 @@ def test_makes_directories_again_and_again(file_io, root):
 def test_renames_a_directory_but_not_onto_another(file_io, root):
     file_io.write_bytes(f"{root}/a/schema/schema-0", b"a")
     file_io.write_bytes(f"{root}/b/schema/schema-0", b"b")
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         file_io.rename_directory(f"{root}/a", f"{root}/b")
     file_io.rename_directory(f"{root}/a", f"{root}/c")
     assert file_io.read_bytes(f"{root}/c/schema/schema-0") == b"a"
@@ -172,7 +166,7 @@ def test_renames_a_directory_but_not_onto_another(file_io, root):
 
 
 def test_renaming_what_is_missing_is_an_error(file_io, root):
-    with pytest.raises(NotFoundError):
+    with pytest.raises(errors.NotFoundError):
         file_io.rename_directory(f"{root}/nowhere", f"{root}/c")
 
 
@@ -182,17 +176,15 @@ def test_its_spec_opens_the_same_storage(file_io, root):
 
 
 def test_a_path_of_another_storage_is_refused(file_io):
-    with pytest.raises(PaimonError) as caught:
+    with refused(errors.PaimonError, kind="path"):
         file_io.read_bytes("elsewhere://bucket/file")
-    assert caught.value.kind == "path"
 
 
 def test_a_storage_is_not_opened_with_credentials_that_have_expired():
     now_ms = int(time.time() * 1000)
     assert open_file_io(FileIOSpec(expires_ms=now_ms + 600_000)).spec.scheme == "file"
-    with pytest.raises(StorageError) as caught:
+    with refused(errors.StorageError, kind="token-expired") as caught:
         open_file_io(FileIOSpec(options={"s3.secret-key": "hush"}, scheme="s3", expires_ms=now_ms))
-    assert caught.value.kind == "token-expired"
     assert "hush" not in str(caught.value)
 
 
@@ -207,11 +199,10 @@ def test_where_credentials_are_renewed_a_spec_opens_who_renews_them(tmp_path):
     assert (spec.expires_ms, current_spec(spec).expires_ms) == (1, 4)
     del storage
     assert current_spec(spec) is spec
-    with pytest.raises(StorageError, match="expired"):
+    with pytest.raises(errors.StorageError, match="expired"):
         open_file_io(spec)
 
 
 def test_a_catalog_lock_is_refused_before_anything_is_opened(tmp_path):
-    with pytest.raises(UnsupportedFeatureError, match="serve --sole-writer") as caught:
+    with refused(errors.UnsupportedFeatureError, "serve --sole-writer", kind="catalog-lock"):
         file_io_for(str(tmp_path), {"lock.enabled": "true"})
-    assert caught.value.kind == "catalog-lock"

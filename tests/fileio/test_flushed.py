@@ -11,7 +11,7 @@ from paimon_assets.engine.fileio.flushed import FlushedFileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for, open_file_io
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.tables import new_catalog_in, new_table
 
 FSYNC = {"file.fsync": "true"}
 
@@ -60,28 +60,23 @@ def lost_by_a_power_failure(calls, root):
     ids=["partitioned", "keyed", "orc", "avro"],
 )
 def test_a_commit_flushes_all_it_names_before_it(tmp_path, calls, schema):
-    catalog = open_catalog(str(tmp_path / "w"), FSYNC)
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", schema)
-    table.new_write_builder().write(pa.table({"id": [1, 2], "day": ["a", "b"]}))
+    catalog = new_catalog_in(tmp_path / "w", options=FSYNC)
+    table = new_table(catalog, schema, pa.table({"id": [1, 2], "day": ["a", "b"]}))
     snapshot = str(tmp_path / "w/db.db/t/snapshot/snapshot-1")
     at = calls.index(("name", snapshot))
-    before = calls[:at]
-    assert lost_by_a_power_failure(before, tmp_path / "w/db.db") == set()
+    assert lost_by_a_power_failure(calls[:at], tmp_path / "w/db.db") == set()
     assert ("flush", str(Path(snapshot).parent)) in calls[at:]
     assert table.to_arrow().num_rows == 2
 
 
 def test_without_the_option_nothing_is_flushed(tmp_path, calls):
-    catalog = open_catalog(str(tmp_path / "w"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(tmp_path / "w")
     catalog.create_table("db.t", Schema.of({"id": "BIGINT"})).append(pa.table({"id": [1]}))
     assert [call for call in calls if call[0] == "flush"] == []
 
 
 def test_workers_open_the_same_storage(tmp_path):
-    file_io = file_io_for(str(tmp_path), FSYNC)
-    assert isinstance(open_file_io(file_io.spec), FlushedFileIO)
+    assert isinstance(open_file_io(file_io_for(str(tmp_path), FSYNC).spec), FlushedFileIO)
     assert type(file_io_for(str(tmp_path), {"file.format": "orc"})) is LocalFileIO
 
 

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    InvalidInputError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.local import LocalFileIO, local_path
 from tests.testkit.faults.writers import fork_server
 
@@ -20,13 +15,13 @@ _FORKED = fork_server()
 def test_a_fresh_file_is_never_overwritten(tmp_path):
     path = str(tmp_path / "manifest-1")
     LocalFileIO().write_bytes(path, b"first")
-    with pytest.raises(StorageError, match="manifest-1"):
+    with pytest.raises(errors.StorageError, match="manifest-1"):
         LocalFileIO().write_bytes(path, b"second")
     assert Path(path).read_bytes() == b"first"
 
 
 def test_a_host_in_a_file_path_is_refused():
-    with pytest.raises(InvalidInputError, match="host"):
+    with pytest.raises(errors.InvalidInputError, match="host"):
         local_path("file://server/share")
 
 
@@ -38,7 +33,7 @@ def test_a_full_disk_is_a_storage_error_and_leaves_no_temporary_file(tmp_path, m
         return opened(Path("/dev/full"), "wb")
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(StorageError, match="No space"):
+    with pytest.raises(errors.StorageError, match="No space"):
         LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
     assert list(tmp_path.iterdir()) == []
 
@@ -57,7 +52,7 @@ def _failing_link(number: int, *, done: bool):
 
 def test_a_file_system_without_hard_links_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EPERM, done=False))
-    with pytest.raises(UnsupportedFeatureError, match=r"hard links.*serve --sole-writer"):
+    with pytest.raises(errors.UnsupportedFeatureError, match=r"hard links.*serve --sole-writer"):
         LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
     assert list(tmp_path.iterdir()) == []
 
@@ -65,7 +60,7 @@ def test_a_file_system_without_hard_links_says_so(tmp_path, monkeypatch):
 def test_an_unclear_answer_is_unknown_unless_the_link_is_there(tmp_path, monkeypatch):
     path = str(tmp_path / "snapshot-1")
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EIO, done=False))
-    with pytest.raises(CommitUnknownError, match="snapshot-1"):
+    with pytest.raises(errors.CommitUnknownError, match="snapshot-1"):
         LocalFileIO().publish(path, b"{}")
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EIO, done=True))
     assert LocalFileIO().publish(path, b"{}") is True

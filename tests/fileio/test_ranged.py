@@ -53,8 +53,7 @@ def test_a_long_range_is_fetched_in_pieces():
 
 def test_without_a_plan_blocks_grow_as_the_read_goes_on():
     file, data, requests = ranged(20 * MIB)
-    parts = [file.read(100_000) for _ in range(20 * MIB // 100_000 + 1)]
-    assert b"".join(parts) == data
+    assert b"".join([file.read(100_000) for _ in range(20 * MIB // 100_000 + 1)]) == data
     assert len(requests) < 15
 
 

@@ -16,20 +16,14 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.fileio.ranged import ReplacedFileError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.effort import often
-from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
+from tests.testkit.errors import refused
+from tests.testkit.s3_server import BUCKET, boto3_client
+from tests.testkit.tables import new_catalog_in, new_table
 
 ROWS = 60_000
 FORMATS = ("parquet", "csv", "json")
-
-
-@pytest.fixture(scope="module")
-def server():
-    with s3_server() as options:
-        yield options
 
 
 def _bytes(kind, value):
@@ -74,15 +68,14 @@ def world(request, server, tmp_path):
     """Return what makes a table with a segment of a format, and its folder."""
     name = f"replaced-{abs(hash(request.node.name))}"
     place = tmp_path if request.param == "local" else f"s3://{BUCKET}/{name}"
-    catalog = open_catalog(f"{place}/lake", {} if request.param == "local" else server)
-    catalog.create_database("db")
+    catalog = new_catalog_in(f"{place}/lake", options={} if request.param == "local" else server)
 
     def make(kind, number=0):
         folder = _Folder(
             tmp_path if request.param == "local" else place, kind, server, f"{name}-{kind}-{number}"
         )
         folder.put(_bytes(kind, 111_111_111))
-        table = catalog.create_table("db.t", Schema.of({"id": "BIGINT"}))
+        table = new_table(catalog, {"id": "BIGINT"})
         table.segments().add(SegmentSource(path=folder.path, format=kind))
         return table, folder
 
@@ -93,9 +86,8 @@ def world(request, server, tmp_path):
 def test_a_file_replaced_within_a_second_of_its_import_is_refused(world, kind):
     table, folder = world(kind)
     folder.put(_bytes(kind, 222_222_222))
-    with pytest.raises(InvalidInputError, match="since it was imported") as refused:
+    with refused(InvalidInputError, "since it was imported", kind="segment-file-changed"):
         table.new_read_builder().to_arrow()
-    assert refused.value.kind == "segment-file-changed"
     table.segments().refresh([])
     assert set(table.new_read_builder().to_arrow()["id"].to_pylist()) == {222_222_222}
 
@@ -103,12 +95,10 @@ def test_a_file_replaced_within_a_second_of_its_import_is_refused(world, kind):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_replaced_between_the_plan_and_the_read_is_refused(world, kind):
     table, folder = world(kind)
-    builder = table.new_read_builder()
-    plan = builder.plan()
+    plan = table.new_read_builder().plan()
     folder.put(_bytes(kind, 222_222_222))
-    with pytest.raises(FormatError, match="was replaced") as refused:
+    with refused(FormatError, "was replaced", kind="file-replaced"):
         list(EmbeddedExecutor().map_splits(plan.context, plan.splits))
-    assert refused.value.kind == "file-replaced"
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -8,26 +8,22 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-)
 from paimon_assets.engine.fileio.object_store import ObjectFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from tests.testkit.errors import refused
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.http_servers import counting_proxy
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, boto3_client, s3_server
+from tests.testkit.tables import new_catalog_in, new_table
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
 WRITERS, COMMITS = 3, 2
@@ -49,9 +45,7 @@ def options():
 @pytest.fixture
 def catalog(options, request):
     """Return a catalog in a directory of the test's own."""
-    catalog = open_catalog(f"{WAREHOUSE}/{request.node.name}", options)
-    catalog.create_database("db")
-    return catalog
+    return new_catalog_in(f"{WAREHOUSE}/{request.node.name}", options=options)
 
 
 SCHEMA_OF_RENAMED = Schema.of({"id": "INT"})
@@ -66,7 +60,7 @@ def _write(table, rows):
 
 
 def test_upserts_reads_and_time_travel(catalog):
-    table = catalog.create_table("db.t", KEYED)
+    table = new_table(catalog, KEYED)
     _write(table, _rows((1, "a", "old"), (2, "b", "kept")))
     _write(table, _rows((1, "a", "new")))
     read = table.new_read_builder()
@@ -79,7 +73,7 @@ def test_upserts_reads_and_time_travel(catalog):
 
 
 def test_a_dropped_table_is_gone_with_its_files(catalog, options):
-    table = catalog.create_table("db.t", KEYED)
+    table = new_table(catalog, KEYED)
     _write(table, _rows((1, "a", "x")))
     catalog.drop_table("db.t")
     assert catalog.list_tables("db") == []
@@ -93,12 +87,11 @@ def test_an_empty_database_is_dropped_however_it_was_made(options, request, mark
     others, key = boto3_client(options), f"{warehouse.removeprefix(f's3://{BUCKET}/')}/db.db/"
     if marker is not None:  # Java's own ends in a slash
         others.put_object(Bucket=BUCKET, Key=key + marker, Body=b"")
-    catalog = open_catalog(warehouse, options)
-    catalog.create_database("db", ignore_if_exists=True)
+    catalog = new_catalog_in(warehouse, options=options)
     if has_id:
         catalog.alter_database("db", updates={"a": "b"})
     others.put_object(Bucket=BUCKET, Key=key + "landing/a.csv", Body=b"1")
-    with pytest.raises(InvalidInputError, match="'landing', which is no table"):
+    with pytest.raises(errors.InvalidInputError, match="'landing', which is no table"):
         catalog.drop_database("db")
     assert catalog.list_databases() == ["db"]
     assert catalog.get_database("db").options == ({"a": "b"} if has_id else {})
@@ -119,12 +112,12 @@ def test_a_table_that_comes_while_its_database_is_dropped_stays(options, request
 
         def turn(number, _method, _path, other=other, step=step, tables=tables):
             if number == step:
-                with suppress(NotFoundError):  # then nobody was told that it is there
+                with suppress(errors.NotFoundError):  # then nobody was told that it is there
                     tables.append(other.create_table("db.t", KEYED))
                     _write(tables[0], _rows((1, "a", "x")))
 
         file_io = FaultyFileIO(file_io_for(warehouse, options), before=turn)
-        with suppress(InvalidInputError):
+        with suppress(errors.InvalidInputError):
             FilesystemCatalog(warehouse, file_io).drop_database("db")
         if len(file_io.calls) <= step:
             break
@@ -137,19 +130,18 @@ def test_a_table_that_comes_while_its_database_is_dropped_stays(options, request
 def test_a_bucket_that_does_not_exist_is_not_made(options):
     others = boto3_client(options)
     catalog = open_catalog("s3://paimon-tset/warehouse", options)
-    with pytest.raises(StorageError, match="paimon-tset") as caught:
+    with refused(errors.StorageError, "paimon-tset", kind="bucket-not-found"):
         catalog.create_database("db")
-    assert caught.value.kind == "bucket-not-found"
     file_io = file_io_for("s3://paimon-tset/x", options)
     with pytest.raises(OSError, match="bucket"), file_io.open_output("s3://paimon-tset/x/y"):
         pass
     for call in (file_io.write_bytes, file_io.publish, file_io.replace, file_io.write_hint):
-        with pytest.raises(PaimonError, match="paimon-tset"):
+        with pytest.raises(errors.PaimonError, match="paimon-tset"):
             call("s3://paimon-tset/x/y", b"1")
-    with pytest.raises(PaimonError, match="paimon-tset"):
+    with pytest.raises(errors.PaimonError, match="paimon-tset"):
         file_io.make_directory("s3://paimon-tset")
     for call in (catalog.list_databases, lambda: catalog.list_tables("db")):
-        with suppress(PaimonError):
+        with suppress(errors.PaimonError):
             call()
     assert [bucket["Name"] for bucket in others.list_buckets()["Buckets"]] == [BUCKET]
 
@@ -198,7 +190,7 @@ def test_one_listing_answers_for_directories_side_by_side(options):
         with proxy.counting() as counts, ours.ahead(reads=read, files=asked, lists=lists):
             assert [ours.exists(path) for path in asked] == [False, True, False]
             assert [ours.read_bytes(path) for path in read[:2]] == [b"schema/s-0", b"2"]
-            with pytest.raises(NotFoundError):
+            with pytest.raises(errors.NotFoundError):
                 ours.read_bytes(read[2])
             (deep,) = ours.list_directory(lists[0])
             assert (deep.name, deep.is_directory) == ("deep", True)
@@ -228,7 +220,7 @@ class _Slow(ObjectFileIO):
 
 @pytest.mark.parametrize("commits", [0, 2])
 def test_a_writer_whose_number_expired_plans_again(catalog, commits):
-    table = catalog.create_table("db.t", Schema.of({"id": "BIGINT"}))
+    table = new_table(catalog, {"id": "BIGINT"})
     for number in range(commits):
         table.append(pa.table({"id": [number]}))
 
@@ -239,8 +231,7 @@ def test_a_writer_whose_number_expired_plans_again(catalog, commits):
         upkeep.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
 
     slow = replace(table._store, file_io=_Slow(table._store.file_io.spec, others))
-    made = Table(slow).append(pa.table({"id": [100]})).snapshot
-    assert made.id == commits + 6
+    assert Table(slow).append(pa.table({"id": [100]})).snapshot.id == commits + 6
     ids = table.to_arrow()["id"].to_pylist()
     assert sorted(ids) == [*range(commits), *range(10, 15), 100]
     assert [each.id for each in table.snapshots()] == [commits + 4, commits + 5, commits + 6]
@@ -255,7 +246,7 @@ def _commit_many(path, options, writer):
 
 
 def test_processes_that_commit_at_once_lose_nothing(catalog, options):
-    table = catalog.create_table("db.t", KEYED)
+    table = new_table(catalog, KEYED)
     context = fork_server()
     processes = [
         context.Process(target=_commit_many, args=(table.path, options, writer))
@@ -272,19 +263,18 @@ def test_processes_that_commit_at_once_lose_nothing(catalog, options):
     assert sorted(zip(rows["day"].to_pylist(), rows["id"].to_pylist(), strict=True)) == [
         (str(writer), number) for writer in range(WRITERS) for number in range(COMMITS)
     ]
-    shared = table.new_read_builder().with_filter("day = 'shared'").to_arrow()
-    assert shared.num_rows == 1
+    assert table.new_read_builder().with_filter("day = 'shared'").to_arrow().num_rows == 1
 
 
 def test_what_is_missing_is_named(options):
     path = f"{WAREHOUSE}/absent"
-    with pytest.raises(NotFoundError, match="absent"):
+    with pytest.raises(errors.NotFoundError, match="absent"):
         file_io_for(WAREHOUSE, options).read_bytes(path)
 
 
 def test_no_secret_is_told_when_the_storage_fails(options):
     wrong = {**options, "s3.endpoint": "http://127.0.0.1:9"}
-    with pytest.raises(PaimonError) as failure:
+    with pytest.raises(errors.PaimonError) as failure:
         open_catalog(WAREHOUSE, wrong).create_database("db")
     told = f"{failure.value!r} {failure.value.details} {failure.value.__cause__!r}"
     assert SECRET_KEY not in told
@@ -293,9 +283,9 @@ def test_no_secret_is_told_when_the_storage_fails(options):
 
 def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
     """A rename is a copy and a delete; what fsspec calls a directory is no object to copy."""
-    table = catalog.create_table("db.old", SCHEMA_OF_RENAMED)
-    rows = pa.table({"id": pa.array([1, 2], pa.int32())})
-    table.new_write_builder().write(rows, EmbeddedExecutor())
+    table = new_table(
+        catalog, SCHEMA_OF_RENAMED, pa.table({"id": pa.array([1, 2], pa.int32())}), name="db.old"
+    )
     table.tags.create("one")
     table.branches.create("side", tag="one")
     catalog.rename_table("db.old", "db.new")
@@ -343,6 +333,5 @@ def test_a_file_of_another_size_than_the_table_says_is_refused(options, file_for
     size = file_io.file_size(path)
     with open_reader(file_io, path, file_format=file_format, file_bytes=size) as reader:
         assert reader.schema.names == ["id"]
-    with pytest.raises(FormatError) as caught:
+    with refused(errors.FormatError, kind="file-size"):
         open_reader(file_io, path, file_format=file_format, file_bytes=size + other)
-    assert caught.value.kind == "file-size"

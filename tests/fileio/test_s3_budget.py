@@ -121,8 +121,7 @@ def measured() -> dict[str, tuple[int, int, float, list[str]]]:
         assert one == 150_000
         one = measure("merge of three runs, one column", lambda: count(table, columns=["k"]))
         assert one == 150_000
-        compaction = table.new_compaction_builder().with_strategy("full")
-        measure("full compaction", compaction.run)
+        measure("full compaction", table.new_compaction_builder().with_strategy("full").run)
         assert measure("compacted", lambda: count(table)) == 150_000
         for kind in ("orc", "avro"):
             schema = Schema.of(COLUMNS, options={"file.format": kind})

@@ -7,25 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    ACCESS_DENIED,
-    AlreadyExistsError,
-    CommitUnknownError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.api import open_table
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import is_hunt
+from tests.testkit.errors import refused
 from tests.testkit.s3_faults import ENDED, KEPT, s3_faults
-from tests.testkit.s3_server import ACCESS_KEY, BUCKET, boto3_client, s3_server
+from tests.testkit.s3_server import ACCESS_KEY, BUCKET, boto3_client
+from tests.testkit.tables import new_catalog_in, new_table
 
 SCHEMA = Schema.of({"id": "BIGINT"})
 ROWS = pa.table({"id": [1, 2]})
@@ -36,37 +30,14 @@ STRIDE = 1 if is_hunt() else 17
 
 
 @pytest.fixture(scope="module")
-def server():
-    """Return the options of a running server."""
-    with s3_server() as options:
-        yield options
-
-
-@pytest.fixture(scope="module")
-def proxied(server):
-    """Return the faults of a proxy, and the options that go through it; its clients never retry."""
-    with pytest.MonkeyPatch.context() as patch, s3_faults(server) as found:
-        patch.setenv("AWS_MAX_ATTEMPTS", "1")
-        yield found
-
-
-@pytest.fixture
-def faults(proxied):
-    yield proxied[0]
-    proxied[0].reset()
-
-
-@pytest.fixture(scope="module")
 def catalog(proxied):
     """Return a catalog that has one database, through the proxy."""
-    catalog = open_catalog(f"s3://{BUCKET}/faults", proxied[1])
-    catalog.create_database("db")
-    return catalog
+    return new_catalog_in(f"s3://{BUCKET}/faults", options=proxied[1])
 
 
 @pytest.fixture
 def table(catalog, faults):
-    table = catalog.create_table("db.t", SCHEMA)
+    table = new_table(catalog, SCHEMA)
     _write(table)
     yield table
     faults.reset()
@@ -92,7 +63,7 @@ def test_a_commit_whose_hint_is_refused_stands(table, faults, status, after):
 
 def test_no_hint_leads_to_a_commit_before_its_look_back(table, faults):
     faults.plan("GET", "*/schema/schema-0", 404)  # the look back: somebody dropped the table
-    with pytest.raises(NotFoundError, match="dropped or renamed meanwhile"):
+    with pytest.raises(errors.NotFoundError, match="dropped or renamed meanwhile"):
         _write(table)
     assert faults.fired
     assert _files(table, "snapshot") == ["LATEST", "snapshot-1"]
@@ -106,7 +77,7 @@ def test_no_hint_leads_to_a_commit_before_its_look_back(table, faults):
 def test_a_file_that_is_refused_is_typed_and_leaves_nothing(table, faults, name, status):
     before = _files(table, "bucket-0"), _files(table, "manifest")
     faults.plan("PUT", name, status)
-    with pytest.raises(StorageError):
+    with pytest.raises(errors.StorageError):
         _write(table)
     assert faults.fired
     assert (_files(table, "bucket-0"), _files(table, "manifest")) == before
@@ -187,9 +158,8 @@ def test_a_publish_whose_answer_is_lost_is_looked_up(catalog, table, faults, wha
 def test_a_client_that_repeats_a_publish_knows_its_own_file(server, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     with s3_faults(server) as (faults, through):
-        catalog = open_catalog(f"s3://{BUCKET}/repeated", through)
-        catalog.create_database("db")
-        table = catalog.create_table("db.t", SCHEMA)
+        catalog = new_catalog_in(f"s3://{BUCKET}/repeated", options=through)
+        table = new_table(catalog, SCHEMA)
         _write(table)
         for do, name in PUBLISHES.values():
             faults.plan("PUT", name, 500, after=True)
@@ -204,7 +174,7 @@ def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(catalog, tab
     faults.plan("PUT", name, 503)
     try:
         do(catalog, table)
-    except CommitUnknownError:
+    except errors.CommitUnknownError:
         if what == "rename tag":
             table.tags.rename("old", "new")
         else:
@@ -215,7 +185,7 @@ def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(catalog, tab
 def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
     table.tags.create("tag")
     faults.plan("PUT", "*/tag/tag-tag", 500, after=True)
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(errors.AlreadyExistsError):
         table.tags.create("tag")
     assert faults.fired
 
@@ -227,7 +197,7 @@ def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
         opened = open_table(table.path, options)
         faults.plan("GET", pattern, status)
         forget_manifests()
-        with pytest.raises(StorageError):
+        with pytest.raises(errors.StorageError):
             opened.new_read_builder().to_arrow()
         assert faults.fired
         faults.reset()
@@ -239,18 +209,14 @@ def test_a_storage_that_fails_in_the_midst_of_a_file_is_no_damaged_file(
     proxied, faults, file_format, answered
 ):
     options = proxied[1]
-    catalog = open_catalog(f"s3://{BUCKET}/{file_format}-{answered}", options)
-    catalog.create_database("db")
-    table = catalog.create_table(
-        "db.t", Schema.of({"v": "BYTES"}, options={"file.format": file_format})
-    )
+    catalog = new_catalog_in(f"s3://{BUCKET}/{file_format}-{answered}", options=options)
+    table = new_table(catalog, {"v": "BYTES"}, options={"file.format": file_format})
     values = [random.Random(row).randbytes(100_000) for row in range(120)]  # noqa: S311
     table.new_write_builder().write(pa.table({"v": pa.array(values, pa.binary())}))
     opened = open_table(table.path, {**options, "s3.connect-timeout": "9 s"})
     faults.plan("GET", "*/bucket-0/data-*", 403, skip=answered)
-    with pytest.raises(StorageError) as caught:
+    with refused(errors.StorageError, kind=errors.ACCESS_DENIED):
         opened.new_read_builder().to_arrow()
-    assert caught.value.kind == ACCESS_DENIED
 
 
 def test_without_the_listing_that_spares_requests_they_are_made(table, faults):
@@ -297,8 +263,8 @@ def test_a_look_that_is_refused_never_says_that_there_is_nothing(proxied, faults
         refusal = None
         try:
             assert LOOKS[look](file_io, path)
-        except StorageError as error:
-            refusal = error.kind == ACCESS_DENIED
+        except errors.StorageError as error:
+            refusal = error.kind == errors.ACCESS_DENIED
         except OSError as error:  # a file that was open
             refusal = isinstance(error, PermissionError)
         if not faults.fired:
@@ -315,7 +281,7 @@ def test_a_deletion_that_is_refused_is_typed(proxied, faults, what, status):
     for number in range(9):
         file_io.write_bytes(f"{path}/a", b"abc")
         _plan(faults, status, number)
-        with contextlib.suppress(StorageError):
+        with contextlib.suppress(errors.StorageError):
             getattr(file_io, what)(f"{path}/a" if what == "delete_file" else path)
             faults.lives.clear()
             assert not file_io.exists(f"{path}/a")
@@ -341,9 +307,8 @@ def test_a_file_that_the_storage_does_not_let_go_is_typed(proxied, faults, what)
     for _ in range(2):
         faults.plan("POST", "*", KEPT)
     faults.plan("DELETE", "*", 403)
-    with pytest.raises(StorageError) as refused:
+    with refused(errors.StorageError, kind=errors.ACCESS_DENIED):
         DELETIONS[what](file_io, folder)
-    assert refused.value.kind == ACCESS_DENIED
     assert file_io.exists(f"{folder}/a")
 
 
@@ -355,10 +320,10 @@ def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server,
         file_io = file_io_for(path, through)
         for status in (ENDED, *STATUSES):
             faults.plan("PUT", "*/.snapshot-1.*", status)
-            with pytest.raises(StorageError, match="nothing was published") as refused:
+            with pytest.raises(errors.StorageError, match="nothing was published") as caught:
                 file_io.publish(path, b"first")
-            assert (refused.value.kind == ACCESS_DENIED) == (status in (ENDED, 403))
-        with pytest.raises(UnsupportedFeatureError):
+            assert (caught.value.kind == errors.ACCESS_DENIED) == (status in (ENDED, 403))
+        with pytest.raises(errors.UnsupportedFeatureError):
             file_io.publish(path, b"second")
         assert not file_io.exists(path)
 
@@ -379,7 +344,7 @@ def test_whatever_request_of_a_write_fails_repeating_it_adds_its_rows_once(
         faults.plan("*", "*", STATUSES[done % 4], after=after, skip=number)
         try:
             write(number).write(ROWS, EmbeddedExecutor())
-        except PaimonError:
+        except errors.PaimonError:
             write(number).write(ROWS, EmbeddedExecutor())
         faults.plans.clear()
         assert table.new_read_builder().to_arrow().num_rows == 2 * (done + 2)

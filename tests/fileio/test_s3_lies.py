@@ -9,12 +9,7 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    InvalidInputError,
-    PaimonError,
-    StorageError,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
@@ -32,33 +27,12 @@ from tests.testkit.s3_faults import (
     NOT_FOUND,
     RESET,
     SILENT,
-    s3_faults,
 )
-from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
+from tests.testkit.s3_server import BUCKET, boto3_client
 
 SCHEMA = Schema.of({"id": "BIGINT"}, options={"commit.max-retries": "2"})
 _CLIENTS = count(11)
 SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
-
-
-@pytest.fixture(scope="module")
-def server():
-    """Return the options of a running server."""
-    with s3_server() as options:
-        yield options
-
-
-@pytest.fixture(scope="module")
-def proxied(server):
-    with pytest.MonkeyPatch.context() as patch, s3_faults(server) as found:
-        patch.setenv("AWS_MAX_ATTEMPTS", "1")
-        yield found
-
-
-@pytest.fixture
-def faults(proxied):
-    yield proxied[0]
-    proxied[0].reset()
 
 
 @pytest.fixture
@@ -121,7 +95,7 @@ def test_what_is_no_listing_deletes_no_file_in_use(table, faults, server, operat
     text = ""
     try:
         DELETIONS[operation](table)
-    except PaimonError as error:
+    except errors.PaimonError as error:
         text = str(error)
     assert ("storage" in text) if faults.fired and lie != EMPTY else True
     faults.reset()
@@ -139,7 +113,7 @@ def test_a_page_that_is_no_listing_ends_no_listing(proxied, faults, server, lie)
     file_io = file_io_for(folder, proxied[1])
     faults.lie(lie, "*", skip=1)
     for listing in (file_io.list_directory, file_io.list_tree, file_io.delete_directory):
-        with pytest.raises(StorageError, match="no listing"):
+        with pytest.raises(errors.StorageError, match="no listing"):
             listing(folder)
         faults.plans.clear()
         faults.lie(lie, "*", skip=1)
@@ -162,7 +136,7 @@ def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, li
     for look in looks.values():
         faults.reset()
         faults.lie(lie, "*")
-        with pytest.raises(StorageError, match="no listing"):
+        with pytest.raises(errors.StorageError, match="no listing"):
             look(open_catalog(warehouse, proxied[1]))
     faults.reset()
     assert open_catalog(warehouse, proxied[1]).list_tables("db") == ["t"]
@@ -173,7 +147,7 @@ def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, li
 def test_a_copy_that_is_only_said_to_be_made_keeps_the_table(table, proxied, faults, lie):
     catalog = open_catalog(table.path.rpartition("/db.db")[0], proxied[1])
     faults.plan("PUT", "*/u/manifest/*", lie)
-    with pytest.raises(StorageError, match=r"was copied|storage failed"):
+    with pytest.raises(errors.StorageError, match=r"was copied|storage failed"):
         catalog.rename_table("db.t", "db.u")
     assert faults.fired
     assert len(_ids(table)) == 5
@@ -183,7 +157,7 @@ def test_a_copy_that_is_only_said_to_be_made_keeps_the_table(table, proxied, fau
 def test_a_snapshot_that_is_only_said_to_be_deleted_keeps_its_files(table, faults, server, lie):
     before = _all_rows(table.path, server)
     faults.plan("DELETE", "*/snapshot/snapshot-3", lie)
-    with pytest.raises(StorageError, match="was deleted, and has it"):
+    with pytest.raises(errors.StorageError, match="was deleted, and has it"):
         _upkeep(table, MaintenanceTask.EXPIRE_SNAPSHOTS, 5)
     after = _all_rows(table.path, server)
     assert after.items() <= before.items()
@@ -193,7 +167,7 @@ def test_a_snapshot_that_is_only_said_to_be_deleted_keeps_its_files(table, fault
 def test_a_404_that_is_not_s3s_own_says_nothing(table, faults, server, proxied):
     path = f"{table.path}/snapshot/snapshot-1"
     faults.plan("GET", "*/snapshot/snapshot-1", NOT_FOUND)
-    with pytest.raises(StorageError, match="without S3's own code"):
+    with pytest.raises(errors.StorageError, match="without S3's own code"):
         file_io_for(path, proxied[1]).read_bytes(path)
 
 
@@ -243,8 +217,8 @@ def test_no_lie_loses_a_row_or_a_file_that_is_needed(table, faults, server, seed
         try:
             OPERATIONS[name](table, draw)
             is_done = True
-        except (PaimonError, IndexError, AttributeError) as error:
-            if not isinstance(error, PaimonError) and name not in ("delete tag", "expire"):
+        except (errors.PaimonError, IndexError, AttributeError) as error:
+            if not isinstance(error, errors.PaimonError) and name not in ("delete tag", "expire"):
                 raise
             happened[type(error).__name__] += bool(faults.fired)
         happened["lies"] += len(faults.fired)
@@ -279,7 +253,7 @@ def test_a_snapshot_that_is_only_said_to_be_stored_is_published_again(table, fau
 def test_a_put_that_is_only_said_to_be_stored_is_no_commit(table, faults, server, name):
     before = _all_rows(table.path, server)
     faults.plan("PUT", f"*/{name}", HTML_ETAG)
-    with pytest.raises((StorageError, CommitUnknownError), match="lacks it"):
+    with pytest.raises((errors.StorageError, errors.CommitUnknownError), match="lacks it"):
         _append(table, 7)
     assert faults.fired
     assert _all_rows(table.path, server) == before
@@ -297,7 +271,7 @@ def test_an_error_of_a_put_names_a_way_out(status, code, way_out):
     with ScriptedServer().running() as odd:
         options = {"s3.endpoint": odd.uri, "s3.access-key": "a", "s3.secret-key": "b"}
         odd.will(Say(status, f"<Error><Code>{code}</Code></Error>".encode()))
-        with pytest.raises(StorageError, match=way_out):
+        with pytest.raises(errors.StorageError, match=way_out):
             file_io_for("s3://b/k", options).write_bytes("s3://b/k", b"x")
 
 
@@ -305,7 +279,7 @@ def test_an_error_of_a_put_names_a_way_out(status, code, way_out):
 def test_a_silent_server_is_left_in_time_and_the_option_is_named(faults, proxied, look):
     file_io = file_io_for(f"s3://{BUCKET}/a", {**proxied[1], "s3.read-timeout": "1 s"})
     faults.plan("*", "*", SILENT)
-    with pytest.raises(StorageError, match=r"s3\.read-timeout"):
+    with pytest.raises(errors.StorageError, match=r"s3\.read-timeout"):
         getattr(file_io, look)(f"s3://{BUCKET}/silent/a")
     assert faults.fired
 
@@ -319,7 +293,7 @@ def test_an_endpoint_that_is_no_url_is_refused(scheme, endpoint):
     options = {f"{scheme}.{key}": "aGk=" for key in keys.get(scheme, ())}
     options |= {"gs.token": "anon"} if scheme == "gs" else {}
     options[f"{scheme}.endpoint"] = endpoint
-    with pytest.raises(InvalidInputError, match=rf"{scheme}\.endpoint"):
+    with pytest.raises(errors.InvalidInputError, match=rf"{scheme}\.endpoint"):
         file_io_for(f"{scheme}://b/k", options).read_bytes(f"{scheme}://b/k")
 
 
@@ -327,19 +301,19 @@ def test_an_endpoint_without_scheme_is_taken_for_one_with_tls_and_the_error_says
     options = {**server, "s3.endpoint": server["s3.endpoint"].removeprefix("http://")}
     file_io = file_io_for("s3://b/k", options)
     for look in (file_io.read_bytes, file_io.list_directory):
-        with pytest.raises(StorageError, match="begin the endpoint with http://"):
+        with pytest.raises(errors.StorageError, match="begin the endpoint with http://"):
             look("s3://b/k")
 
 
 def test_a_limit_that_is_no_duration_is_refused(server):
-    with pytest.raises(InvalidInputError, match=r"s3\.read-timeout"):
+    with pytest.raises(errors.InvalidInputError, match=r"s3\.read-timeout"):
         file_io_for("s3://b/k", {**server, "s3.read-timeout": "soon"}).read_bytes("s3://b/k")
 
 
 @pytest.mark.parametrize("lie", [HTML, 403])
 def test_a_commit_that_cannot_look_back_deletes_nothing(table, faults, server, lie):
     faults.plan("GET", "*/schema/schema-0", lie)
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(errors.CommitUnknownError):
         _append(table, 7)
     assert faults.fired
     assert sorted(_all_rows(table.path, server)[7]) == [1, 2, 3, 4, 7, 100]

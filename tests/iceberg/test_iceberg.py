@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from paimon_assets import (
     InvalidInputError,
-    Schema,
     UnsupportedFeatureError,
     add_column,
     open_catalog,
@@ -46,16 +45,14 @@ from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.rest_server import serving
-from tests.testkit.tables import arrow
+from tests.testkit.tables import arrow, new_table
 
 STORAGE = {"metadata.iceberg.storage": "table-location"}
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
 
 
 def create(catalog, columns=COLUMNS, name="db.t", *, options=(), **declared):
-    return catalog.create_table(
-        name, Schema.of(columns, options={**STORAGE, **dict(options)}, **declared)
-    )
+    return new_table(catalog, columns, name=name, options={**STORAGE, **dict(options)}, **declared)
 
 
 def folder(table):
@@ -74,7 +71,7 @@ def is_followed(table):
 def test_ids_of_columns_begin_at_one(catalog):
     columns = {"a": "INT", "r": "ROW<x INT, y ARRAY<ROW<z INT>>>"}
     table = create(catalog, columns)
-    plain = catalog.create_table("db.plain", Schema.of(columns))
+    plain = new_table(catalog, columns, name="db.plain")
     assert [field.id for field in table.schema.fields] == [1, 2]
     assert table.schema.highest_field_id == plain.schema.highest_field_id + 1
     assert [field.id for field in plain.schema.fields] == [0, 1]
@@ -88,7 +85,7 @@ def test_ids_of_columns_begin_at_one(catalog):
 def test_types_without_a_counterpart_are_refused_when_the_option_is_set(catalog, text):
     with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
         create(catalog, {"id": "INT", "v": text})
-    table = catalog.create_table("db.t", Schema.of({"id": "INT", "v": text}))
+    table = new_table(catalog, {"id": "INT", "v": text})
     with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
         table.alter([set_option("metadata.iceberg.storage", "table-location")])
     table = create(catalog, {"id": "INT"}, "db.u")
@@ -255,7 +252,7 @@ def test_a_document_of_another_writer_is_not_gone_on_with(catalog):
 
 
 def test_without_the_option_nothing_is_written(catalog):
-    table = catalog.create_table("db.t", Schema.of(COLUMNS))
+    table = new_table(catalog, COLUMNS)
     table.append(arrow(COLUMNS, (1, "x")))
     assert not folder(table).exists()
     assert newest_metadata(table._store) is None
@@ -331,14 +328,12 @@ def test_expired_snapshots_go_and_those_of_tags_stay(catalog):
     table.tags.create("kept", 2)
     lists = {each["snapshot-id"]: each["manifest-list"]
              for each in reader.newest(folder(table))["snapshots"]}  # fmt: skip
-    maintenance = Maintenance(store=table._store, expire_before=7)
-    maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
+    Maintenance(store=table._store, expire_before=7).run(MaintenanceTask.EXPIRE_SNAPSHOTS)
     document = reader.newest(folder(table))
     assert [each["snapshot-id"] for each in document["snapshots"]] == [2, 7, 8, 9]
     assert is_followed(table)
     assert len(reader.rows(document, 2)) == 2
-    there = {number for number, path in lists.items() if Path(path).exists()}
-    assert there == {2, 7, 8, 9}
+    assert {number for number, path in lists.items() if Path(path).exists()} == {2, 7, 8, 9}
 
 
 def test_old_documents_are_deleted_and_some_are_kept(catalog):
@@ -401,8 +396,7 @@ def test_a_rename_keeps_tags_and_history(catalog, storage, version):
     table.tags.create("fourth", 4)
     before = reader.newest(Path(newest_metadata(table._store).location).parent)
     expected = {number: reader.rows(before, number) for number in (2, 4, 5)}
-    maintenance = Maintenance(store=table._store, expire_before=4)
-    maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
+    Maintenance(store=table._store, expire_before=4).run(MaintenanceTask.EXPIRE_SNAPSHOTS)
     catalog.rename_table("db.t", "db.u")
     table = catalog.get_table("db.u")
     for more in range(2):
@@ -444,8 +438,7 @@ def test_summaries_of_floating_point_partitions_bound_all_but_nan(type_text, val
 def test_branches_have_none_and_fast_forward_is_followed(catalog):
     table = written(catalog, 3)
     table.branches.create("b", snapshot_id=2)
-    branch = table.at_branch("b")
-    branch.append(arrow(COLUMNS, (50, "b")))
+    table.at_branch("b").append(arrow(COLUMNS, (50, "b")))
     assert reader.newest(folder(table))["current-snapshot-id"] == 3
     table.branches.fast_forward("b")
     table = catalog.get_table("db.t")
@@ -530,7 +523,7 @@ def test_health_says_how_far_iceberg_is_behind(catalog):
     table = create(catalog, primary_keys=["id"], options={"bucket": "1"})
     for n in range(3):
         table.upsert(arrow(COLUMNS, (n, "x")))
-    plain = catalog.create_table("db.plain", Schema.of(COLUMNS))
+    plain = new_table(catalog, COLUMNS, name="db.plain")
     assert table_health(table._store).iceberg_behind == 3
     assert table_health(plain._store).iceberg_behind is None
     assert snapshot_metadata(table, table.latest_snapshot())["paimon/iceberg_behind"] == 3
@@ -628,7 +621,7 @@ def test_metadata_of_a_table_that_others_dropped_shows_nothing_of_the_new_one(ca
     table = written(catalog, 3, options=IN_CATALOG)
     place = in_catalog(table)
     shutil.rmtree(table._store.table_path)
-    table = catalog.create_table("db.t", Schema.of(COLUMNS, options=IN_CATALOG))
+    table = new_table(catalog, COLUMNS, options=IN_CATALOG)
     state = iceberg_state(table._store)
     assert (state.metadata, state.behind) == (None, 0)
     for n in range(5):
@@ -652,8 +645,7 @@ def test_a_slow_writer_takes_nothing_from_a_faster_one(catalog, kept):
 
 def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeypatch):
     table = written(catalog, 2)
-    late = table.copy({"metadata.iceberg.storage": "disabled"})
-    late.append(arrow(COLUMNS, (7, "x")))
+    table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
     snapshots = {number: table.snapshot(number) for number in (2, 3)}
     file_io = type(table._store.file_io)
     write_hint, raced = file_io.write_hint, []

@@ -29,6 +29,7 @@ from tests.iceberg.kit.served import (
 )
 from tests.testkit.rest_server import serving
 from tests.testkit.rest_tables import rename_body
+from tests.testkit.tables import new_catalog_in, new_table
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +176,7 @@ def test_a_view_is_named_as_one(admin):
 
 
 def test_lists_come_in_pages_to_who_asks_for_pages(admin, warehouse):
-    catalog = open_catalog(warehouse)
-    catalog.create_database("many")
+    catalog = new_catalog_in(warehouse, "many")
     names = [f"t{number:02}" for number in range(40)]
     for name in names:
         catalog.create_table(f"many.{name}", Schema.of({"id": "INT"}, options=ICEBERG))
@@ -332,7 +332,7 @@ def test_a_namespace_of_many_levels_gives_no_rights(guarded):
 
 def test_a_hint_that_leads_elsewhere_is_not_followed(admin, warehouse, name):
     catalog = open_catalog(warehouse)
-    table = catalog.create_table(f"db.{name}", Schema.of({"id": "INT"}, options=ICEBERG))
+    table = new_table(catalog, {"id": "INT"}, name=f"db.{name}", options=ICEBERG)
     table.append(pa.table({"id": pa.array([1], pa.int32())}))
     hint = Path(warehouse, "db.db", name, "metadata", HINT_NAME)
     for text in ("../../../hidden.db/t/metadata/v1", "1/../../secret", "-1", "9" * 5000, "\xff"):
@@ -346,8 +346,7 @@ def test_an_external_tables_metadata_lies_in_its_folder(warehouse, tmp_path):
     """Beside it may lie what the principal who named the folder must not see."""
     settings = ServeSettings(warehouse=warehouse, insecure=True, roots=(str(tmp_path),))
     mine, theirs = tmp_path / "mine.db", tmp_path / "iceberg" / "mine" / "t" / "metadata"
-    outside = open_catalog(str(tmp_path / "w"))
-    outside.create_database("db")
+    outside = new_catalog_in(tmp_path / "w")
     outside.create_table("db.t", Schema.of({"id": "INT"}, options=ICEBERG)).append(
         pa.table({"id": pa.array([1], pa.int32())})
     )
@@ -397,8 +396,7 @@ def test_a_commit_over_rest_is_seen(admin, warehouse, name):
 
 def test_what_other_clients_change_is_followed_by_the_server(admin, warehouse, name):
     """Those that write no Iceberg metadata ask for the same requests."""
-    catalog = open_catalog(warehouse)
-    table = catalog.create_table(f"db.{name}", Schema.of(COLUMNS, options=ICEBERG))
+    table = new_table(open_catalog(warehouse), COLUMNS, name=f"db.{name}", options=ICEBERG)
     for number in (1, 2):
         table.append(rows(number))
 

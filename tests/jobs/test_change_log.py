@@ -14,9 +14,8 @@ from jobs.demo.expectations import KEY, difference, expected_flights, with_paddi
 from jobs.demo.nycflights import read_flights
 from jobs.demo.schemas import FLIGHTS
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.tables import new_table, write
 
 EVERY = 20
 
@@ -62,13 +61,11 @@ def test_only_the_two_halves_of_one_update_share_a_second(changes):
     frame = changes.to_pandas()
     frame["adds"] = frame["op"].isin(["+I", "+U"])
     assert not frame.duplicated([*KEY, "op_time", "adds"]).any()
-    together = frame[frame.duplicated([*KEY, "op_time"], keep=False)]
-    assert set(together["op"]) == {"-U", "+U"}
+    assert set(frame[frame.duplicated([*KEY, "op_time"], keep=False)]["op"]) == {"-U", "+U"}
 
 
 def test_operation_times_are_whole_seconds(changes):
-    millis = changes["op_time"].cast(pa.int64()).to_numpy()
-    assert not np.any(millis % 1_000)
+    assert not np.any(changes["op_time"].cast(pa.int64()).to_numpy() % 1_000)
 
 
 def test_the_log_is_out_of_order_within_keys_and_across_files(changes, files):
@@ -117,12 +114,10 @@ def test_flights_whose_times_have_microseconds_are_the_same(every, tmp_path):
         primary_keys=FLIGHTS.primary_keys,
         options=FLIGHTS.options,
     )
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("demo")
-    table = catalog.create_table("demo.flights", schema)
+    table = new_table(tmp_path, schema, name="demo.flights")
     target = to_arrow_schema(schema.fields)
     for part in split_into_files(derive_changes(read_flights(every)), 8):
-        table.new_write_builder().write(part.select(target.names).cast(target), EmbeddedExecutor())
+        write(table, part.select(target.names).cast(target))
     found = table.new_read_builder().to_arrow()
     at = found.schema.get_field_index("op_time")
     seconds = found.set_column(at, "op_time", found["op_time"].cast(pa.timestamp("s")))

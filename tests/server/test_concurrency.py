@@ -9,16 +9,8 @@ from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.server.serve import ServeSettings, SoleWriterFileIO
+from tests.testkit import rest_tables
 from tests.testkit.rest_server import serving
-from tests.testkit.rest_tables import (
-    commit_body,
-    created,
-    ids_of,
-    open_posted,
-    prepared,
-    table_body,
-    write,
-)
 
 PATIENT = {"commit.max-retries": "1000", "commit.timeout": "5 min", "bucket": "-1"}
 SERVED, BESIDE, COMMITS = 20, 4, 2
@@ -36,18 +28,18 @@ def _numbers(writer):
 
 
 def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(client, second, name):
-    made = created(client, name, options=PATIENT)
+    made = rest_tables.created(client, name, options=PATIENT)
 
     def through(writer):
-        table, posted = open_posted((client, second)[writer % 2], made)
+        table, posted = rest_tables.open_posted((client, second)[writer % 2], made)
         for number in _numbers(writer):
-            write(table, number)
+            rest_tables.write(table, number)
         return posted.lost
 
     def beside(writer):
         table = open_table(made["path"])
         for number in _numbers(writer):
-            write(table, number)
+            rest_tables.write(table, number)
         return 0
 
     with ThreadPoolExecutor(SERVED + BESIDE) as pool:
@@ -56,7 +48,7 @@ def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(client, secon
         lost = sum(run.result() for run in runs)
     expected = (SERVED + BESIDE) * COMMITS
     table = open_table(made["path"])
-    assert ids_of(table) == list(range(expected))
+    assert rest_tables.ids_of(table) == list(range(expected))
     assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, expected + 1))
     assert lost > 0  # they were at it at once
     assert (
@@ -66,31 +58,36 @@ def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(client, secon
 
 
 def test_of_two_commits_for_one_place_one_is_told_false(client, second, name):
-    made = created(client, name)
-    bodies = [commit_body(made, prepared(made, n), baseSnapshotUuid=None) for n in range(8)]
+    made = rest_tables.created(client, name)
+    bodies = [
+        rest_tables.commit_body(made, rest_tables.prepared(made, n), baseSnapshotUuid=None)
+        for n in range(8)
+    ]
     path = f"databases/db/tables/{name}/commit"
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda n: (client, second)[n % 2].post(path, bodies[n]), range(8)))
     outcomes = [answer.json["success"] for answer in answers]
     assert sorted(outcomes) == [False] * 7 + [True]
-    [winner] = ids_of(open_table(made["path"]))
+    [winner] = rest_tables.ids_of(open_table(made["path"]))
     assert outcomes[winner]
 
 
 def test_one_snapshot_sent_by_many_is_there_once_and_all_hear_true(client, second, name):
-    made = created(client, name)
-    body = commit_body(made, prepared(made, 1))
+    made = rest_tables.created(client, name)
+    body = rest_tables.commit_body(made, rest_tables.prepared(made, 1))
     path = f"databases/db/tables/{name}/commit"
     with ThreadPoolExecutor(8) as pool:
         answers = pool.map(lambda n: (client, second)[n % 2].post(path, body), range(8))
         assert {answer.json["success"] for answer in answers} == {True}
-    assert ids_of(open_table(made["path"])) == [1]
+    assert rest_tables.ids_of(open_table(made["path"])) == [1]
 
 
 def test_of_many_who_create_one_table_one_does(client, second, name):
     with ThreadPoolExecutor(8) as pool:
         answers = pool.map(
-            lambda n: (client, second)[n % 2].post("databases/db/tables", table_body(name)),
+            lambda n: (client, second)[n % 2].post(
+                "databases/db/tables", rest_tables.table_body(name)
+            ),
             range(8),
         )
         assert sorted(answer.status for answer in answers) == [200] + [409] * 7
@@ -115,7 +112,7 @@ def test_of_many_who_create_one_database_one_does(client, second, name):
 
 
 def test_changes_of_one_schema_at_once_are_all_made(client, second, name):
-    created(client, name)
+    rest_tables.created(client, name)
     path = f"databases/db/tables/{name}"
 
     def add(number):
@@ -134,18 +131,17 @@ def test_a_table_that_is_dropped_and_made_anew_all_the_time_mixes_nothing(client
     path = f"databases/db/tables/{name}"
     seen = []
     for round_ in range(6):
-        made = created(client, name)
-        assert ids_of(open_table(made["path"])) == []
-        body = commit_body(made, prepared(made, round_))
+        made = rest_tables.created(client, name)
+        assert rest_tables.ids_of(open_table(made["path"])) == []
+        body = rest_tables.commit_body(made, rest_tables.prepared(made, round_))
         with ThreadPoolExecutor(2) as pool:
             commit = pool.submit(second.post, f"{path}/commit", body)
-            drop = pool.submit(client.delete, path)
-            assert drop.result().status == 200
+            assert pool.submit(client.delete, path).result().status == 200
             seen.append(commit.result().status)
         assert client.get(path).status == 404
-        late = created(client, name)
+        late = rest_tables.created(client, name)
         assert second.post(f"{path}/commit", body).status == 404
-        assert ids_of(open_table(late["path"])) == []
+        assert rest_tables.ids_of(open_table(late["path"])) == []
         client.delete(path)
     assert set(seen) <= {200, 404, 500}
 

@@ -161,8 +161,7 @@ def test_one_client_takes_its_part_of_the_connections(served, monkeypatch):
         asking = [stack.enter_context(_connected(client.port)) for _ in range(5)]
         for raw in asking:
             raw.sendall(head)
-        late = stack.enter_context(_connected(client.port))
-        assert late.recv(1) == b""
+        assert stack.enter_context(_connected(client.port)).recv(1) == b""
         asking[0].sendall(b"}")
         assert b" 400 " in asking[0].recv(10_000)
         assert client.get("/healthz").status == 200

@@ -99,8 +99,7 @@ def test_who_may_update_gets_keys_that_write_and_who_may_select_keys_that_read(g
     ("who", "table"), [("clerk", "pub_a"), ("analyst", "secret_a"), ("analyst", "secret_b")]
 )
 def test_who_may_not_select_gets_none(guarded, who, table):
-    answer = token(guarded, who, table)
-    assert answer.error == (403, "TABLE", table)
+    assert token(guarded, who, table).error == (403, "TABLE", table)
 
 
 def test_keys_are_changed_in_the_file_and_a_wrong_one_gives_nothing(guarded, settings):

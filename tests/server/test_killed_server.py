@@ -20,20 +20,11 @@ from paimon_assets.server.app import App
 from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.serve import ServeSettings, uvicorn_of
 from paimon_assets.server.service import Service
+from tests.testkit import rest_tables
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.rest_servers import asked, mortal_server
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.rest_server import RestClient, server_process
-from tests.testkit.rest_tables import (
-    commit_body,
-    created,
-    ids_of,
-    open_posted,
-    prepared,
-    rename_body,
-    table_body,
-    write,
-)
 
 DB, TABLES = "databases/db", "databases/db/tables"
 MOST_STEPS = 60
@@ -59,13 +50,13 @@ class Change:
 
 
 def _table(client, name, _outside):
-    return created(client, name)
+    return rest_tables.created(client, name)
 
 
 def _written(client, name, commits=1, **schema):
-    made = created(client, name, **schema)
+    made = rest_tables.created(client, name, **schema)
     for number in range(commits):
-        write(open_posted(client, made)[0], number)
+        rest_tables.write(rest_tables.open_posted(client, made)[0], number)
     return made
 
 
@@ -82,7 +73,7 @@ def _create_database(client, name, outside):
 
 def _drop_database(client, name, outside):
     client.post("databases", {"name": name, "options": {"a": "b"}})
-    client.post(f"databases/{name}/tables", table_body("t", name))
+    client.post(f"databases/{name}/tables", rest_tables.table_body("t", name))
     return ("DELETE", f"databases/{name}"), None
 
 
@@ -92,25 +83,25 @@ def _alter_database(client, name, outside):
 
 
 def _commit(client, name, outside):
-    made = created(client, name)
-    body = commit_body(made, prepared(made, 7), baseSnapshotUuid=None)
+    made = rest_tables.created(client, name)
+    body = rest_tables.commit_body(made, rest_tables.prepared(made, 7), baseSnapshotUuid=None)
     return ("POST", f"{TABLES}/{name}/commit", body), made
 
 
 def _rename(client, name, outside):
-    made = created(client, name)
-    return ("POST", "tables/rename", rename_body(f"db.{name}", f"db.{name}_new")), made
+    made = rest_tables.created(client, name)
+    return ("POST", "tables/rename", rest_tables.rename_body(f"db.{name}", f"db.{name}_new")), made
 
 
 def _rename_view(client, name, outside):
     client.post(f"{DB}/views", {"identifier": {"database": "db", "object": name}, "schema": VIEW})
     client.post("databases", {"name": f"{name}_db"})
-    return ("POST", "views/rename", rename_body(f"db.{name}", f"{name}_db.w")), None
+    return ("POST", "views/rename", rest_tables.rename_body(f"db.{name}", f"{name}_db.w")), None
 
 
 def _register(client, name, outside):
     path = str(outside / name)
-    created(client, name, options={"path": path})
+    rest_tables.created(client, name, options={"path": path})
     client.delete(f"{TABLES}/{name}")
     body = {"identifier": {"database": "db", "object": name}, "path": path}
     return ("POST", f"{DB}/register", body), None
@@ -139,7 +130,7 @@ def _status(path, status):
 
 def _rows(*ids):
     def check(client, name, made):
-        assert ids_of(open_table(made["path"])) == list(ids)
+        assert rest_tables.ids_of(open_table(made["path"])) == list(ids)
 
     return check
 
@@ -194,10 +185,13 @@ CHANGES = {
     "alterDatabase": Change(_alter_database, _is("databases/{name}", "options", {"c": "d"})),
     "dropDatabase": Change(_drop_database, _dropped_database, (200, 404)),
     "createTable": Change(
-        lambda c, n, o: (("POST", TABLES, table_body(n)), None), _has_id, (200, 409)
+        lambda c, n, o: (("POST", TABLES, rest_tables.table_body(n)), None), _has_id, (200, 409)
     ),
     "createTable outside": Change(
-        lambda c, n, o: (("POST", TABLES, table_body(n, options={"path": f"{o}/{n}"})), None),
+        lambda c, n, o: (
+            ("POST", TABLES, rest_tables.table_body(n, options={"path": f"{o}/{n}"})),
+            None,
+        ),
         _has_id,
         (200, 409),
     ),
@@ -247,7 +241,10 @@ CHANGES = {
         _post(
             f"{T}/branches/b/forward",
             {},
-            lambda c, n, o: [made := _branched(c, n), write(open_posted(c, made)[0], 9)][0],
+            lambda c, n, o: [
+                made := _branched(c, n),
+                rest_tables.write(rest_tables.open_posted(c, made)[0], 9),
+            ][0],
         ),
         _rows(0),
     ),
@@ -267,7 +264,7 @@ CHANGES = {
         _post(
             f"{T}/partitions",
             {"partitionSpecs": [{"text": "x"}], "ignoreIfExists": True},
-            lambda c, n, o: created(c, n, partitionKeys=["text"]),
+            lambda c, n, o: rest_tables.created(c, n, partitionKeys=["text"]),
         ),
         _partition(done=False),
     ),
@@ -409,8 +406,8 @@ def forgetful(storage, tmp_path):
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
 @pytest.mark.parametrize("blind", [True, False], ids=["blind", "seeing"])
 def test_a_commit_without_an_answer(forgetful, storage, name, done, blind):
-    made = created(forgetful, name)
-    body = commit_body(made, prepared(made, 1), baseSnapshotUuid=None)
+    made = rest_tables.created(forgetful, name)
+    body = rest_tables.commit_body(made, rest_tables.prepared(made, 1), baseSnapshotUuid=None)
     path = f"databases/db/tables/{name}/commit"
     storage.loses, storage.done, storage.blind = True, done, blind
     answer = forgetful.post(path, body)
@@ -420,7 +417,7 @@ def test_a_commit_without_an_answer(forgetful, storage, name, done, blind):
         assert answer.status == 500
     storage.recover()
     assert forgetful.post(path, body).json == {"success": True}
-    assert ids_of(open_table(made["path"])) == [1]
+    assert rest_tables.ids_of(open_table(made["path"])) == [1]
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
@@ -437,7 +434,7 @@ def test_a_view_without_an_answer(forgetful, storage, done):
 
 def test_a_server_that_is_asked_to_stop_ends_what_it_has_begun(served, tmp_path, name):
     with server_process(served, "--insecure", log=tmp_path / "log") as (process, client):
-        created(client, name)
+        rest_tables.created(client, name)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) in (0, -signal.SIGTERM)
     assert open_table(f"{served}/db.db/{name}").schema.id == 0

@@ -9,9 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import principal, serving
+from tests.testkit.tables import new_catalog_in, new_table
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN, LIMITED = "all-of-it", "of-one-table"
@@ -21,11 +21,10 @@ TOKEN, LIMITED = "all-of-it", "of-one-table"
 def guarded(tmp_path_factory):
     """A server with health, of two tables; one principal sees one of them."""
     path = tmp_path_factory.mktemp("metrics")
-    catalog = open_catalog(str(path / "w"))
-    catalog.create_database("db")
+    catalog = new_catalog_in(path / "w")
     keyed = Schema.of({"id": "INT"}, primary_keys=["id"], options={"bucket": "1"})
     for name, writes in (("due", 5), ("fine", 1)):
-        table = catalog.create_table(f"db.{name}", keyed)
+        table = new_table(catalog, keyed, name=f"db.{name}")
         for _ in range(writes):
             table.upsert(pa.table({"id": pa.array([1], pa.int32())}))
     principals = path / "principals.toml"

@@ -62,8 +62,7 @@ def test_a_rename_keeps_the_id_and_a_drop_leaves_nothing(clients):
     one, other = clients
     one.post("databases/db/tables", table_body("moved"))
     known = other.get("databases/db/tables/moved").json["id"]
-    rename = rename_body("db.moved", "db.there")
-    assert one.post("tables/rename", rename).status == 200
+    assert one.post("tables/rename", rename_body("db.moved", "db.there")).status == 200
     assert other.get("databases/db/tables/there").json["id"] == known
     assert other.get(f"tables/id/{known}").json["name"] == "there"
     assert one.delete("databases/db/tables/there").status == 200

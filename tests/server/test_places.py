@@ -252,8 +252,7 @@ def test_who_may_list_hears_names_and_no_more(guarded):
     assert admin.post("databases/b/functions", function).status == 200
     for noun, key in (("table", "tableDetails"), ("view", "viewDetails"),
                       ("function", "functionDetails")):  # fmt: skip
-        names = lister.get(f"databases/b/{noun}s").json[f"{noun}s"]
-        assert len(names) == 1
+        assert len(lister.get(f"databases/b/{noun}s").json[f"{noun}s"]) == 1
         assert lister.get(f"databases/b/{noun}-details").json[key] == []
         assert len(admin.get(f"databases/b/{noun}-details").json[key]) == 1
     found = lister.get("databases/b").json
@@ -294,8 +293,7 @@ def test_a_name_that_no_folder_takes_is_refused(guarded, name):
 
 
 def test_a_list_by_type_writes_nothing_and_survives_a_drop(guarded, folder):
-    catalog = open_catalog(str(folder / "w"))
-    catalog.create_table("a.quiet", Schema.of({"id": "INT"}))
+    open_catalog(str(folder / "w")).create_table("a.quiet", Schema.of({"id": "INT"}))
     found = guarded.of("admin").get("databases/a/tables?tableType=table").json
     assert found["tables"] == ["quiet"]
     files = [path.name for path in (folder / "w" / "a.db" / "quiet").rglob("*") if path.is_file()]
@@ -316,8 +314,7 @@ def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
     identity = Path(path, "rest", "table.json")
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "id": forged}))
     known = {file for file in folder.rglob("*") if "rest" not in file.parts}
-    body = rename_body("a.forged", "a.other")
-    assert maker.post("tables/rename", body).status == 500
+    assert maker.post("tables/rename", rename_body("a.forged", "a.other")).status == 500
     for method in ("GET", "DELETE"):
         assert admin.ask(method, "databases/a/tables/forged").status == 500
     assert kept.read_bytes() == before
@@ -333,8 +330,7 @@ def test_a_copied_id_leads_nobody_astray(guarded, folder):
     assert _create(admin, path, "copy").status == 200
     identity = Path(path, "rest", "table.json")
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "id": id_}))
-    body = rename_body("a.copy", "a.other")
-    assert maker.post("tables/rename", body).status == 200
+    assert maker.post("tables/rename", rename_body("a.copy", "a.other")).status == 200
     assert admin.get("databases/a/tables/other").status == 200
     found = admin.get(f"tables/id/{id_}").json
     assert (found["database"], found["name"]) == ("b", "kept")

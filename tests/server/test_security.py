@@ -11,12 +11,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from paimon_assets.engine.control.rest.auth import (
-    DefaultSigner,
-    DlfToken,
-    OpenApiSigner,
-    SignedRequest,
-)
+from paimon_assets.engine.control.rest import auth
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -188,8 +183,7 @@ def test_rights_are_kept_apart(guarded):
     assert etl.post("databases/db/tables/etl_new/rollback", {}).status == 403
     assert etl.post("databases", {"name": "x"}).status == 403
     assert etl.delete("databases/db").status == 403
-    rename = rename_body("db.etl_new", "hidden.x")
-    assert etl.post("tables/rename", rename).status == 403
+    assert etl.post("tables/rename", rename_body("db.etl_new", "hidden.x")).status == 403
 
 
 def test_a_commit_needs_the_right_to_update(guarded, admin):
@@ -243,11 +237,11 @@ def signed(
     """Return path, body and headers of a request as a client of DLF sends it."""
     data = None if body is None else json.dumps(body).encode()
     raw, _, query = path.partition("?")
-    request = SignedRequest(
+    request = auth.SignedRequest(
         method=method, path=f"/v1/paimon/{raw}", query=dict(parse_qsl(query)), body=data
     )
-    signers = {"default": DefaultSigner("r"), "openapi": OpenApiSigner(lambda: nonce)}
-    token = DlfToken(access_key_id=key, access_key_secret=secret)
+    signers = {"default": auth.DefaultSigner("r"), "openapi": auth.OpenApiSigner(lambda: nonce)}
+    token = auth.DlfToken(access_key_id=key, access_key_secret=secret)
     headers = signers[algorithm].headers(request, token, at or dt.datetime.now(dt.UTC))
     sent = {name.lower(): value for name, value in headers.items() if value}
     return request.path + (f"?{query}" if query else ""), data, sent
@@ -527,8 +521,8 @@ def acs(method="POST", nonce="n-1", date="Thu, 06 Mar 2025 13:11:44 GMT", query=
         "x-acs-version": "2026-01-18",
     }
     path = "/v1/p/databases/a%2Fb+c"
-    request = SignedRequest(method=method, path=path, query=dict(query))
-    signature = OpenApiSigner().signature(request, headers, "AKSECRET")
+    request = auth.SignedRequest(method=method, path=path, query=dict(query))
+    signature = auth.OpenApiSigner().signature(request, headers, "AKSECRET")
     return Head(
         method=method,
         path=path,
@@ -618,8 +612,7 @@ def test_a_nonce_that_is_given_back_can_be_used_again(nonces):
 def test_nonces_are_forgotten_when_their_date_is_stale(tmp_path):
     for off, folders in ((0, 1), (2 * WINDOW_MS, 1), (3 * WINDOW_MS, 0)):
         Nonces(LocalFileIO(), str(tmp_path), At()).use(acs(nonce=str(off)))
-        later = Nonces(LocalFileIO(), str(tmp_path), At(off))
-        later._clean()
+        Nonces(LocalFileIO(), str(tmp_path), At(off))._clean()
         assert len(list(tmp_path.iterdir())) == folders
     (tmp_path / "other").mkdir()
     Nonces(LocalFileIO(), str(tmp_path), At(10 * WINDOW_MS)).use(acs())

@@ -26,8 +26,7 @@ def test_a_table_is_made_and_shown(client, catalog, name):
     assert found["owner"] == found["createdBy"] == found["updatedBy"] == "anonymous"
     assert found["createdAt"] == found["updatedAt"] > 0
     assert catalog.get_table(f"db.{name}").schema.comment == "c"
-    again = client.post(TABLES, table_body(name))
-    assert again.error == (409, "TABLE", name)
+    assert client.post(TABLES, table_body(name)).error == (409, "TABLE", name)
 
 
 def test_a_table_of_the_file_system_gets_an_id_that_stays(client, catalog, name):
@@ -63,8 +62,7 @@ def test_a_branch_is_a_table_and_a_system_table_is_none(client, name):
     found = client.get(f"{TABLES}/{name}%24branch_b").json
     assert found["name"] == f"{name}$branch_b"
     assert "branch" not in found["schema"]["options"]
-    missing = client.get(f"{TABLES}/{name}%24branch_c")
-    assert missing.error == (404, "BRANCH", "c")
+    assert client.get(f"{TABLES}/{name}%24branch_c").error == (404, "BRANCH", "c")
     assert client.get(f"{TABLES}/{name}%24files").error[:2] == (404, "TABLE")
 
 
@@ -92,8 +90,7 @@ def test_a_rename_keeps_the_id(client, catalog, name):
     catalog.create_database(f"{name}_db")
     body = rename_body(f"db.{name}", f"{name}_db.new")
     assert client.post("tables/rename", body).status == 200
-    moved = client.get(f"databases/{name}_db/tables/new").json
-    assert moved["id"] == found["id"]
+    assert client.get(f"databases/{name}_db/tables/new").json["id"] == found["id"]
     assert client.get(f"{TABLES}/{name}").status == 404
     assert client.get(f"tables/id/{found['id']}").json["database"] == f"{name}_db"
     assert client.post("tables/rename", body).error == (404, "TABLE", name)
@@ -538,8 +535,7 @@ def test_a_function_is_stored_changed_and_dropped(client, name):
 
 def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog, name):
     catalog.views.create(f"db.{name}", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"})
-    found = client.get(f"{VIEWS}/{name}").json
-    assert found["schema"]["dialects"] == {"spark": "SELECT 2"}
+    assert client.get(f"{VIEWS}/{name}").json["schema"]["dialects"] == {"spark": "SELECT 2"}
     changed(client, name, {"action": "updateComment", "comment": "by the server"})
     assert catalog.views.get(f"db.{name}").comment == "by the server"
     catalog.views.drop(f"db.{name}")
@@ -551,8 +547,7 @@ def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog
 
 def test_no_table_is_stored_with_a_branch(client, name):
     """It would be listed, and neither be read nor dropped: its first schema is on no branch."""
-    options = {"branch": "b"}
-    answer = client.post("databases/db/tables", table_body(name, options=options))
+    answer = client.post("databases/db/tables", table_body(name, options={"branch": "b"}))
     assert (answer.status, "table$branch_NAME" in answer.json["message"]) == (400, True)
     assert client.get(f"databases/db/tables/{name}").status == 404
     created(client, name)

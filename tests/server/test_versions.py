@@ -79,8 +79,7 @@ def test_a_table_made_anew_is_another(client, name):
     table = created(client, name)
     client.delete(f"{TABLES}/{name}")
     again = created(client, name)
-    answer = posted(client, table, prepared(again, 1))
-    assert answer.error == (404, "TABLE", name)
+    assert posted(client, table, prepared(again, 1)).error == (404, "TABLE", name)
     assert posted(client, {**again, "id": None}, prepared(again, 1)).status == 404
 
 
@@ -117,8 +116,7 @@ def test_members_this_engine_does_not_know_are_kept(client, name):
     body = commit_body(table, prepared(table, 1))
     body["snapshot"]["writerVersion"] = "9.9"
     assert client.post(f"{TABLES}/{name}/commit", body).json == {"success": True}
-    found = client.get(f"{TABLES}/{name}/snapshots/1").json["snapshot"]
-    assert found == body["snapshot"]
+    assert client.get(f"{TABLES}/{name}/snapshots/1").json["snapshot"] == body["snapshot"]
 
 
 def test_a_branch_has_commits_of_its_own(client, name):
@@ -201,8 +199,7 @@ def test_a_schema_is_rolled_back_unless_it_is_needed(client, name):
     assert client.post(path, {"schemaId": 0}).status == 200
     assert client.get(f"{TABLES}/{name}").json["schemaId"] == 0
     client.post(f"{TABLES}/{name}", {"changes": [add]})
-    found = open_catalog_rows(made)
-    assert found is not None
+    assert open_catalog_rows(made) is not None
     assert client.post(path, {"schemaId": 0}).status == 400
     assert client.get(f"{TABLES}/{name}").json["schemaId"] == 1
 
@@ -218,8 +215,7 @@ def open_catalog_rows(made):
 
 
 def test_partitions_are_counted_from_manifests(client, name):
-    made = created(client, name, partitionKeys=["text"])
-    table, _ = open_posted(client, made)
+    table, _ = open_posted(client, created(client, name, partitionKeys=["text"]))
     write(table, 1, 2)
     write(table, 2)
     path = f"{TABLES}/{name}/partitions"

@@ -12,7 +12,7 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets import Schema, StorageError, Table, TableCatalog
-from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.assets import PaimonCatalogResource, paimon_asset
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -41,6 +41,26 @@ def pairs_in(paimon: PaimonCatalogResource) -> list[tuple[int, str]]:
     return sorted(
         (row["id"], row["v"]) for row in rows_of(paimon.catalog().get_table("shop.orders"))
     )
+
+
+def asset_of(name: str, schema: Schema, rows: Any = None, **options: Any) -> dg.AssetsDefinition:
+    """A table asset that returns these rows, or calls this function for them in each run."""
+
+    @paimon_asset(name, schema, **options)
+    def rows_of_table() -> Any:
+        return rows() if callable(rows) else rows
+
+    return rows_of_table
+
+
+def stored_asset(rows: Any, **options: Any) -> dg.AssetsDefinition:
+    """An asset of Dagster's whose rows an I/O manager stores; arguments as `asset_of`."""
+
+    def stored() -> Any:
+        return rows() if callable(rows) else rows
+
+    asset: dg.AssetsDefinition = dg.asset(**options)(stored)
+    return asset
 
 
 def run(assets: Any, paimon: PaimonCatalogResource, **options: Any) -> dg.ExecuteInProcessResult:

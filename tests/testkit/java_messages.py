@@ -32,12 +32,8 @@ from paimon_assets.engine.contract.commit_message import (
 )
 from paimon_assets.engine.contract.wire import read_optional_int, write_files, write_optional_int
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.manifest import (
-    DeletionVectorMeta,
-    GlobalIndexMeta,
-    IndexFileMeta,
-)
 from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
@@ -80,7 +76,7 @@ class IndexRowLayout:
         return every[: self.arity]
 
 
-def index_to_row(index: IndexFileMeta, layout: IndexRowLayout) -> bytes:
+def index_to_row(index: manifest.IndexFileMeta, layout: IndexRowLayout) -> bytes:
     """Encode an index file as a row without arity; what the layout has no place for is left out."""
     vectors, covers = index.deletion_vectors, index.global_index
     values = (
@@ -109,14 +105,14 @@ def index_to_row(index: IndexFileMeta, layout: IndexRowLayout) -> bytes:
     return row_bytes(values[: layout.arity], layout.types)
 
 
-def index_from_row(data: bytes, layout: IndexRowLayout) -> IndexFileMeta:
+def index_from_row(data: bytes, layout: IndexRowLayout) -> manifest.IndexFileMeta:
     """Decode an index file from a row without arity prefix."""
     try:
         values = row_values(data, layout.types)
         (index_type, name, size, rows, vectors, external_path, covers) = values + (None,) * (
             7 - layout.arity
         )
-        return IndexFileMeta(
+        return manifest.IndexFileMeta(
             index_type=index_type,
             file_name=plain_name(name),
             file_size=size,
@@ -129,17 +125,17 @@ def index_from_row(data: bytes, layout: IndexRowLayout) -> IndexFileMeta:
         raise FormatError(f"An index row is damaged: {error!r}.", kind="index-row") from error
 
 
-def _vector(values: tuple[Any, ...]) -> DeletionVectorMeta:
+def _vector(values: tuple[Any, ...]) -> manifest.DeletionVectorMeta:
     name, offset, length = values[:3]
     cardinality = values[3] if len(values) > 3 else None
-    return DeletionVectorMeta(
+    return manifest.DeletionVectorMeta(
         data_file_name=name, offset=offset, length=length, cardinality=cardinality
     )
 
 
-def _covers(values: tuple[Any, ...]) -> GlobalIndexMeta:
+def _covers(values: tuple[Any, ...]) -> manifest.GlobalIndexMeta:
     start, end, field_id, extra, index_meta = values[:5]
-    return GlobalIndexMeta(
+    return manifest.GlobalIndexMeta(
         row_range_start=start,
         row_range_end=end,
         index_field_id=field_id,
@@ -205,7 +201,7 @@ def dump_java_messages(
 
 
 def _write_indexes(
-    out: DataOutput, indexes: Sequence[IndexFileMeta], layout: IndexRowLayout
+    out: DataOutput, indexes: Sequence[manifest.IndexFileMeta], layout: IndexRowLayout
 ) -> None:
     out.write_int(len(indexes))
     for index in indexes:
@@ -312,6 +308,6 @@ def _read_files(source: DataInput, arity: int) -> tuple[DataFileMeta, ...]:
     return tuple(file_from_row(row, arity) for row in rows)
 
 
-def _read_indexes(source: DataInput, layout: IndexRowLayout) -> tuple[IndexFileMeta, ...]:
+def _read_indexes(source: DataInput, layout: IndexRowLayout) -> tuple[manifest.IndexFileMeta, ...]:
     count = source.read_int()
     return tuple(index_from_row(source.read_bytes(), layout) for _ in range(count))

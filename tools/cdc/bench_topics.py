@@ -24,12 +24,7 @@ from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as Printed
 
-from paimon_assets import Schema, open_catalog
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonSparkResource,
-    build_file_ingestion_asset,
-)
+from paimon_assets import Schema, assets
 from paimon_assets.cdc import KafkaSource, build_change_log_asset
 from paimon_assets.cdc.kafka.topics import OffsetRange
 from paimon_assets.cdc.spark_topics import topics_to_dataframe
@@ -37,6 +32,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tests.cdc.kit.kafka_broker import Broker, running_broker
+from tests.testkit.tables import new_table
 from tools.bench.bench_connector import Figures, consume, cpu_seconds
 from tools.cdc.bench_changes import RECORDS, SCHEMA, changes
 
@@ -84,7 +80,7 @@ def _by_turns(works: dict[str, Callable[[], Any]], repeat: int) -> dict[str, Fig
     return found
 
 
-def _materialize(asset: Any, lake: PaimonCatalogResource) -> None:
+def _materialize(asset: Any, lake: assets.PaimonCatalogResource) -> None:
     lake.catalog().drop_table("shop.rows", ignore_if_missing=True)
     assert dg.materialize([asset], resources={"paimon": lake}).success
 
@@ -93,15 +89,13 @@ def _measure(broker: Broker, folder: str, options: argparse.Namespace) -> Printe
     extra = {"spark.jars": os.environ[READER]}
     settings = SparkSettings(master=f"local[{options.cores}]", extra=extra)
     session = get_session(settings)
-    spark = PaimonSparkResource(master=settings.master, extra=extra)
-    lake = PaimonCatalogResource(warehouse=folder, executor="spark", spark=spark)
-    here = PaimonCatalogResource(warehouse=folder, executor="embedded")
+    spark = assets.PaimonSparkResource(master=settings.master, extra=extra)
+    lake = assets.PaimonCatalogResource(warehouse=folder, executor="spark", spark=spark)
+    here = assets.PaimonCatalogResource(warehouse=folder, executor="embedded")
     source = KafkaSource(bootstrap=broker.address, topic=_send(broker, _rows(options.records)))
     ends = {part: broker.bounds(str(source.topic), part)[1] for part in range(2)}
     schema = to_arrow_schema(ROWS.fields)
-    catalog = open_catalog(folder)
-    catalog.create_database("shop")
-    table = catalog.create_table("shop.copy", ROWS)
+    table = new_table(folder, ROWS, name="shop.copy")
 
     def ours() -> Any:
         spans = [
@@ -122,7 +116,7 @@ def _measure(broker: Broker, folder: str, options: argparse.Namespace) -> Printe
 
         return write
 
-    asset = build_file_ingestion_asset("shop.rows", ROWS, source=source)
+    asset = assets.build_file_ingestion_asset("shop.rows", ROWS, source=source)
     printed = Printed("step", "ours s (CPU)", "Spark's s (CPU)", "ratio")
     lines: list[tuple[str, dict[str, Callable[[], Any]]]] = [
         (

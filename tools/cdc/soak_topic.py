@@ -33,13 +33,7 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets import Schema
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    build_compaction_job,
-    build_file_debt_sensor,
-    build_maintenance_job,
-)
+from paimon_assets import Schema, assets
 from paimon_assets.cdc import KafkaSource, TopicLogConfig, build_change_log_asset
 from tests.cdc.kit.kafka_broker import Broker, running_broker
 from tests.testkit.processes import end
@@ -61,7 +55,9 @@ class Place:
         self.home = home
         source = KafkaSource(bootstrap=address, topic=_TOPIC, format="debezium-json")
         self.asset = build_change_log_asset("soak.orders", SCHEMA, source=source)
-        self.paimon = PaimonCatalogResource(warehouse=str(home / "warehouse"), executor="embedded")
+        self.paimon = assets.PaimonCatalogResource(
+            warehouse=str(home / "warehouse"), executor="embedded"
+        )
         self.resources = {"paimon": self.paimon}
 
     def instance(self) -> dg.DagsterInstance:
@@ -79,9 +75,9 @@ class Place:
 
     def keep(self) -> None:
         """Compact when the sensor says so, and expire, for ever."""
-        compaction = build_compaction_job([self.asset])
-        jobs = {"compaction": compaction, "maintenance": build_maintenance_job([self.asset])}
-        sensor = build_file_debt_sensor(compaction, tables=[self.asset])
+        compaction = assets.build_compaction_job([self.asset])
+        jobs = {"compaction": compaction, "maintenance": assets.build_maintenance_job([self.asset])}
+        sensor = assets.build_file_debt_sensor(compaction, tables=[self.asset])
         begun, cursor = time.monotonic(), None
         with self.instance() as instance:
             while True:

@@ -12,16 +12,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from paimon_assets import PaimonError, Schema, Table
-from paimon_assets.engine.spec.predicate.predicate import (
-    And,
-    CompareOp,
-    Comparison,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-    StartsWith,
-)
+from paimon_assets.engine.spec.predicate import predicate as predicates
+from paimon_assets.engine.spec.predicate.predicate import CompareOp
 from paimon_assets.engine.spec.types.data_types import BINARY_ROOTS, AtomicType, DataField, TypeRoot
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle, OracleError
@@ -62,7 +54,7 @@ class Deed:
 class Filter:
     """A condition, as each side takes it."""
 
-    ours: Predicate
+    ours: predicates.Predicate
     java: dict[str, Any]
 
 
@@ -308,7 +300,7 @@ class Game:
             parts = [self.draw_filter(chance, 0) for _ in range(2)]
             both = [part for part in parts if part is not None]
             if len(both) == 2:
-                kind, join = chance.choice((("and", And), ("or", Or)))
+                kind, join = chance.choice((("and", predicates.And), ("or", predicates.Or)))
                 return Filter(
                     join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
                 )
@@ -357,20 +349,23 @@ class Game:
             case "null":
                 negated = chance.random() < 0.5
                 return Filter(
-                    IsNull(name, negated=negated), java("isNotNull" if negated else "isNull", [])
+                    predicates.IsNull(name, negated=negated),
+                    java("isNotNull" if negated else "isNull", []),
                 )
             case "in":
                 values, negated = chance.choices(pool, k=2), chance.random() < 0.3
                 return Filter(
-                    In(name, internals(values), negated=negated),
+                    predicates.In(name, internals(values), negated=negated),
                     java("notIn" if negated else "in", values),
                 )
             case "prefix" if column.type.root is TypeRoot.VARCHAR and value:
                 prefix = value[: chance.randint(1, len(value))]
-                return Filter(StartsWith(name, prefix), java("startsWith", [prefix]))
+                return Filter(predicates.StartsWith(name, prefix), java("startsWith", [prefix]))
             case _:
                 functions = list(_FUNCTIONS.items())
                 if column.type.root in BINARY_ROOTS:  # Java compares signed bytes
                     functions = functions[:2]
                 function, op = chance.choice(functions)
-                return Filter(Comparison(name, op, internals([value])[0]), java(function, [value]))
+                return Filter(
+                    predicates.Comparison(name, op, internals([value])[0]), java(function, [value])
+                )

@@ -12,24 +12,7 @@ import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as papq
 
-from paimon_assets import EmbeddedExecutor, Schema, SegmentSource
-from paimon_assets.assets import (
-    CompactionConfig,
-    FileSource,
-    MaintenanceConfig,
-    PaimonCatalogResource,
-    build_compaction_job,
-    build_file_debt_sensor,
-    build_file_ingestion_asset,
-    build_maintenance_job,
-    build_new_files_sensor,
-    build_new_segments_sensor,
-    build_pandera_checks,
-    build_segment_asset,
-    build_small_files_check,
-    on_new_data,
-    paimon_asset,
-)
+from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, assets
 from paimon_assets.assets.jobs.maintenance import MaintenanceChoice
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.types.data_types import integer
@@ -76,7 +59,7 @@ DAYS = Schema.of(
 ARCHIVE = Schema.of(
     {"id": "BIGINT", "n": "BIGINT", "week": "INT"}, partition_keys=["week"], options=_EXPIRY
 )
-_EVERYTHING = MaintenanceConfig(tasks=list(MaintenanceChoice))
+_EVERYTHING = assets.MaintenanceConfig(tasks=list(MaintenanceChoice))
 POSITIVE = pap.DataFrameSchema({"n": pap.Column(pa.int64(), pap.Check.gt(0))}, name="positive")
 Row = tuple[Any, ...]
 
@@ -103,7 +86,7 @@ class Batches:
     def asset(self, name: str, schema: Schema, **options: Any) -> dg.AssetsDefinition:
         """Return the asset of a table: a run takes and writes the oldest that lies for it."""
 
-        @paimon_asset(f"soak.{name}", schema, **options)
+        @assets.paimon_asset(f"soak.{name}", schema, **options)
         def rows() -> pa.Table | None:
             for path in self.waiting(name):
                 taken = papq.read_table(path, partitioning=None)
@@ -121,10 +104,12 @@ class Deployment:
         self.landing, self.folder = home / "landing", home / "archive"
         for path in (self.landing, self.folder):
             path.mkdir(parents=True, exist_ok=True)
-        self.paimon = PaimonCatalogResource(warehouse=str(home / "warehouse"), executor="embedded")
+        self.paimon = assets.PaimonCatalogResource(
+            warehouse=str(home / "warehouse"), executor="embedded"
+        )
         self.batches = Batches(home / "batches")
-        audits = build_pandera_checks(None, POSITIVE, when="before_commit")
-        source = FileSource(folder=str(self.landing))
+        audits = assets.build_pandera_checks(None, POSITIVE, when="before_commit")
+        source = assets.FileSource(folder=str(self.landing))
         segments = SegmentSource(path=str(self.folder), partition="week:int")
 
         def kept(schema: Schema) -> Schema:
@@ -141,25 +126,27 @@ class Deployment:
             "days": make("days", DAYS),
             "still": make("still", LOG),
             "audited": make("audited", LOG, before_commit=audits),
-            "files": build_file_ingestion_asset("soak.files", kept(LOG), source=source),
-            "archive": build_segment_asset("soak.archive", kept(ARCHIVE), source=segments),
+            "files": assets.build_file_ingestion_asset("soak.files", kept(LOG), source=source),
+            "archive": assets.build_segment_asset("soak.archive", kept(ARCHIVE), source=segments),
         }
         often = _MINIMUM_SECONDS
-        self.new_files = build_new_files_sensor(
+        self.new_files = assets.build_new_files_sensor(
             self.assets["files"], source=source, minimum_interval_seconds=often
         )
-        self.new_segments = build_new_segments_sensor(
+        self.new_segments = assets.build_new_segments_sensor(
             self.assets["archive"], source=segments, minimum_interval_seconds=often
         )
         every = list(self.assets.values())
-        self.compaction = build_compaction_job([*every, "soak.wide"])
-        self.maintenance = build_maintenance_job([*every, "soak.wide"])
-        self.file_debt = build_file_debt_sensor(
+        self.compaction = assets.build_compaction_job([*every, "soak.wide"])
+        self.maintenance = assets.build_maintenance_job([*every, "soak.wide"])
+        self.file_debt = assets.build_file_debt_sensor(
             self.compaction, tables=["soak.*"], minimum_interval_seconds=often
         )
-        self.checks = [build_small_files_check(self.assets[name]) for name in ("days", "log")]
+        self.checks = [
+            assets.build_small_files_check(self.assets[name]) for name in ("days", "log")
+        ]
 
-        @dg.asset(deps=[self.assets["still"]], automation_condition=on_new_data())
+        @dg.asset(deps=[self.assets["still"]], automation_condition=assets.on_new_data())
         def below() -> None: ...
 
         self.below = below
@@ -180,7 +167,7 @@ class Deployment:
         Other options are those of `dg.ScheduleDefinition`.
         """
         jobs = (
-            (self.compaction, compaction, {"compact": CompactionConfig()}),
+            (self.compaction, compaction, {"compact": assets.CompactionConfig()}),
             (self.maintenance, maintenance, {"maintain": _EVERYTHING}),
         )
         return [

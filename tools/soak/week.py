@@ -19,13 +19,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from paimon_assets import Schema, Table
-from paimon_assets.assets import (
-    FileSource,
-    PaimonCatalogResource,
-    build_compaction_job,
-    build_maintenance_job,
-)
+from paimon_assets import Schema, Table, assets
 from paimon_assets.cdc import build_change_log_asset
 from paimon_assets.engine.control.clock import SystemClock
 
@@ -49,7 +43,7 @@ class Week:
         self.next_key = self.lsn = 0
         self.seen: set[Path] = set()
         self.written = 0
-        source = FileSource(
+        source = assets.FileSource(
             folder=str(self.folder), format="debezium-json", remembered_files=_COMMITS_A_DAY
         )
         self.asset = build_change_log_asset(
@@ -60,10 +54,12 @@ class Week:
             ),
             source=source,
         )  # fmt: skip
-        self.compaction = build_compaction_job([self.asset])
-        self.maintenance = build_maintenance_job([self.asset])
+        self.compaction = assets.build_compaction_job([self.asset])
+        self.maintenance = assets.build_maintenance_job([self.asset])
         self.resources = {
-            "paimon": PaimonCatalogResource(warehouse=str(self.warehouse), executor="embedded")
+            "paimon": assets.PaimonCatalogResource(
+                warehouse=str(self.warehouse), executor="embedded"
+            )
         }
         self.instance = dg.DagsterInstance.ephemeral()
 
