@@ -209,14 +209,11 @@ def test_tables_are_compacted_by_spark(lake: assets.PaimonCatalogResource) -> No
     assert rows_of(table) == before
 
 
-@pytest.mark.parametrize("kind", ["append", "keyed"])
-def test_columns_are_made_of_spark_frames(lake, spark, kind) -> None:
-    keyed = {"primary_keys": ["id"], "options": {"bucket": "2", "merge-engine": "partial-update"}}
+def test_columns_are_made_of_spark_frames(lake, spark) -> None:
     options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-    declared = keyed if kind == "keyed" else {"options": options}
     columns = {"id": "INT", "amount": "DOUBLE", "at": "TIMESTAMP(3)"}
     lake.catalog().create_database("shop")
-    table = lake.catalog().create_table("shop.orders", Schema.of(columns, **declared))
+    table = lake.catalog().create_table("shop.orders", Schema.of(columns, options=options))
     rows = pa.table(
         {
             "id": pa.array(range(6), "int32"),
@@ -224,9 +221,8 @@ def test_columns_are_made_of_spark_frames(lake, spark, kind) -> None:
             "at": pa.array(range(6), pa.timestamp("ms")),
         }
     )
-    put = table.upsert if kind == "keyed" else table.append
-    put(rows.slice(0, 3))
-    put(rows.slice(3))
+    table.append(rows.slice(0, 3))
+    table.append(rows.slice(3))
     keeps = [True]
 
     def score(rows: DataFrame) -> DataFrame:
@@ -244,14 +240,10 @@ def test_columns_are_made_of_spark_frames(lake, spark, kind) -> None:
     assert metadata_of(run(asset, lake), key)["paimon/rows_written"] == 0
     in_process = table.new_column_write_builder(["score"], reads=["amount", "at"])
     assert in_process.rows_behind().behind == 0, "alike where another executor asks"
-    if kind == "append":
-        table.new_row_change_builder().update({"amount": 10.0}, "id = 4")
-    else:
-        change = {"id": pa.array([4], "int32"), "amount": [10.0]}
-        table.copy({"write.fill-missing": "true"}).upsert(pa.table(change))
+    table.new_row_change_builder().update({"amount": 10.0}, "id = 4")
     keeps[0] = False
     assert "Return all columns it was given" in failure_text(run(asset, lake))
     keeps[0] = True
     written = metadata_of(run(asset, lake), key)["paimon/rows_written"]
-    assert written == (3 if kind == "append" else 1)
+    assert written == 3
     assert table.refresh().to_arrow(["score"], where="id = 4").to_pydict() == {"score": [20.0]}
