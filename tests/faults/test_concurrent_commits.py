@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets import Schema, open_catalog
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.writers import commit_in_step_with_others, fork_server
+from tests.testkit.tables import new_catalog_in, new_table
 
 WORKERS = 4
 COMMITS = 40 if is_hunt() else 15
@@ -20,13 +20,10 @@ COLUMNS = {"worker": "INT", "number": "INT"}
 def test_no_acknowledged_commit_is_lost(
     primary_keys: tuple[str, ...], bucket: str, tmp_path: Path
 ) -> None:
-    catalog = open_catalog(str(tmp_path))
-    catalog.create_database("d")
+    catalog = new_catalog_in(tmp_path, "d")
     # Every round has one loser of all four tries; patience is not what is tested.
     options = {"bucket": bucket, "commit.max-retries": "100", "commit.max-retry-wait": "20 ms"}
-    table = catalog.create_table(
-        "d.t", Schema.of(COLUMNS, primary_keys=primary_keys, options=options)
-    )
+    table = new_table(catalog, COLUMNS, name="d.t", primary_keys=primary_keys, options=options)
     context = fork_server()
     with context.Manager() as manager:
         acknowledged = [manager.list() for _ in range(WORKERS)]

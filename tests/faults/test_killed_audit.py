@@ -12,19 +12,18 @@ from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, staged
 from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, StagedBatch
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
+from tests.testkit.tables import new_catalog_in
 
 SCHEMA = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "1"})
 
 
 def new_table(directory: Path) -> Table:
-    catalog = open_catalog(str(directory))
-    catalog.create_database("d")
+    catalog = new_catalog_in(directory, "d")
     table = catalog.create_table("d.t", SCHEMA)
     write(table, table.state.file_io, rows(0), lambda _: None)
     return table

@@ -4,19 +4,18 @@ import shutil
 
 import numpy as np
 
-from paimon_assets.engine.table.api import open_catalog, open_table
+from paimon_assets.engine.table.api import open_table
 from tests.stateful.test_maintenance import Keeper, named_files, needed_exactly, stored_files
 from tests.testkit.compacting import create, some_rows, write
 from tests.testkit.faults.writers import DEATHS, exit_code, maintain, maintain_until_killed
+from tests.testkit.tables import new_catalog_in
 
 STRIDE = 23
 MOST_STEPS = 4000
 
 
 def test_maintenance_may_die_at_any_moment(tmp_path):
-    catalog = open_catalog(str(tmp_path / "template"))
-    catalog.create_database("db")
-    table = create(catalog, "t", {"changelog-producer": "lookup"})
+    table = create(new_catalog_in(tmp_path / "template"), "t", {"changelog-producer": "lookup"})
     rng = np.random.default_rng(0)
     for number in range(5):
         write(table, some_rows(rng, 10, 20))

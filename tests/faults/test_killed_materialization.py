@@ -9,12 +9,7 @@ import pytest
 
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.materializing import (
-    TABLE,
-    materialize,
-    materialize_beside,
-    materialize_until_killed,
-)
+from tests.testkit.faults import materializing
 from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code, fork_server
 
 STRIDE = 43 if is_hunt() else 199
@@ -28,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def numbers(warehouse: Path) -> list[int]:
-    table = open_catalog(str(warehouse)).get_table(TABLE)
+    table = open_catalog(str(warehouse)).get_table(materializing.TABLE)
     found: list[Any] = table.new_read_builder().to_arrow()["n"].to_pylist()
     return sorted(found)
 
@@ -37,18 +32,18 @@ def numbers(warehouse: Path) -> list[int]:
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_materialization_may_die_at_any_moment(mode: str, tmp_path: Path) -> None:
     template = tmp_path / "template"
-    assert materialize(str(template), mode, BEFORE)
+    assert materializing.materialize(str(template), mode, BEFORE)
     after = [*BEFORE, *NEW] if mode == "append" else NEW
     codes = set()
     for steps in itertools.count(STRIDE // 2, STRIDE):
         warehouse = tmp_path / str(steps)
         shutil.copytree(template, warehouse)
-        code = exit_code(materialize_until_killed, str(warehouse), mode, NEW, steps)
+        code = exit_code(materializing.materialize_until_killed, str(warehouse), mode, NEW, steps)
         assert code in DEATHS
         codes.add(code)
         found = numbers(warehouse)
         assert found in (BEFORE, after)
-        assert materialize(str(warehouse), mode, NEW)
+        assert materializing.materialize(str(warehouse), mode, NEW)
         again = sorted([*found, *NEW]) if mode == "append" else NEW
         assert numbers(warehouse) == again, "another run writes anew"
         if code == SURVIVED:
@@ -59,12 +54,14 @@ def test_a_materialization_may_die_at_any_moment(mode: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_runs_that_commit_at_once(mode: str, tmp_path: Path) -> None:
     """Each has staged its rows before any commits: none is lost, and none is torn."""
-    assert materialize(str(tmp_path / "w"), mode, [])
+    assert materializing.materialize(str(tmp_path / "w"), mode, [])
     context = fork_server()
     wait = context.Barrier(3)
     writes = [[10 * number, 10 * number + 1] for number in range(1, 4)]
     processes = [
-        context.Process(target=materialize_beside, args=(str(tmp_path / "w"), mode, write, wait))
+        context.Process(
+            target=materializing.materialize_beside, args=(str(tmp_path / "w"), mode, write, wait)
+        )
         for write in writes
     ]
     for process in processes:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from paimon_assets import EmbeddedExecutor, Schema, Snapshot, Table, open_catalog, open_table
+from paimon_assets import Schema, Snapshot, Table, open_table
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.writers import DEATHS, Deed, exit_code, perform, write_until_killed
 from tests.testkit.model import ModelTable, Row
 from tests.testkit.rows import plain_rows, rows_to_arrow
+from tests.testkit.tables import new_table, write
 
 COLUMNS = {"part": "STRING", "id": "INT", "text": "STRING"}
 MOST_STEPS = 2000
@@ -85,13 +86,11 @@ def _read(table: Table, snapshot_id: int | None = None) -> list[tuple[Any, ...]]
 @pytest.mark.hunt
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 def test_a_writer_may_die_at_any_moment(scene: Scene, tmp_path: Path) -> None:
-    catalog = open_catalog(str(tmp_path / "template"))
-    catalog.create_database("d")
-    table = catalog.create_table("d.t", scene.schema)
+    table = new_table(tmp_path / "template", scene.schema, name="d.t")
     model = ModelTable(scene.schema)
     for commit in range(scene.commits_before):
         rows = _rows(commit)
-        table.new_write_builder().write(rows_to_arrow(rows, scene.schema), EmbeddedExecutor())
+        write(table, rows_to_arrow(rows, scene.schema))
         model.write(rows)
     before = plain_rows(model.rows(), COLUMNS)
     rows = _rows(scene.commits_before)

@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
@@ -54,7 +46,7 @@ _Segment = tuple[str, int, Counter[Row]]
 """(format, day, rows)."""
 
 
-class ForeignFilesMachine(RuleBasedStateMachine):
+class ForeignFilesMachine(stateful.RuleBasedStateMachine):
     """Two folders of each format, one table; the model is what rows each part brought."""
 
     def __init__(self) -> None:
@@ -69,7 +61,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)
 
-    @initialize()
+    @stateful.initialize()
     def prepare(self) -> None:
         for number, name in enumerate(_FORMATS):
             for day in _DAYS:
@@ -93,7 +85,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
     def _folder(self, name: str) -> Path:
         return self._home / "foreign" / name
 
-    @rule(name=st.sampled_from(_FORMATS))
+    @stateful.rule(name=st.sampled_from(_FORMATS))
     def add(self, name: str) -> None:
         source = SegmentSource(
             path=str(self._folder(name)), format=name, partition="day:int", only_new=True
@@ -104,25 +96,25 @@ class ForeignFilesMachine(RuleBasedStateMachine):
             held = Counter({(value, day): 2, (None, day): 2})
             self._segments[segment.id] = (name, day, held)
 
-    @precondition(lambda self: self._segments)
-    @rule(data=st.data())
+    @stateful.precondition(lambda self: self._segments)
+    @stateful.rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         chosen = data.draw(st.sampled_from(sorted(self._segments)))
         self._table.segments().delete([chosen])
         del self._segments[chosen]
 
-    @rule(force=st.booleans())
+    @stateful.rule(force=st.booleans())
     def clean(self, force: bool) -> None:
         self._table.segments().clean(force=force)
         if force:
             self._history.clear()  # what was cleaned is not known again after a rollback
             self._tagged.clear()
 
-    @rule()
+    @stateful.rule()
     def refresh(self) -> None:
         self._table.segments().refresh([], _EXECUTOR)
 
-    @rule(day=st.sampled_from(_DAYS), aborts=st.booleans())
+    @stateful.rule(day=st.sampled_from(_DAYS), aborts=st.booleans())
     def append(self, day: int, aborts: bool) -> None:
         self._next += 1
         rows = pa.table({"v": [-self._next], "w": [0], "day": [day]})
@@ -133,7 +125,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         builder.write(rows, _EXECUTOR)
         self._own[-self._next, day] += 1
 
-    @rule(day=st.sampled_from([*_DAYS, None]))
+    @stateful.rule(day=st.sampled_from([*_DAYS, None]))
     def overwrite(self, day: int | None) -> None:
         emptied = [number for number in _DAYS if day in (None, number)]
         texts = [item for item in self._segments.values() if item[0] == "csv"]
@@ -154,7 +146,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         else:
             self._table.drop_partitions([{"day": day}])
 
-    @rule(day=st.sampled_from(_DAYS))
+    @stateful.rule(day=st.sampled_from(_DAYS))
     def replace_partition(self, day: int) -> None:
         self._next += 1
         rows = pa.table({"v": [-self._next], "w": [0], "day": [day]})
@@ -168,7 +160,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         self._own[-self._next, day] += 1
         self._segments = {number: item for number, item in self._segments.items() if item[1] != day}
 
-    @rule(day=st.sampled_from(_DAYS))
+    @stateful.rule(day=st.sampled_from(_DAYS))
     def delete_own_rows(self, day: int) -> None:
         changes = self._table.new_row_change_builder()
         formats = {item[0] for item in self._segments.values()}
@@ -179,15 +171,15 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         changes.delete(f"v < 0 AND day = {day}", _EXECUTOR)
         self._own = Counter({row: n for row, n in self._own.items() if row[1] != day})
 
-    @precondition(lambda self: self._history)
-    @rule()
+    @stateful.precondition(lambda self: self._history)
+    @stateful.rule()
     def tag(self) -> None:
         self._next += 1
         self._table.tags.create(f"tag-{self._next}")
         self._tagged[f"tag-{self._next}"] = self._expected()
 
-    @precondition(lambda self: self._table.tags.list())
-    @rule(data=st.data())
+    @stateful.precondition(lambda self: self._table.tags.list())
+    @stateful.rule(data=st.data())
     def delete_tag(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(tag.name for tag in self._table.tags.list())))
         if name.startswith(HOLD_TAG_PREFIX):
@@ -197,7 +189,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         self._table.tags.delete(name)
         self._tagged.pop(name, None)
 
-    @rule()
+    @stateful.rule()
     def expire(self) -> None:
         retention = Retention(min_count=1, max_count=1, time_ms=10**15, limit=50)
         expire_snapshots(self._table._store, retention=retention)
@@ -205,16 +197,16 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         kept = {snapshot.id for snapshot in self._table.snapshots()}
         self._history = {number: held for number, held in self._history.items() if number in kept}
 
-    @rule()
+    @stateful.rule()
     def clean_orphans(self) -> None:
         clean_orphan_files(self._table._store, older_than_ms=0, dry_run=False, clock=_LATER)
 
-    @rule()
+    @stateful.rule()
     def compact(self) -> None:
         self._table.new_compaction_builder().with_strategy("full").run(_EXECUTOR)
 
-    @precondition(lambda self: self._history)
-    @rule(data=st.data())
+    @stateful.precondition(lambda self: self._history)
+    @stateful.rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
         target = data.draw(st.sampled_from(sorted(self._history)))
         self._table.rollback_to(target)
@@ -225,16 +217,16 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         kept = {tag.name for tag in self._table.tags.list()}
         self._tagged = {name: held for name, held in self._tagged.items() if name in kept}
 
-    @rule()
+    @stateful.rule()
     def drop(self) -> None:
         self._catalog.drop_table(_NAME)
         self._create()
 
-    @invariant()
+    @stateful.invariant()
     def nothing_foreign_was_touched(self) -> None:
         assert states(self._home / "foreign") == self._states
 
-    @invariant()
+    @stateful.invariant()
     def the_rows_are_those_of_the_live_parts(self) -> None:
         assert self._read(self._table) == self._expected()
         live = {segment.id for segment in self._table.segments().live()}
@@ -243,7 +235,7 @@ class ForeignFilesMachine(RuleBasedStateMachine):
         if latest is not None:
             self._history[latest.id] = (self._own.copy(), dict(self._segments))
 
-    @invariant()
+    @stateful.invariant()
     def tags_read_as_they_did(self) -> None:
         for name, held in self._tagged.items():
             assert self._read(self._table.copy({"scan.tag-name": name})) == held
@@ -262,4 +254,4 @@ class ForeignFilesMachine(RuleBasedStateMachine):
 
 @pytest.mark.hunt
 def test_foreign_files_outlive_every_operation():
-    run_state_machine_as_test(ForeignFilesMachine, settings=_SETTINGS)
+    stateful.run_state_machine_as_test(ForeignFilesMachine, settings=_SETTINGS)

@@ -5,11 +5,12 @@ import tempfile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import EmbeddedExecutor, Schema, open_catalog
+from paimon_assets import EmbeddedExecutor, Schema
 from tests.testkit.effort import often
 from tests.testkit.model import ModelTable
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.strategies import rows_of, schemas
+from tests.testkit.tables import new_table
 
 
 @settings(max_examples=often(24), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,9 +19,7 @@ def test_two_commits_of_any_types_are_read_back(schema: Schema, data: st.DataObj
     model = ModelTable(schema)
     names = [column.name for column in schema.fields]
     with tempfile.TemporaryDirectory(prefix="round-trip-") as warehouse:
-        catalog = open_catalog(warehouse)
-        catalog.create_database("d")
-        table = catalog.create_table("d.t", schema)
+        table = new_table(warehouse, schema, name="d.t")
         for _ in range(2):
             rows = data.draw(st.lists(rows_of(schema, {"id": st.integers(0, 5)}), max_size=8))
             model.write(rows)

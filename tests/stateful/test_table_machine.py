@@ -6,16 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 
 from paimon_assets import EmbeddedExecutor, Schema, open_catalog, open_table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
@@ -70,7 +62,7 @@ def _schemas(draw: st.DrawFn) -> Schema:
     )
 
 
-class TableMachine(RuleBasedStateMachine):
+class TableMachine(stateful.RuleBasedStateMachine):
     """Writes to a table and to a model; both must hold the same rows ever after."""
 
     def __init__(self) -> None:
@@ -80,7 +72,7 @@ class TableMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self._warehouse, ignore_errors=True)
 
-    @initialize(schema=_schemas())
+    @stateful.initialize(schema=_schemas())
     def create(self, schema: Schema) -> None:
         catalog = open_catalog(str(self._warehouse))
         catalog.create_database("d")
@@ -89,18 +81,18 @@ class TableMachine(RuleBasedStateMachine):
         self._model = ModelTable(schema)
         self._snapshot_ids: list[int] = []
 
-    @rule(data=st.data())
+    @stateful.rule(data=st.data())
     def write(self, data: st.DataObject) -> None:
         self._commit(self._draw_rows(data, PARTS))
 
-    @rule(data=st.data())
+    @stateful.rule(data=st.data())
     def overwrite_the_partitions_of_the_rows(self, data: st.DataObject) -> None:
         rows = self._draw_rows(data, PARTS)
         outcome = self._write(self._table.new_write_builder().with_dynamic_overwrite(), rows)
         assert (outcome.snapshot is not None) == self._model.overwrite(rows, None)
         self._remember(outcome)
 
-    @rule(data=st.data(), part=st.sampled_from(PARTS))
+    @stateful.rule(data=st.data(), part=st.sampled_from(PARTS))
     def overwrite_one_partition(self, data: st.DataObject, part: str) -> None:
         partitioned = bool(self._schema.partition_keys)
         spec = {"part": part} if partitioned else {}
@@ -109,8 +101,8 @@ class TableMachine(RuleBasedStateMachine):
         self._model.overwrite(rows, lambda row: row["part"] == part or not partitioned)
         self._remember(outcome)
 
-    @precondition(lambda self: self._schema.partition_keys)
-    @rule(parts=st.sets(st.sampled_from(PARTS), min_size=1))
+    @stateful.precondition(lambda self: self._schema.partition_keys)
+    @stateful.rule(parts=st.sets(st.sampled_from(PARTS), min_size=1))
     def drop_partitions(self, parts: set[str]) -> None:
         made = self._table.drop_partitions([{"part": part} for part in sorted(parts)])
         self._model.overwrite([], lambda row: row["part"] in parts)
@@ -128,30 +120,30 @@ class TableMachine(RuleBasedStateMachine):
         }
         return data.draw(st.lists(rows_of(self._schema, given), max_size=12))
 
-    @precondition(lambda self: self._model.version_count)
-    @rule()
+    @stateful.precondition(lambda self: self._model.version_count)
+    @stateful.rule()
     def write_the_same_rows_again(self) -> None:
         self._commit(self._model.rows())
 
-    @rule()
+    @stateful.rule()
     def reopen(self) -> None:
         self._table = open_table(str(self._table.path))
 
-    @precondition(lambda self: self._model.version_count)
-    @rule(data=st.data())
+    @stateful.precondition(lambda self: self._model.version_count)
+    @stateful.rule(data=st.data())
     def travel_in_time(self, data: st.DataObject) -> None:
         version = data.draw(st.integers(1, self._model.version_count))
         reader = self._table.new_read_builder().at_snapshot(self._snapshot_ids[version - 1])
         self._agree(reader.to_arrow(), self._model.rows(version))
 
-    @rule(key=st.integers(0, 8), part=st.sampled_from(PARTS))
+    @stateful.rule(key=st.integers(0, 8), part=st.sampled_from(PARTS))
     def filter(self, key: int, part: str) -> None:
         where = f"id = {key} AND part = '{part}'"
         found = self._table.new_read_builder().with_filter(where).to_arrow()
         kept = [row for row in self._model.rows() if row["id"] == key and row["part"] == part]
         self._agree(found, kept)
 
-    @invariant()
+    @stateful.invariant()
     def table_and_model_hold_the_same_rows(self) -> None:
         self._agree(self._table.new_read_builder().to_arrow(), self._model.rows())
 
@@ -174,4 +166,4 @@ class TableMachine(RuleBasedStateMachine):
 
 @pytest.mark.hunt
 def test_a_table_and_its_model_agree() -> None:
-    run_state_machine_as_test(TableMachine, settings=_SETTINGS)
+    stateful.run_state_machine_as_test(TableMachine, settings=_SETTINGS)
