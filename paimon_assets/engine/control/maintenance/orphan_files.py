@@ -196,8 +196,14 @@ def _needed_by_all(
     for _ in range(_MOST_LOOKS):
         before, are_whole = references.Watch.of(store), True
         for branch in (store, *references.other_branches(store)):
-            if branch.paths.branch not in besides:
+            if branch.paths.branch in besides:
+                continue
+            try:
                 are_whole &= yield from _needed(branch, ledgers, seen)
+            except NotFoundError as error:  # renamed or deleted since it was listed
+                if branch is store or error.kind != "table-not-found":
+                    raise
+                are_whole = False
         if are_whole and before == references.Watch.of(store):
             return
     raise CommitConflictError(
