@@ -13,11 +13,11 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (88_000, 400),
-    "paimon_assets/cdc": (9_200, 45),
-    "paimon_assets/iceberg": (2_900, 20),
-    "paimon_assets/server": (3_400, 16),
-    "tests and tools": (100_000, 720),
+    "core": (87_000, 395),
+    "paimon_assets/cdc": (8_900, 43),
+    "paimon_assets/iceberg": (2_770, 19),
+    "paimon_assets/server": (3_380, 16),
+    "tests and tools": (98_800, 550),
 }
 """Lines and modules at most; they only shrink. The core goes towards 80,000 lines."""
 
