@@ -4,8 +4,8 @@
                             └▶ moved to another level, as they are
 
 Concept → modules:
-    the tasks, their new files                    compact
-    a section: its plan, lookup, merge, changelog sections
-    whole records of files                        record_read
-    deletion vectors, and their index files       bucket_vectors
+    the tasks, their new files                       compact
+    a section: its plan, lookup, merge, changelog    sections
+    whole records of files                           record_read
+    deletion vectors, and their index files          bucket_vectors
 """
