@@ -206,7 +206,7 @@ class FailsOnce(LocalFileIO):
         self._armed = self._armed or (self._is_there and not self.has_failed)
 
     def read_bytes(self, path: str) -> bytes:
-        """Read; fail once after the awaited publish, but not for a pointer, which may stay behind."""
+        """Read; fail once after the awaited publish, but not at a pointer."""
         if self._armed and "/pointer-" not in path:
             self._armed = False
             self.has_failed = True
