@@ -1,4 +1,4 @@
-"""What feeds an ingestion asset: a source, and its intake of one run."""
+"""The protocols of a source that feeds an ingestion asset, and of its intake of one run."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,10 +20,10 @@ def source_name_of(key: dg.AssetKey) -> str:
 
 
 class Intake(Protocol):
-    """What one run takes from a source, and what the commit keeps of it."""
+    """The new rows that one run ingests, and the ledger that its commit stores."""
 
     ledger: Ledger
-    """Of what the table holds before the run."""
+    """The ledger before the run."""
 
     @property
     def place(self) -> str:
@@ -34,16 +34,16 @@ class Intake(Protocol):
         """Whether nothing is chosen."""
 
     def choose(self, config: Any, *, again: bool = False) -> None:
-        """Choose what the run takes; `again`: as if the table held nothing."""
+        """Choose the rows of the run; with `again` as if the table were empty."""
 
     def news(self) -> str:
-        """Tell what is chosen, for the log."""
+        """Return a line for the log about the chosen rows."""
 
     def nothing_note(self, *, dry_run: bool) -> str:
-        """Tell why nothing was written."""
+        """Return why nothing was written."""
 
     def metadata(self) -> Metadata:
-        """Return the numbers of what is taken and of what is left."""
+        """Return counts of the ingested and the remaining rows."""
 
     def frame(self, expected: Schema | None, executor: str | None) -> Frame | None:
         """Return the rows; None if something is left out, so that the run begins again."""

@@ -176,7 +176,7 @@ class TableWrite:
         if earlier is not None:
             advance(self.consumed, earlier.properties)
             own_checks = produce().check_results or () if produces_again else ()
-            # An overwrite replaced the run's partitions; other modes, what the rows replace.
+            # Only an overwrite replaces rows that can be named without the frame.
             replaced = self._partition_read() if self.mode is WriteMode.OVERWRITE else None
             checks = self._audit.results(earlier, replaced)
             result = result_of_earlier_try(
