@@ -337,7 +337,7 @@ class ChangeLogRun(IngestionRun):
         return is_other, followed
 
     def _alter(self, changes: Sequence[SchemaChange]) -> None:
-        """Change the table, unless a read of its files would not show what its rows are."""
+        """Change the schema, unless reads of stored files would then give other rows."""
         table = self.table
         for each in changes:
             column = table.schema.by_name.get(getattr(each, "field_names", ("",))[0])

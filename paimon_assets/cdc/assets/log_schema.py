@@ -51,7 +51,7 @@ class FollowedSchema:
     """Columns that the source dropped and added again: no stored row has a value of theirs."""
 
     def head(self, head: LogHead, source: str) -> LogHead:
-        """Return what the ledger keeps."""
+        """Return the JSON members for the ledger."""
         return replace(
             head, columns=self.columns, types=self.types, dropped=self.dropped, source=source
         )
@@ -72,7 +72,7 @@ def followed_schema(
     log: ChangeLog,
     policy: SchemaPolicy,
 ) -> FollowedSchema:
-    """Plan the changes of a table's schema by what a source's records and events tell.
+    """Plan the changes of a table's schema by the records and events of its source.
 
     Schemas of one part are in order by their positions. Those of several, such as partitions of a
     topic, are not: there a column that one part adds or drops is new or gone.

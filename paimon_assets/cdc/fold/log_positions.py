@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.words import shorten
 
 _OF_COLUMNS = ("columns", "types", "dropped")
 _BEHIND, _BEFORE_DIGITS = "+", "!"
-"""Sort below digits: what is behind a position is before the next one."""
+"""Sorts below digits, so that a position with a suffix comes before the next position."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class LogHead:
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "LogHead":
-        """Parse what a ledger has."""
+        """Parse the JSON members of a ledger."""
         known = {"forgotten": members.get("state", {}).get("deleted", ""), "deletes": {}}
         state = LogState(**{**known, **members.get("state", {})})
         texts = {name: str(members.get(name, "")) for name in ("truncated", "source")}
@@ -64,7 +64,7 @@ class LogHead:
         return cls(logs=logs, ends=ends, by_lsn=by_lsn, state=state, **{**texts, **of_columns})
 
     def members(self) -> Mapping[str, Any]:
-        """Return what the ledger keeps."""
+        """Return the JSON members for the ledger."""
         state = {each.name: getattr(self.state, each.name) for each in fields(LogState)}
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
