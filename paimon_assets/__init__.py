@@ -13,7 +13,7 @@ first used: importing costs nothing.
 
 from typing import TYPE_CHECKING
 
-from paimon_assets.lazy_door import FRAME_MODULES, lazy_door
+from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from paimon_assets.engine.contract.split import DataSplit as DataSplit
@@ -64,5 +64,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-FRAME_MODULES["spark"] = "paimon_assets.spark.dataframes.tables"
-__all__, __getattr__, __dir__ = lazy_door(__name__)
+__all__, __getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "engine.contract.split": "DataSplit",
+        "engine.control.catalog.catalog": "Identifier",
+        "engine.embedded": "EmbeddedExecutor",
+        "engine.errors": "AccessDeniedError AlreadyExistsError CommitConflictError "
+        "CommitUnknownError FormatError InvalidInputError NotFoundError PaimonError StorageError "
+        "UnsupportedFeatureError",
+        "engine.executors": "new_executor",
+        "engine.spec.evolution.schema_change": "OnOverflow SchemaChange add_column drop_column "
+        "move_column remove_option rename_column set_option update_column_comment "
+        "update_column_default_value update_column_nullability update_column_type",
+        "engine.spec.metadata.snapshot": "Snapshot",
+        "engine.spec.schema.schema": "Schema",
+        "engine.table.api": "TableCatalog open_catalog open_table",
+        "engine.table.read.read_builder": "Plan ReadBuilder",
+        "engine.table.segments.segment_import": "SegmentSource",
+        "engine.table.table": "Table",
+        "engine.table.write.write_builder": "WriteBuilder",
+        "spark.executor": "SparkExecutor",
+    },
+)

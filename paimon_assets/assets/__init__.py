@@ -137,4 +137,41 @@ if TYPE_CHECKING:
         refuse_shared_tables as refuse_shared_tables,
     )
 
-__all__, __getattr__, __dir__ = lazy_door(__name__)
+__all__, __getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "assets.check_run": "CheckOptions",
+        "assets.components.catalog_components": "PaimonTablesComponent",
+        "assets.external_tables": "build_external_table_specs build_external_view_specs "
+        "build_observable_tables describe_tables describe_views",
+        "assets.files.ingestion": "build_file_ingestion_asset build_new_files_sensor",
+        "assets.files.segment_import": "SegmentImportConfig build_new_segments_sensor "
+        "build_segment_asset build_segment_import_job",
+        "assets.files.source_files": "FileSource IngestConfig",
+        "assets.jobs.compaction": "CompactionConfig build_compaction_job",
+        "assets.jobs.compaction_backlog": "build_file_debt_sensor",
+        "assets.jobs.maintenance": "MaintenanceConfig build_maintenance_job",
+        "assets.jobs.schema_evolution": "SchemaEvolutionConfig build_schema_evolution_job",
+        "assets.jobs.table_health": "build_table_health_asset",
+        "assets.metadata": "data_version_of",
+        "assets.pandera_checks": "build_pandera_checks",
+        "assets.partition_key_sensor": "build_partition_keys_sensor",
+        "assets.resource": "ExecutorKind PaimonCatalogResource PaimonSparkResource",
+        "assets.row_checks": "build_row_count_anomaly_check build_row_count_check "
+        "build_sequence_check build_unique_key_check",
+        "assets.schedules": "build_compaction_schedule build_ingestion_schedule "
+        "build_maintenance_schedule on_new_data",
+        "assets.snapshot_sensor": "build_new_snapshots_sensor",
+        "assets.table_checks": "build_freshness_check build_overflow_check build_quarantine_check "
+        "build_schema_check build_small_files_check build_source_overflow_check",
+        "assets.tables.audit": "Batch BatchCheck Verdict audited_asset",
+        "assets.tables.column_asset": "ColumnConfig build_rows_behind_check column_asset",
+        "assets.tables.io_manager": "PaimonIOManager as_table_assets",
+        "assets.tables.io_metadata": "paimon_input paimon_output",
+        "assets.tables.lineage": "columns_of_sql",
+        "assets.tables.table_asset": "paimon_asset",
+        "assets.tables.table_write": "WriteConfig WriteMode WriteModeChoice",
+        "assets.translator": "PaimonTranslator asset_key_of pool_of refuse_shared_tables",
+        "engine.table.system.table_health": "FileDebt HealthLimits",
+    },
+)

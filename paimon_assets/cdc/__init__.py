@@ -8,8 +8,6 @@ Concept → packages:
     topics: offsets → records                          kafka/
     Dagster's assets and sensors                       assets/
     topics read by Spark's tasks                       spark_topics
-
-Names are loaded when they are first used.
 """
 
 from typing import TYPE_CHECKING
@@ -37,4 +35,14 @@ if TYPE_CHECKING:
     from paimon_assets.cdc.records.change_batch import TimeMode as TimeMode
     from paimon_assets.cdc.records.change_batch import TypeMapping as TypeMapping
 
-__all__, __getattr__, __dir__ = lazy_door(__name__)
+__all__, __getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "cdc.assets.change_log": "ChangeLog ChangeLogConfig",
+        "cdc.assets.change_log_asset": "build_change_log_asset",
+        "cdc.assets.topic_sensor": "build_lag_sensor",
+        "cdc.assets.topic_source": "KafkaSource TopicConfig TopicLogConfig",
+        "cdc.assets.whole_database": "DatabaseLog OtherTablesConfig build_change_log_assets",
+        "cdc.records.change_batch": "AbsentValue BinaryMode CdcOptions TimeMode TypeMapping",
+    },
+)

@@ -47,4 +47,14 @@ if TYPE_CHECKING:
         spark_sql as spark_sql,
     )
 
-__all__, __getattr__, __dir__ = lazy_door(__name__)
+__all__, __getattr__, __dir__ = lazy_door(
+    __name__,
+    {
+        "spark.data_source": "register",
+        "spark.dataframes.merge": "merge_dataframe",
+        "spark.dataframes.tables": "streaming_sink system_to_spark to_spark write_dataframe",
+        "spark.executor": "SparkExecutor",
+        "spark.session": "SparkSettings get_session",
+        "spark.sql.spark_sql": "load_magic register_views spark_sql",
+    },
+)

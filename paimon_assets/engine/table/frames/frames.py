@@ -36,7 +36,6 @@ from paimon_assets.engine.table.frames.object_columns import (
     from_objects,
     zones_kept,
 )
-from paimon_assets.lazy_door import FRAME_MODULES
 
 
 def weaker_filter(polars: Any, expression: Any) -> pred.Predicate | None:
@@ -455,7 +454,8 @@ class FrameReads(FrameResults):
 
     def to_spark(self, session: Any) -> Any:
         """Plan now, and return a lazy Spark DataFrame (`paimon_assets.spark.to_spark`)."""
-        return importlib.import_module(FRAME_MODULES["spark"]).to_spark(self, session)
+        tables = importlib.import_module("paimon_assets.spark.dataframes.tables")
+        return tables.to_spark(self, session)
 
 
 def library(name: str) -> ModuleType:
