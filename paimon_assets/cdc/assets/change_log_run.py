@@ -51,16 +51,29 @@ from paimon_assets.cdc.fold.range_rows import (
     unpacked_images,
 )
 from paimon_assets.cdc.fold.record_columns import LogRows, as_stored
-from paimon_assets.cdc.fold.type_changes import as_table_has, fitting
+from paimon_assets.cdc.fold.type_changes import (
+    as_table_has,
+    cast_along,
+    fitting,
+    holds_any,
+    is_nested,
+)
 from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions, ChangeBatch
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.wire import load, load_error
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.executors import spark_module
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, UpdateColumnType
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    UpdateColumnType,
+)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode
-from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.types.cast_rules import supports_cast
+from paimon_assets.engine.spec.types.data_types import DataType, RowKind
 from paimon_assets.engine.spec.words import counted, shorten
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, unchanged_since
@@ -283,6 +296,9 @@ class ChangeLogRun(IngestionRun):
         keep = self.dead_letters.tables.append if self.log.dead_letters else None
         types = LogHead.of(self.intake.ledger.log).types
         self.plain |= {name for name, kind in types.items() if not is_text(kind)}
+        # neither declared nor in the ledger: records have added it, in a run that was refused then
+        declared = {each.name for each in self.target.schema.fields}
+        self.plain |= {*schema.by_name} - declared - types.keys()
         batches = self.intake.changes(self.rows_of_log.options(schema, keep, self.plain))
         if batches is None:
             return None
@@ -339,6 +355,8 @@ class ChangeLogRun(IngestionRun):
     def _alter(self, changes: Sequence[SchemaChange]) -> None:
         """Change the schema, unless reads of stored files would then give other rows."""
         table = self.table
+        rewritten = [each for each in changes if self._is_rewritten(each, changes)]
+        changes = [each for each in changes if each not in rewritten]
         for each in changes:
             column = table.schema.by_name.get(getattr(each, "field_names", ("",))[0])
             if not isinstance(each, UpdateColumnType) or column is None or self.config.reload:
@@ -359,17 +377,72 @@ class ChangeLogRun(IngestionRun):
                     kind="cdc-schema",
                     details={"table": table.name, "column": column.name},
                 )
-        try:
-            table.alter_checked(changes, executor=self.paimon.new_executor(self.target.executor))
-        except InvalidInputError as error:
-            if error.kind != "schema-overflow":
-                raise
-            raise InvalidInputError(
-                f"{error.message} Say ChangeLog(on_narrowed='keep') to keep a type that holds the "
-                "values that are stored and those to come.",
-                kind=error.kind,
-                details=error.details,
-            ) from error
+        if changes:
+            executor = self.paimon.new_executor(self.target.executor)
+            try:
+                table.alter_checked(changes, executor=executor)
+            except InvalidInputError as error:
+                if error.kind != "schema-overflow":
+                    raise
+                raise InvalidInputError(
+                    f"{error.message} Say ChangeLog(on_narrowed='keep') to keep a type that holds "
+                    "the values that are stored and those to come.",
+                    kind=error.kind,
+                    details=error.details,
+                ) from error
+            table.refresh()
+        for each in rewritten:
+            if isinstance(each, UpdateColumnType):
+                self._rewrite(each.field_names[0], each.new_data_type)
+
+    def _is_rewritten(self, change: SchemaChange, changes: Sequence[SchemaChange]) -> bool:
+        """Whether stored values of a column are written again, as no reader casts them.
+
+        Raises:
+            InvalidInputError: Kind `cdc-schema`: the new type does not hold them.
+        """
+        if not isinstance(change, UpdateColumnType):
+            return False
+        (name,), wanted = change.field_names, change.new_data_type
+        renamed = {each.new_name: each.field_names[0] for each in changes
+                   if isinstance(each, RenameColumn)}  # fmt: skip
+        known = self.table.schema.by_name[renamed.get(name, name)].type
+        if not (is_nested(known) or is_nested(wanted)) and supports_cast(known, wanted):
+            return False
+        if holds_any(wanted):
+            return True
+        raise InvalidInputError(
+            f"Column '{name}' of table '{self.table.name}' is {known}, and {wanted} in the source. "
+            "Nothing was committed. Say ChangeLog(on_narrowed='keep') to make it a STRING, which "
+            "has nested values as JSON, or BYTES if it has some.",
+            kind="cdc-schema",
+            details={"table": self.table.name, "column": name},
+        )
+
+    def _rewrite(self, name: str, wanted: DataType) -> None:
+        """Give a column a type that no reader casts its values to: all rows are written again.
+
+        The column stays as it is up to the last step; a run that ends before it begins again.
+        """
+        table, other = self.table, f"{name}__{wanted}"
+        if other not in table.schema.by_name:
+            table.alter([AddColumn(field_names=(other,), data_type=wanted)])
+            table.refresh()
+        read = table.new_read_builder().with_options(READS_ALL)
+        plan, known = read.plan(), table.schema.by_name[name].type
+        if plan.snapshot is not None:
+            with read.read(plan, self.paimon.new_executor(self.target.executor)) as batches:
+                schema = batches.schema
+                place = schema.get_field_index(other)
+                rows = pa.RecordBatchReader.from_batches(schema, (
+                    each.set_column(place, other, cast_along(each[name], [known, wanted])[0])
+                    for each in batches
+                ))  # fmt: skip
+                writer = self._writer(empties=True)
+                condition = unchanged_since(writer.store, plan.snapshot)
+                writer.with_condition(condition).write(rows)
+        own = DropColumn(field_names=(name,))
+        table.alter([own, RenameColumn(field_names=(other,), new_name=name)])
         table.refresh()
 
     def _append(self, rows: Frame, head: LogHead) -> WriteOutcome:

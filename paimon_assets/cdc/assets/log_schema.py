@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from paimon_assets.assets.tables.declared_table import SchemaPolicy
 from paimon_assets.cdc.assets.change_log import ChangeLog
 from paimon_assets.cdc.fold.log_positions import LogHead, SeenSchema, in_order, types_of
-from paimon_assets.cdc.fold.type_changes import drops_of
+from paimon_assets.cdc.fold.type_changes import drops_of, holds_all, holds_any, is_nested
+from paimon_assets.cdc.records.values import BYTES
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
@@ -25,9 +26,14 @@ from paimon_assets.engine.spec.evolution.schema_change import (
     UpdateColumnType,
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type
-from paimon_assets.engine.spec.types.data_types import DataField, DataType, string
+from paimon_assets.engine.spec.types.data_types import (
+    BINARY_ROOTS,
+    AtomicType,
+    DataField,
+    DataType,
+    string,
+)
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.schema_merging import is_wider
 
@@ -111,7 +117,7 @@ def followed_schema(
             "Say ChangeLog(on_default='null') to have null there, until the source sends them",
         )
     history = _types_ever(since, head)
-    texts = {name for name, kinds in history.items() if len({*map(is_text, kinds)}) > 1}
+    texts = {name for name, kinds in history.items() if len({*map(_family, kinds)}) > 1}
     renewed = {*dropped} & {*columns} & {*schema.by_name} if head.state.high else set[str]()
     drops = ({*dropped} - {*columns} | renewed) & {*schema.by_name}
     planned: list[SchemaChange] = []
@@ -143,10 +149,10 @@ def followed_schema(
     for name, wanted in _retypings(types, history, known).items():
         if is_sync and name not in fixed:
             planned.append(_retyped(name, wanted))
-        elif is_text(str(wanted)) and not is_text(str(known[name])):
+        elif _family(str(wanted)) not in ("", _family(str(known[name]))) or is_nested(known[name]):
             _refuse(
                 source,
-                f"has now texts in {shorten([name])}, which is {known[name]} in the table",
+                f"has now {wanted} in {shorten([name])}, which is {known[name]} in the table",
                 "Load a new table by it, as it is a key" if name in fixed
                 else "Follow it (schema_policy='sync')",
             )  # fmt: skip
@@ -243,7 +249,9 @@ def _retypings(
         have, kinds = known.get(name), {*history[name]}
         if have is None or same_type(have, wanted) or kinds == {str(wanted)}:
             continue
-        if str(replace(have, nullable=True)) in kinds or not keeps_all(wanted, have):
+        if is_nested(wanted) and holds_any(have):
+            continue
+        if str(replace(have, nullable=True)) in kinds or not holds_all(have, wanted):
             retyped[name] = wanted
     return retyped
 
@@ -255,9 +263,19 @@ def _holding(
     types: dict[str, DataType] = {}
     for _, name, kind in (each for part in since for each in types_of(part)):
         have = types.get(name, known.get(name, kind))
-        wider = (each for each in (have, kind) if keeps_all(have, each) and keeps_all(kind, each))
-        types[name] = next(wider, string())
+        wider = (each for each in (have, kind) if holds_all(each, have) and holds_all(each, kind))
+        is_binary = any(
+            isinstance(each, AtomicType) and each.root in BINARY_ROOTS for each in (have, kind)
+        )
+        types[name] = next(wider, BYTES if is_binary else string())
     return types
+
+
+def _family(kind: str) -> str:
+    """Return what a type has in common with those that its values may be cast to."""
+    if is_text(kind):
+        return "texts"
+    return kind if kind.startswith(("ARRAY<", "MAP<", "ROW<")) else ""
 
 
 def is_text(kind: str) -> bool:

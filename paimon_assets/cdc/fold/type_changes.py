@@ -18,15 +18,18 @@ import pyarrow.compute as pc
 
 from paimon_assets.cdc.fold.change_images import UNFIT
 from paimon_assets.cdc.fold.log_positions import SeenSchema, in_order, types_of
+from paimon_assets.cdc.fold.nested_texts import json_texts
 from paimon_assets.cdc.records.change_batch import ChangeBatch
-from paimon_assets.cdc.records.values import nulls
+from paimon_assets.cdc.records.values import BYTES, nulls
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.data.cast_losses import losses_of
+from paimon_assets.engine.data.write.input_check import is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
-from paimon_assets.engine.spec.types.data_types import DataType
+from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, string
 
 
 def drops_of(
@@ -82,11 +85,41 @@ def as_table_has(
                 continue
             stored = schema.by_name.get(name)
             final = since[-1][1] if stored is None else stored.type
-            is_other = not same_type(column.type, final) and keeps_all(column.type, final)
+            is_other = not same_type(column.type, final) and holds_all(final, column.type)
             if is_other or name in mixed or len(since) > 1:
                 batch = _converted(batch, name, column.type, since, final, places)
+            elif stored is not None:
+                _check_goes_into(column, stored, batch)
         converted.append(batch)
     return converted
+
+
+def _check_goes_into(column: DataField, stored: DataField, batch: ChangeBatch) -> None:
+    kind = batch.rows.schema.field(column.name).type  # hashed ones are texts
+    if not is_lossless_family(kind, to_arrow_type(stored.type)):
+        raise InvalidInputError(
+            f"Column '{column.name}' is {column.type} in the records of '{batch.name}' "
+            f"('{batch.place}'), and {stored.type} in the table. Nothing was committed. Make a "
+            f"table that declares it as {column.type}, or leave the column out (omitted).",
+            kind="cdc-types",
+            details={"table": batch.name, "column": column.name},
+        )
+
+
+def is_nested(kind: DataType) -> bool:
+    """Whether values of a type have parts."""
+    return not isinstance(kind, AtomicType)
+
+
+def holds_any(kind: DataType) -> bool:
+    """Whether a type is STRING or BYTES, which hold the JSON of nested values."""
+    return same_type(kind, string()) or same_type(kind, BYTES)
+
+
+def holds_all(kind: DataType, other: DataType) -> bool:
+    """Whether a column of a type holds all values of another one."""
+    holds = is_nested(other) and holds_any(kind)
+    return holds or keeps_all(other, kind) or same_type(kind, BYTES)
 
 
 def _before(places: Any, position: str) -> Flags:
@@ -130,9 +163,9 @@ def _converted(
         rows = np.flatnonzero(eras == era)
         values = column.take(from_numpy(rows))
         later = [later for _, later in types[era + 1 :]]
-        made, unfit = _cast_along(values, [kind, *later, final])
+        made, unfit = cast_along(values, [kind, *later, final])
         if unfit.any():  # the table's type may hold what one of the source's does not
-            direct, lost = _cast_along(values, [kind, final])
+            direct, lost = cast_along(values, [kind, final])
             made, unfit = pc.if_else(from_numpy(unfit), direct, made), unfit & lost
         order.append(rows)
         parts.append(made)
@@ -145,13 +178,20 @@ def _converted(
     return _with_column(batch, f"{UNFIT}{name}", pa.array(unfit, mask=~unfit))
 
 
-def _cast_along(values: Any, types: Sequence[DataType]) -> tuple[Any, Flags]:
+def cast_along(values: Any, types: Sequence[DataType]) -> tuple[Any, Flags]:
     """Cast values from each type to the next; return which ones do not come through."""
     unfit = np.zeros(len(values), dtype=np.bool_)
-    for kind, wanted in pairwise(types):
+    steps = list(types[:1])
+    for kind in types[1:]:  # what has no cast to bytes has one to texts
+        is_far = same_type(kind, BYTES) and not supports_cast(steps[-1], BYTES)
+        steps += [string(), kind] if is_far and not is_nested(steps[-1]) else [kind]
+    for kind, wanted in pairwise(steps):
         if same_type(kind, wanted):
             continue
-        if not supports_cast(kind, wanted):
+        if is_nested(kind) and holds_any(wanted):
+            values = json_texts(values).cast(nulls(0, wanted).type)
+            continue
+        if is_nested(kind) or not supports_cast(kind, wanted):
             unfit |= to_numpy(values.is_valid())
             values = nulls(len(values), wanted)
             continue
