@@ -7,10 +7,10 @@ A second run finds the table as declared, and changes nothing.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
+from msgspec.structs import replace
 
 from jobs.demo.schemas import FLIGHTS, NARROWING
 from paimon_assets.assets import SchemaEvolutionConfig

@@ -1,8 +1,9 @@
 """The demo's tables, as declared."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.schema.schema import Schema
 

@@ -5,7 +5,6 @@ executor of the catalog resource.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -13,6 +12,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
 from dagster_shared.record import copy
+from msgspec.structs import replace
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid
@@ -23,6 +23,7 @@ from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import ROWS, CountingExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted, plain_sample
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
@@ -31,8 +32,7 @@ EMBEDDED_LIMIT_ROWS = 1_000_000
 """Physical rows up to which a check reads in this process, though the resource names Spark."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckOptions:
+class CheckOptions(Value):
     """Options that all checks share."""
 
     name: str | None = None
@@ -56,8 +56,7 @@ class CheckOptions:
         return paimon.show_values if self.show_values is None else self.show_values
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckRun:
+class CheckRun(Value):
     """One evaluation of a check: the table, and how to answer."""
 
     paimon: PaimonCatalogResource

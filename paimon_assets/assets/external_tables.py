@@ -31,6 +31,7 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json, sche
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.sql.statements import CATALOG_NAME
 from paimon_assets.engine.table.sql.table_uses import find_tables
@@ -42,8 +43,7 @@ OpenCatalog = Callable[[], TableCatalog]
 """Opens the catalog when something is asked of it, never when definitions load."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExternalTable:
+class ExternalTable(Value):
     """A table as it was when it was described."""
 
     identifier: Identifier
@@ -233,8 +233,7 @@ def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResul
 _DIALECT = "spark"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExternalView:
+class ExternalView(Value):
     """A view as it was when it was described."""
 
     identifier: Identifier

@@ -9,12 +9,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.metadata import Metadata, grid
@@ -191,14 +191,12 @@ def _columns_of(schema: DataFrameSchema, names: Sequence[str]) -> Sequence[str]:
     return chosen or names[:1]  # without a column there would be no rows
 
 
-@dataclass
-class _Line:
+class _Line(Struct):
     failures: int = 0
     examples: list[str] = field(default_factory=list)
 
 
-@dataclass
-class _Tally:
+class _Tally(Struct):
     """Failures by column and check, over batches."""
 
     show: bool

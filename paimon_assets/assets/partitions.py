@@ -9,7 +9,6 @@ each dimension has its column.
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, to_scalar
@@ -27,6 +27,7 @@ from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import plain_sample, sample
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name
 
@@ -40,8 +41,7 @@ PartitionColumns = str | Mapping[str, str]
 """The column of the partition key; of a multi-partition key, dimension → column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Values of one column: `lower <= value < upper`, or `value = lower` where upper is None."""
 
     lower: Internal
@@ -54,8 +54,7 @@ class Span:
         return found == lower if upper is None else lower <= found < upper
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunPartitions:
+class RunPartitions(Value, dict=True):
     """The partitions a run is about, and the rows that belong to each."""
 
     keys: tuple[str, ...]

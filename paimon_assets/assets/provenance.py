@@ -9,16 +9,17 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
 import dagster as dg
 from dagster_shared.check import CheckError
+from msgspec.structs import replace
 
 from paimon_assets.assets.partitions import label_of
 from paimon_assets.assets.translator import refuse_shared_tables
 from paimon_assets.engine.control.managers.commit_history import RecentUser
+from paimon_assets.engine.spec.values import Value
 
 RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
@@ -43,8 +44,7 @@ _RESUMES_ASSETS = "dagster/is_asset_resume_retry"
 _RETRY_NUMBER = "dagster/retry_number"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(Value, dict=True):
     """One output of one step of one run; every retry of the step has the same commit user."""
 
     run: dg.DagsterRun

@@ -6,12 +6,12 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 import dagster as dg
+from msgspec.structs import replace
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.metadata import (

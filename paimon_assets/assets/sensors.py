@@ -8,15 +8,16 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import dagster as dg
+from msgspec import field
 
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import PaimonError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import printable
 
 REQUEST_TAG = "paimon/request"
@@ -64,8 +65,7 @@ def define_sensor(
     return decorate(evaluate)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Requests:
+class Requests(Value):
     """The runs that were requested with one key."""
 
     key: str
@@ -122,8 +122,7 @@ def digest_of(files: Iterable[FolderFile]) -> str:
     return hashlib.sha256(printable(text).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cursor(Generic[T]):
+class Cursor(Value, Generic[T]):
     """The cursor of a sensor on many tables."""
 
     seen: Mapping[str, T] = field(default_factory=dict)

@@ -10,10 +10,10 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import dagster as dg
+from msgspec.structs import replace
 
 from paimon_assets.assets import sensors
 from paimon_assets.assets.external_tables import OpenCatalog
@@ -28,6 +28,7 @@ from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, TABLE_NAME, identifier_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted, shorten
 from paimon_assets.engine.table.table import Table
 
@@ -41,8 +42,7 @@ class Seen(NamedTuple):
     version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Value):
     """The change of a table since the last tick."""
 
     newest: Snapshot

@@ -9,7 +9,6 @@ range again: it must report what was reported, though the topic may be compacted
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -25,6 +24,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, numbered, spark_schema_of
 from paimon_assets.spark.failure import encoded_errors, typed_errors
@@ -112,8 +112,7 @@ _HASHED_SCHEMA = columns(position=pa.int64(), rows=pa.binary(), report=pa.string
 """With SHA-256 of the report."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRanges:
+class ReadRanges(Value):
     """Ranges that tasks have read: Spark keeps the rows."""
 
     kept: DataFrame

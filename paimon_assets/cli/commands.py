@@ -5,13 +5,13 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from paimon_assets.cli.main import JSON_ASKED, NOT_CONFIRMED, key_values
 from paimon_assets.cli.output import STANDARD_INPUT
@@ -114,8 +114,7 @@ def settings_of(args: Mapping[str, Any]) -> "Settings":
     return Settings(root, {**named, **from_file, **args["storage_options"]})
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Options before the command's name: where the catalog is, and its options."""
 
     warehouse: str | None

@@ -1,10 +1,10 @@
 """Commands on rows: copy, write, update, delete, follow."""
 
 import uuid
-from dataclasses import replace
 from threading import Event
 
 import click
+from msgspec.structs import replace
 
 from paimon_assets.cli import commands, output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema

@@ -4,12 +4,12 @@ import platform
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from paimon_assets.cli import output
 from paimon_assets.cli.commands import (

@@ -6,13 +6,13 @@ table ask for it; what an add-on may do is in `spec.schema.add_on_rules` (schema
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class AddOn:
+
+class AddOn(Struct, frozen=True):
     """An add-on, by the option that tables with it have."""
 
     option: str

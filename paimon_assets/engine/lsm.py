@@ -42,20 +42,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.values import Value
 
 Item = TypeVar("Item")
 _FEWEST_LEVELS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelSortedRun:
+class LevelSortedRun(Value):
     """A sorted run and the level it lies on."""
 
     level: int
@@ -67,8 +68,7 @@ class LevelSortedRun:
         return sum(file.file_size for file in self.files)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class Levels(Value):
     """The files of a bucket as runs."""
 
     count: int
@@ -182,8 +182,7 @@ class PickReason(StrEnum):
     REWRITE = "rewrite"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactUnit:
+class CompactUnit(Value):
     """Files to compact, and the level they go to."""
 
     output_level: int
@@ -207,8 +206,7 @@ class CompactUnit:
         return len(self.files) > 1 or any(file.level != self.output_level for file in self.files)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UniversalCompaction:
+class UniversalCompaction(Value):
     """The rules, with a table's numbers."""
 
     max_size_amplification: int = 200
@@ -368,8 +366,7 @@ def drops_deletes(unit: CompactUnit, levels: Levels, *, has_vectors: bool) -> bo
 _FEWEST_FILES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendCompaction:
+class AppendCompaction(Value):
     """The numbers of a table."""
 
     target_bytes: int
@@ -456,8 +453,7 @@ Section = Sequence[Sequence[DataFileMeta]]
 """Runs that overlap; see `sorted_runs`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitShape:
+class UnitShape(Value):
     """The shape of a unit by which its files are chosen."""
 
     output_level: int
@@ -474,8 +470,7 @@ class UnitShape:
     """A file may stay what it is, and get a new level only."""
 
 
-@dataclass(slots=True)
-class CompactSteps:
+class CompactSteps(Struct):
     """Files by their step."""
 
     rewrites: list[list[Section]] = field(default_factory=list)

@@ -11,9 +11,10 @@ Other files are pending: they are read once a compaction has merged them.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
@@ -27,14 +28,14 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg.rules import first_read_otherwise
 from paimon_assets.iceberg.table_schema import IcebergTable, bound_bytes, plain_value
 
 _NESTED = frozenset({TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW})
 
 
-@dataclass(slots=True, kw_only=True)
-class FileChanges:
+class FileChanges(Struct, kw_only=True):
     """What one snapshot changed for Iceberg's readers."""
 
     added: dict[str, ManifestEntry] = field(default_factory=dict)
@@ -44,8 +45,7 @@ class FileChanges:
     """Files that came and wait for a compaction, less those that went."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedFiles:
+class PublishedFiles(Value, dict=True):
     """The files of a table in the eyes of Iceberg's readers."""
 
     table: IcebergTable
@@ -85,8 +85,7 @@ class PublishedFiles:
         return is_settled and not has_deletes(file)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileRecords:
+class FileRecords(Value):
     """Data files as records of manifests."""
 
     table: IcebergTable

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
@@ -11,6 +10,7 @@ from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.segments.segment import is_within
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import state
 from paimon_assets.iceberg.manifest_files import Content, ManifestFiles
 from paimon_assets.iceberg.options import ICEBERG_STORAGE
@@ -27,8 +27,7 @@ def _own_metadata(store: FileStore, created_ms: int) -> state.IcebergMetadata | 
     return found if is_own else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Leftover:
+class _Leftover(Value):
     """Metadata that is its table's own, and does not go with it."""
 
     store: FileStore

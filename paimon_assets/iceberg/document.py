@@ -7,10 +7,10 @@ Source: https://iceberg.apache.org/spec/#table-metadata-fields
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import options as ice
 from paimon_assets.iceberg.state import CREATED, IcebergMetadata, metadata_path
 from paimon_assets.iceberg.table_schema import IcebergTable, JsonObject
@@ -23,8 +23,7 @@ MOST_SNAPSHOTS = 100
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentDraft:
+class DocumentDraft(Value):
     """A document to be written."""
 
     table: IcebergTable

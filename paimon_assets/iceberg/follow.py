@@ -10,15 +10,17 @@ A commit stands whatever happens here; Iceberg is behind until the next one, or 
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import TAG_PREFIX
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import state
 from paimon_assets.iceberg.document import FORM, MOST_SNAPSHOTS, TOP_LEVEL, DocumentDraft
 from paimon_assets.iceberg.manifest_files import ManifestFiles
@@ -81,8 +83,7 @@ def follow_quietly(store: FileStore) -> None:
         logger.warning("table %s: Iceberg is behind: %s", store.label, error.message)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Follower:
+class _Follower(Value, dict=True):
     """Brings the metadata of one table to one snapshot."""
 
     files: ManifestFiles

@@ -6,14 +6,16 @@ Source: https://iceberg.apache.org/spec/#manifests, #manifest-lists
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 from uuid import uuid4
 
+from msgspec import field
+
 from paimon_assets.engine.codec.avro import avro
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import options as ice
 from paimon_assets.iceberg.table_schema import IcebergTable
 
@@ -113,8 +115,7 @@ def _list_schema(table: IcebergTable) -> avro.RecordSchema:
     return avro.RecordSchema.of(json.dumps(_record("manifest_file", fields)).encode())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestFiles:
+class ManifestFiles(Value):
     table: IcebergTable
     written: list[str] = field(default_factory=list)
     """Paths."""

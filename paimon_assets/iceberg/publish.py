@@ -3,21 +3,20 @@
 import json
 from bisect import bisect
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import options as ice
 from paimon_assets.iceberg import state
 from paimon_assets.iceberg.manifest_files import ManifestFiles
 from paimon_assets.iceberg.table_schema import JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publisher:
+class Publisher(Value):
     """Publishes the documents of a table, and deletes what no reader needs any more."""
 
     files: ManifestFiles

@@ -5,8 +5,9 @@ not at a commit.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options import all_options as opt

@@ -1,7 +1,6 @@
 """Paimon's snapshots as Iceberg's: manifests of what came and went, their list, the summary."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +9,7 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import options as ice
 from paimon_assets.iceberg.changes import FileChanges, FileRecords, PublishedFiles
 from paimon_assets.iceberg.deletion_vectors import puffin_records
@@ -18,8 +18,7 @@ from paimon_assets.iceberg.state import IDENTITY, PENDING, identity_of
 from paimon_assets.iceberg.table_schema import IcebergTable, JsonObject
 
 
-@dataclass(frozen=True, kw_only=True)
-class SnapshotWriter:
+class SnapshotWriter(Value, dict=True):
     """Writes the manifests and lists of a table's snapshots; returns their members of documents."""
 
     files: ManifestFiles

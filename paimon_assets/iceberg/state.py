@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.control.file_store import FileStore
@@ -16,6 +15,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import is_within
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg.rules import has_iceberg
 from paimon_assets.iceberg.table_schema import JsonObject, metadata_directory
 
@@ -33,8 +33,7 @@ PENDING = "paimon-assets.pending-files"
 _SUFFIX = ".metadata.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergMetadata:
+class IcebergMetadata(Value):
     location: str
     """Path of its file."""
     version: int
@@ -56,8 +55,7 @@ class IcebergMetadata:
         return shown is not None and shown["summary"].get(IDENTITY) == identity_of(snapshot)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergState:
+class IcebergState(Value):
     """How far Iceberg's readers are behind Paimon's."""
 
     metadata: IcebergMetadata | None

@@ -6,9 +6,10 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.rows.binary_row import unscale
@@ -19,6 +20,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.literals import Internal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.iceberg import options as ice
 from paimon_assets.iceberg.types import iceberg_fields, iceberg_type
 
@@ -108,8 +110,7 @@ def _decimal_bytes(data_type: types.AtomicType) -> int:
     return _signed_bytes(10 ** (data_type.precision or 0) - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionField:
+class PartitionField(Value):
     """A partition column in the one spec of a table."""
 
     column: types.DataField
@@ -169,8 +170,7 @@ def _ordered(data_type: types.DataType, bound: bytes) -> Any:
                           signed=data_type.root is not types.TypeRoot.BOOLEAN)  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class IcebergTable:
+class IcebergTable(Value, dict=True):
     """What all Iceberg metadata of a table has in common."""
 
     store: FileStore

@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
+from msgspec.structs import replace
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest

@@ -16,7 +16,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -29,6 +28,7 @@ from paimon_assets.engine.control.rest.auth import (
 )
 from paimon_assets.engine.errors import CommitConflictError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.principals import EVERYBODY, Principal, PrincipalsFile
 from paimon_assets.server.request import Refusal
 
@@ -48,8 +48,7 @@ _ACS = re.compile(r"acs (?P<key>[^:\s]+):(?P<signature>[A-Za-z0-9+/]{27}=)")
 _LONGEST_NONCE = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(Value):
     method: str
     path: str
     """As it was sent, still encoded."""

@@ -18,15 +18,16 @@ import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
+from msgspec import field
 
 from paimon_assets.engine.codec.rest.bodies import TokenResponse
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import secret_values
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.principals import Action, read_secret
 
 _HOUR_MS = 3_600_000
@@ -51,10 +52,9 @@ _OWN_FILES = (
 """(Variable that names a file, the file if it names none), of the same clients."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataTokens:
+class DataTokens(Value, hidden=("own_options",)):
     path: Path
-    own_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    own_options: Mapping[str, str] = field(default_factory=dict)
 
     def issue(self, action: Action, now_millis: int) -> TokenResponse | None:
         """Return the storage token for a principal's rights; None if there is none."""

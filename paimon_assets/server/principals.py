@@ -20,14 +20,16 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from msgspec import field
+
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +57,7 @@ _IMPLIED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Value):
     database: str
     name: str | None
     """Glob of an object's name; None is the database itself."""
@@ -72,12 +73,11 @@ class Grant:
         return fnmatchcase(name, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
+class Principal(Value, hidden=("token_digests", "access_keys")):
     name: str
     grants: tuple[Grant, ...] = ()
-    token_digests: tuple[str, ...] = field(default=(), repr=False)
-    access_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_digests: tuple[str, ...] = ()
+    access_keys: Mapping[str, str] = field(default_factory=dict)
     """Id of a key pair → its secret."""
     roots: tuple[str, ...] | None = ()
     """Folders it may give to tables; None is every one that the server allows."""

@@ -3,16 +3,19 @@
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import unquote_plus
 
+from msgspec import field
+
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.principals import Action, Principal
 
 PREFIX = "paimon"
@@ -102,13 +105,12 @@ MOST_RESULTS = 1000
 _UNESCAPED = frozenset("_\\")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value, hidden=("body",)):
     operation: str
     names: Mapping[str, str]
     """Parameters of the path, decoded: `database`, `table`, …"""
     query: Mapping[str, str]
-    body: bytes = field(repr=False)
+    body: bytes
     principal: Principal
     id: str
     noted: dict[str, str | int | bool] = field(default_factory=dict)
@@ -157,8 +159,7 @@ class Request:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Value):
     """The part of a sorted list that is asked for."""
 
     after: str

@@ -1,12 +1,14 @@
 """Every operation of both specifications, with its method and path; and how they are found."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
 
+from msgspec import Struct
+
 from paimon_assets.engine.errors import PaimonError, StorageError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.authentication import Head
 from paimon_assets.server.operations import items as i
 from paimon_assets.server.operations import tables as t
@@ -18,8 +20,7 @@ from paimon_assets.server.service import Service
 Handler = Callable[[Service, Request], Answer]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     method: str
     path: str
     """Behind the prefix, such as `databases/{database}`; with a slash in front: the whole path."""
@@ -61,8 +62,7 @@ class Route:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(Value):
     """Another catalog's operations, which an add-on serves below a path of its own."""
 
     path: str

@@ -15,12 +15,12 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Concatenate
 
 import uvicorn
+from msgspec import field
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from paimon_assets.engine.add_ons import ADD_ONS
@@ -33,6 +33,7 @@ from paimon_assets.engine.fileio.canonical import absolute_path
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.catalog_options import shown_options
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.app import App
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import PrincipalsFile
@@ -218,10 +219,9 @@ _GRACE_SECONDS = 30
 _HEADER_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeSettings:
+class ServeSettings(Value, hidden=("storage_options",)):
     warehouse: str
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 8080
     principals: Path | None = None

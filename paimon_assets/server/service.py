@@ -8,9 +8,10 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain
 from uuid import uuid4
+
+from msgspec import field
 
 from paimon_assets.engine.control.catalog.catalog import (
     SYSTEM_DATABASE,
@@ -43,6 +44,7 @@ from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_within, plain_path
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action, Principal
@@ -95,8 +97,7 @@ def places_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield from ((key, place.strip()) for place in value.split(","))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedTable:
+class ServedTable(Value):
     """A table, or a branch of one, as of this request."""
 
     identifier: Identifier
@@ -123,11 +124,10 @@ class ServedTable:
         return self
 
 
-@dataclass(frozen=True, kw_only=True)
-class Service:
+class Service(Value, hidden=("storage_options", "_listings")):
     catalog: FilesystemCatalog
     clock: Clock = field(default_factory=SystemClock)
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
     """Opens the storage of external tables."""
     client_options: Mapping[str, str] = field(default_factory=dict)
     """Handed to clients as defaults; no secrets."""
@@ -136,7 +136,7 @@ class Service:
     read_only: bool = False
     data_tokens: DataTokens | None = None
     """What clients get to open the files of tables; None lets them bring that."""
-    _listings: dict[str, tuple[float, list[str]]] = field(default_factory=dict, repr=False)
+    _listings: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
     """Database → its directories and how long they serve the pages behind the first. Whether a name
     is a table is asked for each page; one that came to be meanwhile may be missing, as it would be
     if it came behind a page."""

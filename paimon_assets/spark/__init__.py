@@ -16,7 +16,7 @@ Concept → modules:
     cache of what a session made                       session_cache
     errors on their way through Spark, ended tokens    failure
     Paimon ⇄ Spark types                               types
-    Spark's plans, footers of Parquet files            plans, parquet_footers
+    Spark's plans, footers of Parquet files            plans
     tables ⇄ DataFrames, merges, streams               dataframes/
     spark.read.format("paimon_assets")                 data_source, table_location
     what works around Spark, because it pays           shortcuts/

@@ -6,11 +6,11 @@ Where the columns themselves are the order, Spark compares them, which orders as
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StructField, StructType

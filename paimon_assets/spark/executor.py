@@ -11,10 +11,10 @@ commit messages. Files of failed or repeated attempts are named by no message an
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, Row, SparkSession
 

@@ -18,11 +18,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +99,7 @@ exec {java} "$@"
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JavaRuntime:
+class JavaRuntime(Value):
     """A Java that was found and asked for its version."""
 
     home: Path

@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from msgspec import Struct, field
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.spec.values import Value
 
 DESCRIPTION = "spark.job.description"
 GROUP = "spark.jobGroup.id"
@@ -83,8 +84,7 @@ def in_thread(session: SparkSession, run: Callable[..., ReturnedT]) -> Callable[
     return inheriting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobState:
+class JobState(Value):
     """How far a running job is."""
 
     key: str
@@ -99,8 +99,7 @@ class JobState:
         return f"{self.name}: {self.tasks_done} of {self.tasks} tasks done{failed}"
 
 
-@dataclass(slots=True)
-class Pace:
+class Pace(Struct):
     """The moments at which jobs get a line: rarer the longer they take."""
 
     first_seconds: float = FIRST_SECONDS

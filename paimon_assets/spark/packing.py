@@ -6,7 +6,6 @@ Spark row holds a whole batch, whatever its types, and is moved without being lo
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from msgspec import Struct
 
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -36,8 +36,7 @@ _SPARK_NAMES: dict[pa.DataType, str] = {
 Positions = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """A batch as it came out of a Spark row."""
 
     position: int

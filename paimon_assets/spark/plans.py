@@ -1,7 +1,18 @@
-"""Spark's plans as Python sees them: classes, sequences, and the ids of columns."""
+"""What Python sees of Spark's plans: classes, sequences, ids of columns; footers of its files."""
 
 from collections.abc import Iterator
 from typing import Any
+
+import pyarrow.parquet as pq
+
+from paimon_assets.engine.data.format.base import named_errors, open_data_file
+from paimon_assets.engine.fileio.base import FileIO
+
+FOOTERS_AT_ONCE = 16
+SPARK_VERSION = b"org.apache.spark.version"
+"""Metadata that only Spark writes."""
+_FIRST_OF_TODAY = b"3.0.0"
+_OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
 
 
 def attribute_id(attribute: Any) -> int:
@@ -17,3 +28,16 @@ def class_of(thing: Any) -> str:
 def items(sequence: Any) -> Iterator[Any]:
     """Yield the items of a Scala sequence."""
     return (sequence.apply(number) for number in range(sequence.size()))
+
+
+def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
+    """Read a Parquet footer; raises if the file has another size than the table says."""
+    with open_data_file(file_io, path, file_bytes) as source, named_errors(path, "Parquet"):
+        return pq.read_metadata(source)
+
+
+def has_julian_dates(footer: pq.FileMetaData) -> bool:
+    """Whether Spark says that it wrote a file in the calendar before 1582."""
+    notes = footer.metadata or {}
+    is_old = notes.get(SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY
+    return is_old or not _OLD_CALENDAR.isdisjoint(notes)

@@ -9,7 +9,6 @@ computed from it is another DataFrame, which does not.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -26,6 +25,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump_split
 from paimon_assets.engine.spec.options.all_options import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.packing import columns
 from paimon_assets.spark.session_cache import SessionCache
 from paimon_assets.spark.shuffle import partition_slots
@@ -33,8 +33,7 @@ from paimon_assets.spark.shuffle import partition_slots
 ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonRows:
+class PythonRows(Value):
     """Rows that tasks of our own read, wherever that is called."""
 
     tasks: DataFrame

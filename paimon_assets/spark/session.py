@@ -19,10 +19,10 @@ import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
+from msgspec import field
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkImportError, PySparkValueError
@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.data_source import register
 from paimon_assets.spark.java import find_java
 
@@ -71,8 +72,7 @@ _SQL_DEFAULTS: Mapping[str, str] = {
 """What every session we start gets; each can be changed while it lives."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkSettings:
+class SparkSettings(Value):
     """The settings of a Spark session."""
 
     master: str = "local[*]"
@@ -134,8 +134,7 @@ class SparkSettings:
         return configuration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class Connection(Value):
     """A session, and how this process came to it."""
 
     address: str

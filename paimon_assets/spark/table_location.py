@@ -1,7 +1,6 @@
 """Location: which table the options of `format("paimon_assets")` name, and how to open it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -13,6 +12,7 @@ from paimon_assets.engine.spec.options.catalog_options import (
     secret_values,
     table_options,
 )
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
@@ -28,11 +28,10 @@ _CREATED = "provider"
 _S3 = ("s3.", "s3a.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class Location(Value, hidden=("options",)):
     """A table by name or path; plain values, so that it can be opened anywhere."""
 
-    options: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str]
     """The options of a read or write; credentials among them."""
 
     @classmethod

@@ -21,7 +21,6 @@ An answer is one row: `result` or `error`, as bytes of `contract.wire`.
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from typing import Any
@@ -47,6 +46,7 @@ from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.all_options import READ_CUT_NANOSECONDS
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark import packing
 from paimon_assets.spark.failure import WorkerError, encoded_errors
 from paimon_assets.spark.python_rows import ArrowMap
@@ -73,8 +73,7 @@ _CHUNK_BYTES = 32 * 1024 * 1024
 """Rows routed at a time: enough for few and long pieces, little beside a writer's buffer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowSource:
+class RowSource(Value):
     """The way the rows of one write reach their tasks."""
 
     schema: pa.Schema
@@ -100,8 +99,7 @@ class RowSource:
         return pa.schema([field for field in self.schema if field.name != packing.POSITION_COLUMN])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
+class Routing(Value):
     """The distribution of rows to tasks."""
 
     context: bytes

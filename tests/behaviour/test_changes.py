@@ -1,9 +1,8 @@
 """What every executor tells of what changed."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import NotFoundError, Schema
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json

@@ -6,13 +6,13 @@ import json
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.assets import (
     Batch,

@@ -1,11 +1,12 @@
 """Messages of change logs that name a way out: each way is taken."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.assets import FileSource, PaimonCatalogResource
 from paimon_assets.cdc import ChangeLog, build_change_log_asset

@@ -1,9 +1,9 @@
 """Contexts, tasks and their results cross between processes as they were."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract import report_tasks, write_tasks
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement, WriteResult

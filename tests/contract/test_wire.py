@@ -1,11 +1,11 @@
 import datetime as dt
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rows.binary_row import row_bytes, row_values

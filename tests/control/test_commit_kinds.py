@@ -1,11 +1,11 @@
 """What a snapshot holds beside data files: index files, changelogs, statistics."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import CommitConflictError, InvalidInputError, Schema, StorageError
 from paimon_assets.engine.codec.rows.binary_row import serialize_row

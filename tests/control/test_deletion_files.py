@@ -2,11 +2,11 @@
 
 import gc
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.split import DeletionFile

@@ -3,10 +3,10 @@
 import datetime as dt
 import itertools
 import json
-from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import InvalidInputError, NotFoundError, Schema, StorageError
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json

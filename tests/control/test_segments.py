@@ -4,10 +4,10 @@ import itertools
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.codec.json.segment_json import (

@@ -2,9 +2,9 @@
 
 import copy
 import itertools
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import FormatError, InvalidInputError, NotFoundError, StorageError, add_column
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json

@@ -1,7 +1,6 @@
 """Partitions that main lacks come from the fallback branch."""
 
 import shutil
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import DataSplit, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json

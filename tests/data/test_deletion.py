@@ -1,13 +1,12 @@
 """Deleted rows never come back, whatever of a file is decoded; the oracle is a list of rows."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector

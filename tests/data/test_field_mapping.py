@@ -1,8 +1,8 @@
 import datetime as dt
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import CastSettings

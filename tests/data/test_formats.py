@@ -1,7 +1,6 @@
 """Data files of every format: what is written is read back, whatever the types."""
 
 import datetime as dt
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.field_mapping import FieldMapping

@@ -1,11 +1,10 @@
 """Data-evolution tables: columns of the same rows in several files; the oracle is a dict a row."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison

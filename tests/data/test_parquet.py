@@ -1,6 +1,5 @@
 import datetime as dt
 import gc
-from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.formats import open_reader, open_writer

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import sys
-from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.rows.binary_row import serialize_row

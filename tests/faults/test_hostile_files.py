@@ -9,6 +9,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import FormatError, InvalidInputError, PaimonError, Table
 from paimon_assets.engine.codec.avro.avro import RecordSchema, frame_block, read_container
@@ -177,9 +178,7 @@ def _changed(table, **changes):
 
 
 def _replaced(value, **changes):
-    from dataclasses import is_dataclass, replace
-
-    return replace(value, **changes) if is_dataclass(value) else value._replace(**changes)
+    return value._replace(**changes) if isinstance(value, tuple) else replace(value, **changes)
 
 
 @pytest.mark.parametrize(

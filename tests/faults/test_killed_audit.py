@@ -1,10 +1,10 @@
 """Write, audit, publish on bad days: any call fails, any answer is lost."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore

@@ -1,10 +1,10 @@
 """A table that another process drops and creates again is not read through an old handle."""
 
-from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import NotFoundError, Schema, add_column, open_catalog
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json

@@ -3,11 +3,11 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.opening import file_io_for

@@ -3,10 +3,10 @@
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog

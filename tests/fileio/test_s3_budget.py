@@ -4,12 +4,12 @@ Counts do not depend on the machine. A number here may fall; a change that raise
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog

@@ -3,11 +3,11 @@
 import os
 import random
 from collections import Counter
-from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.fileio.opening import file_io_for

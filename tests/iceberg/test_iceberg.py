@@ -5,13 +5,13 @@ import math
 import shutil
 import struct
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import (
     InvalidInputError,

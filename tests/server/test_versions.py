@@ -1,9 +1,9 @@
 """Commits, rollbacks, snapshots: what is judged, in which order, and what an answer says."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.table.api import open_catalog

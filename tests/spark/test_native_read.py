@@ -1,11 +1,11 @@
 """Spark's own reader beside the engine's: which files it may read, and that rows are equal."""
 
-import dataclasses
 import datetime as dt
 from decimal import Decimal
 from itertools import cycle
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -427,7 +427,7 @@ def test_files_that_are_not_what_the_read_returns_are_the_engines(new_catalog, o
     assert plain_files.is_plain(context, split, schemas)
     files = tuple(file._replace(**of_file) for file in split.data_files)
     assert not plain_files.is_plain(
-        context, dataclasses.replace(split, data_files=files, **of_split), schemas
+        context, msgspec.structs.replace(split, data_files=files, **of_split), schemas
     )
 
 
@@ -435,7 +435,7 @@ def test_files_that_are_not_what_the_read_returns_are_the_engines(new_catalog, o
 def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
     context, split = planned(new_catalog, primary_keys=["id"], options={"bucket": "1"})
     rewritten = [
-        dataclasses.replace(
+        msgspec.structs.replace(
             split,
             raw_convertible=is_raw,
             data_files=tuple(file._replace(delete_row_count=count) for file in split.data_files),

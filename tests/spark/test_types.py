@@ -1,10 +1,10 @@
 import datetime as dt
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.errors import InvalidInputError

@@ -1,11 +1,11 @@
 """What a list of changes makes of a schema; refusals of `SchemaManager.generateTableSchema`."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import (
     AlreadyExistsError,

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import random
-from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import InvalidInputError, Schema, update_column_type
 from paimon_assets.engine.data.read import row_stage

@@ -1,11 +1,10 @@
 """What changed between two moments, told in every mode; and the property that it is enough."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.embedded import EmbeddedExecutor

@@ -2,11 +2,12 @@
 
 import itertools
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option

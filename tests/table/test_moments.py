@@ -1,9 +1,9 @@
 """Reading a table as of a moment, by every way to name one; consumers; and expired snapshots."""
 
 import datetime as dt
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import InvalidInputError, NotFoundError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json

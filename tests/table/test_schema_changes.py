@@ -1,10 +1,10 @@
 """Changing tables through the API: judged first, made once, while others read and write."""
 
 import logging
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.engine import errors

@@ -1,9 +1,8 @@
 """Merge scenarios M1-M8 of sequence padding: what survives, through whole tables."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import EmbeddedExecutor, InvalidInputError
 from tests.testkit.compacting import compact

@@ -1,9 +1,8 @@
 """Splits as a product: planned here and read there, as Java's DataSplits."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import FormatError, InvalidInputError, Schema, open_table
 from paimon_assets.engine.contract.wire import dump_split, load_splits

@@ -1,7 +1,8 @@
 """Values of the metadata with a default for all but what a test is about."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry

@@ -1,10 +1,12 @@
 """Tables of metadata only: real directories, data files that exist in name alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from paimon_assets import Schema, Snapshot
 from paimon_assets.engine.codec.avro.manifest_avro import write_index_manifest

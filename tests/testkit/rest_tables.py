@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +66,6 @@ class Posted:
         return bool(answer.json["success"])
 
 
-@dataclass(frozen=True, kw_only=True)
 class PostedStore(FileStore):
     """Directories are read; the server publishes."""
 

@@ -1,6 +1,6 @@
 """Tables as older engines leave them: a key column's type was changed, and rows were written on."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json
 from paimon_assets.engine.contract.context import BucketState, WriteContext

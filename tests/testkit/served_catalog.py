@@ -13,9 +13,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from paimon_assets import (
     AlreadyExistsError,

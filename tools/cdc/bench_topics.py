@@ -15,11 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import dagster as dg
+from msgspec.structs import replace
 from pyspark.sql import functions as fn
 from rich.console import Console
 from rich.table import Table as Printed

@@ -4,12 +4,13 @@ import base64
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets import PaimonError, Schema, Table
 from paimon_assets.engine.spec.predicate import predicate as predicates

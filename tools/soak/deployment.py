@@ -3,7 +3,6 @@
 import datetime as dt
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import dagster as dg
 import pandera.pyarrow as pap
 import pyarrow as pa
 import pyarrow.parquet as papq
+from msgspec.structs import replace
 
 from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, assets
 from paimon_assets.assets.jobs.maintenance import MaintenanceChoice

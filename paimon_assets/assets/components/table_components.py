@@ -3,11 +3,12 @@
 import datetime as dt
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import dagster as dg
 from dagster.components.resolved.core_models import ResolvedAssetAttributes
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets import row_checks, table_checks, translator
@@ -100,8 +101,7 @@ def _duration(text: str) -> dt.timedelta:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Check:
+class _Check(Struct, frozen=True):
     function: Callable[..., dg.AssetChecksDefinition]
     settings: tuple[str, ...] = ()
     """Fields of the YAML that it takes, by their names."""

@@ -8,11 +8,12 @@ neither.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack, cast
 
 import dagster as dg
+from msgspec.structs import replace
 
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.following import FollowConfig, follow

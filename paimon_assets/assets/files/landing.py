@@ -4,11 +4,12 @@ A file that cannot be read goes to quarantine, if the source has one, and the ot
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
 import numpy as np
+from msgspec.structs import replace
 
 from paimon_assets.assets.files.ledger import (
     Ledger,
@@ -35,6 +36,7 @@ from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted, printable
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
@@ -42,8 +44,7 @@ from paimon_assets.engine.table.table import Table
 _FILES_SHOWN = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class Landing:
+class Landing(Value):
     """The files of a landing folder that a table has not ingested yet."""
 
     folder: str

@@ -21,7 +21,6 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 from uuid import uuid4
@@ -30,12 +29,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as papq
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.assets.metadata import snapshot_or_none
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
 
 _VERSION = 2
@@ -55,8 +57,7 @@ _PARTS_REMEMBERED = 4
 """The fewest parts of the remembered names: they are forgotten by whole parts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Value):
     """Some of the files of a ledger."""
 
     count: int
@@ -182,16 +183,14 @@ def part_from_bytes(data: bytes) -> pa.Table:
     return papq.read_table(pa.BufferReader(data), schema=_SCHEMA)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantined:
+class Quarantined(Value):
     """A file that could not be read, and is tried again when it has changed."""
 
     file: FolderFile
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Value):
     """All files of one source a table holds."""
 
     source: str
@@ -229,8 +228,7 @@ class Ledger:
         return replace(self, quarantined=(*others, *added.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Pending(Value):
     """A folder compared with a ledger."""
 
     new: tuple[FolderFile, ...]

@@ -6,11 +6,11 @@ Each run ingests what no live segment holds yet: new partition folders, new file
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
 import dagster as dg
+from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures

@@ -7,13 +7,13 @@ Empty files, and names that begin with `_` or `.`, are never taken.
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import dagster as dg
 import pyarrow as pa
+from msgspec import field
 from pydantic import Field
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -32,6 +32,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
 if TYPE_CHECKING:  # the intake imports the source
@@ -82,8 +83,7 @@ class IngestConfig(dg.Config):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileSource:
+class FileSource(Value, dict=True):
     """The landing folder of an ingestion, and its format."""
 
     folder: str | dg.EnvVar

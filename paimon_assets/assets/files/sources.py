@@ -1,6 +1,5 @@
 """The protocols of a source that feeds an ingestion asset, and of its intake of one run."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import dagster as dg
@@ -10,6 +9,7 @@ from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
 
@@ -62,8 +62,7 @@ class Intake(Protocol):
         """Refuse what changed while it was read; called right before the commit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opening:
+class Opening(Value):
     """A run for which a source opens its intake."""
 
     paimon: PaimonCatalogResource

@@ -16,7 +16,6 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -39,6 +38,7 @@ from paimon_assets.engine.embedded import News
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import TableShape
@@ -391,8 +391,7 @@ def _choose_op(declared: DeclaredTables, name: str, resource_key: str) -> dg.OpD
     return choose_tables
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Reporter:
+class _Reporter(Value):
     """Reports of a job to Dagster, and the key of its catalog resource."""
 
     resource_key: str

@@ -6,9 +6,9 @@ snapshots, hence other keys. A failed run is requested again, after twice the ti
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import dagster as dg
+from msgspec import Struct, field
 
 from paimon_assets.assets import sensors
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig, StrategyChoice
@@ -19,6 +19,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import FileDebt
@@ -63,8 +64,7 @@ def due_compaction(
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class DueCompaction:
+class DueCompaction(Value):
     """A compaction that a table's files ask for."""
 
     reason: str
@@ -123,8 +123,7 @@ def build_file_debt_sensor(
     )
 
 
-@dataclass(kw_only=True)
-class _Tick:
+class _Tick(Struct, kw_only=True):
     context: dg.SensorEvaluationContext
     job: str
     debt: FileDebt

@@ -1,7 +1,6 @@
 """The tables a job is about: those of its assets, and those its form names."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import dagster as dg
 
@@ -13,6 +12,7 @@ from paimon_assets.assets.translator import (
     pool_of,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.upkeep.many_tables import tables_named
 
@@ -20,8 +20,7 @@ TableLike = dg.AssetsDefinition | str | Identifier
 """An asset whose tables are meant, or the name of a table."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeclaredTable:
+class DeclaredTable(Value):
     """A table that a job knows, and the asset it reports on."""
 
     identifier: Identifier
@@ -34,8 +33,7 @@ class DeclaredTable:
         return "__".join((self.identifier.database, self.identifier.table))
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeclaredTables:
+class DeclaredTables(Value):
     """The tables that a job was built with; other tables get the asset keys of its translator."""
 
     tables: tuple[DeclaredTable, ...]

@@ -9,10 +9,11 @@ repeated: a run that was killed, or a retry, goes on with what is left.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import dagster as dg
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
@@ -161,8 +162,7 @@ def build_maintenance_job(
     return job
 
 
-@dataclass(kw_only=True)
-class _Run:
+class _Run(Struct, kw_only=True):
     context: dg.OpExecutionContext
     config: MaintenanceConfig
     paimon: PaimonCatalogResource

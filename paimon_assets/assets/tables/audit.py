@@ -13,10 +13,10 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
+from msgspec import Struct, field
 
 from paimon_assets.assets.check_run import CheckOptions, executor_of_check
 from paimon_assets.assets.metadata import Metadata
@@ -24,6 +24,7 @@ from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
@@ -32,8 +33,7 @@ from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, Sta
 BLOCKING = CheckOptions(blocking=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Verdict(Value):
     """The verdict of a check on a batch."""
 
     passed: bool
@@ -41,8 +41,7 @@ class Verdict:
     metadata: Metadata = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(Value):
     """The rows that a check judges: those of the coming commit only."""
 
     table: str
@@ -55,8 +54,7 @@ class Batch:
     """Whether verdicts may show some of the rows' values."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchCheck:
+class BatchCheck(Value):
     """A check of every batch of an asset, before it is committed.
 
     >>> def not_empty(batch: Batch) -> Verdict:
@@ -183,8 +181,7 @@ def _result(check: BatchCheck, verdict: Verdict, metadata: Metadata) -> dg.Asset
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class AuditedFrame:
+class AuditedFrame(Struct, kw_only=True):
     """A frame on its way to the IO manager, and the checks that judge it there."""
 
     frame: Frame | None

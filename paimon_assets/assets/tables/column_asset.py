@@ -10,10 +10,10 @@ rows is behind if it lacks a value, or if what the values are made from is newer
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import dagster as dg
+from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
@@ -41,6 +41,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from_batches
 from paimon_assets.engine.table.table import Table
@@ -68,8 +69,7 @@ class ColumnConfig(dg.Config):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Columns:
+class _Columns(Value):
     """What an asset writes, and its function."""
 
     target: TableTarget

@@ -11,18 +11,19 @@ output it says where to begin.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from paimon_assets.assets.metadata import snapshot_or_none
 from paimon_assets.assets.provenance import StepMemory
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CONSUMED_PROPERTY_PREFIX, Snapshot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Position:
+class Position(Value):
     """The next snapshot of a consumer."""
 
     next_snapshot: int
@@ -44,8 +45,7 @@ class Position:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consumed:
+class Consumed(Value):
     """The snapshots one input of a step reads."""
 
     table: Table

@@ -12,8 +12,9 @@ the difference.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
@@ -24,6 +25,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_t
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.schema_changes import ExecutorChoice
 from paimon_assets.engine.table.table import Table
@@ -60,8 +62,7 @@ MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
 """Policy → options of a write that does the same where nothing is declared but by the rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnsuredTable:
+class EnsuredTable(Value):
     """A table with the declared schema."""
 
     table: Table

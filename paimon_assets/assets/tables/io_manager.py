@@ -10,12 +10,12 @@ batch before it is committed come with its frame (`assets.tables.audit`).
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
 from dagster._core.execution.plan.outputs import StepOutputHandle
+from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets import translator

@@ -9,7 +9,6 @@ Inputs other than whole tables: views, whose query runs on Spark, and columns in
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from paimon_assets.engine.executors import SPARK_FROM_BYTES, spark_module
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches, spark_name
 from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -274,8 +274,7 @@ def view_rows(
     return from_batches(kind, read, types.spark_arrow_schema(frame.schema))
 
 
-@dataclass(frozen=True, kw_only=True)
-class NestedColumns:
+class NestedColumns(Value):
     """The columns of an input, some of them inside others."""
 
     paths: dict[str, tuple[str, ...]]

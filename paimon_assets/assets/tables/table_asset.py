@@ -10,10 +10,11 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, Unpack, cast
 
 import dagster as dg
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.assets.failures import dagster_failures, refuse_unknown
 from paimon_assets.assets.metadata import Metadata, spec_metadata
@@ -49,6 +50,7 @@ from paimon_assets.assets.translator import (
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.values import Value
 
 CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
@@ -99,8 +101,7 @@ class AssetOptions(TypedDict, total=False):
     default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableTarget:
+class TableTarget(Value):
     """The table an asset writes, and how."""
 
     identifier: Identifier

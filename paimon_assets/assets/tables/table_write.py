@@ -9,7 +9,6 @@ segments, which commit in their own way, report through the functions at the end
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
@@ -40,6 +39,7 @@ from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name, to_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -120,15 +120,13 @@ def write_mode(text: str, table: str) -> WriteMode:
         ) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOutcome(WriteOutcome):
     """The outcome of a write that deletes rows."""
 
     rows_deleted: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Materialized:
+class Materialized(Value):
     """The result of a write."""
 
     result: dg.MaterializeResult[Any]
@@ -138,8 +136,7 @@ class Materialized:
     """Results of the checks before the commit; `result` has them too."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableWrite:
+class TableWrite(Value, dict=True):
     """One write of one step."""
 
     paimon: PaimonCatalogResource

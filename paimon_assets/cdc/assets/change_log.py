@@ -1,6 +1,5 @@
 """The choices of a table that a change log feeds, and the config of a run."""
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 import dagster as dg
@@ -17,7 +16,6 @@ from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 
-@dataclass(frozen=True, kw_only=True)
 class ChangeLog(LogRows):
     """The way the records of a log become rows of a table; `salt` may be a `dg.EnvVar`."""
 
@@ -117,7 +115,7 @@ class ChangeLog(LogRows):
                     f"The salt is taken from the environment variable '{self.salt.env_var_name}', "
                     "which is not set."
                 )
-        values = {each.name: getattr(self, each.name) for each in fields(LogRows)}
+        values = {name: getattr(self, name) for name in LogRows.__struct_fields__}
         return LogRows(**{**values, "salt": salt})
 
 

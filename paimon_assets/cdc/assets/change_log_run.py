@@ -14,7 +14,7 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.assets.files.ingestion import IngestionRun
 from paimon_assets.assets.files.sources import Intake

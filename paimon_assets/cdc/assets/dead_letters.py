@@ -1,8 +1,7 @@
 """Records of a change log that cannot be read: a table has them, each with the reason."""
 
-from dataclasses import dataclass, field
-
 import pyarrow as pa
+from msgspec import Struct, field
 
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.translator import identifier_of
@@ -18,8 +17,7 @@ _SCHEMA = Schema.of(
 )
 
 
-@dataclass(kw_only=True)
-class DeadLetters:
+class DeadLetters(Struct, kw_only=True):
     """The records of one run that could not be read."""
 
     table: str | None

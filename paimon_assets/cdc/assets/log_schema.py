@@ -10,7 +10,9 @@ says it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.assets.tables.declared_table import SchemaPolicy
 from paimon_assets.cdc.assets.change_log import ChangeLog
@@ -34,12 +36,12 @@ from paimon_assets.engine.spec.types.data_types import (
     DataType,
     string,
 )
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.schema_merging import is_wider
 
 
-@dataclass(frozen=True, kw_only=True)
-class FollowedSchema:
+class FollowedSchema(Value):
     """What becomes of the table's schema."""
 
     columns: Mapping[str, str]

@@ -1,8 +1,10 @@
 """Files of a log that several tables of a run read: each is parsed once for all."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.cdc.assets.change_files import read_changes
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch, SourceName, SourceTable
@@ -14,8 +16,7 @@ Parsed: TypeAlias = dict[SourceName, list[ChangeBatch] | None]
 """Table → its changes; None: it has taken them."""
 
 
-@dataclass(kw_only=True)
-class SharedFiles:
+class SharedFiles(Struct, kw_only=True):
     """Reads files for several tables; each table takes its changes of a file once.
 
     A table reads a file by itself where a record of it cannot be read, so that it fails or rejects

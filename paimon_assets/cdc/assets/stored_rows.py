@@ -1,7 +1,6 @@
 """The rows of a table by key, as of one snapshot: what a change log looks up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from paimon_assets.cdc.fold.change_images import POSITION
 from paimon_assets.engine.contract.executor import Executor
@@ -60,8 +60,7 @@ def _rows_of_keys(batches: pa.RecordBatchReader, keys: pa.Table) -> pa.Table:
     return pa.Table.from_batches(found, batches.schema)
 
 
-@dataclass(kw_only=True)
-class StoredRows:
+class StoredRows(Struct, kw_only=True):
     """Rows of the table by key, as of one snapshot."""
 
     table: Table

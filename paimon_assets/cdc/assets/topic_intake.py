@@ -7,12 +7,13 @@ ledger: topic → id, next offset of each partition ─▶ ranges ─▶ records
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import dagster as dg
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.assets.files.ledger import Ledger
 from paimon_assets.assets.metadata import Metadata, grid
@@ -40,8 +41,7 @@ Place: TypeAlias = tuple[str, int]
 """Topic, partition."""
 
 
-@dataclass(kw_only=True)
-class TopicIntake:
+class TopicIntake(Struct, kw_only=True):
     """What one run takes of topics; see `sources.Intake`."""
 
     paimon: PaimonCatalogResource

@@ -1,11 +1,11 @@
 """A sensor that requests a run when a table lags behind its topics."""
 
 import logging
-from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 import dagster as dg
+from msgspec.structs import replace
 
 from paimon_assets.assets.files.ledger import load_ledger
 from paimon_assets.assets.files.sources import source_name_of

@@ -2,11 +2,11 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import dagster as dg
+from msgspec import field
 from pydantic import Field
 
 from paimon_assets.assets.files.source_files import ChangeFormat
@@ -18,6 +18,7 @@ from paimon_assets.cdc.kafka.topics import Client
 from paimon_assets.cdc.records.formats import cdc_format
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.values import Value
 
 if TYPE_CHECKING:  # the intake imports the source
     from paimon_assets.cdc.assets.topic_intake import TopicIntake
@@ -34,8 +35,7 @@ class Order(StrEnum):
     """That of the position each record has in its database's log; see `ChangeLog`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KafkaSource:
+class KafkaSource(Value, hidden=("options",)):
     """Topics of Kafka whose records become rows, or changes of rows. There is no consumer group."""
 
     bootstrap: str | dg.EnvVar
@@ -50,7 +50,7 @@ class KafkaSource:
     offset. Topics and partitions that come later are read from their beginning."""
     order: str = Order.OFFSET
     """Of change logs: `offset`, or `record`."""
-    options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict)
     """Settings of librdkafka, such as `security.protocol`, `sasl.password`. Secrets are `EnvVar`s,
     which are read when the asset runs. Of `debezium-avro` also those of the registry of schemas:
     `schema.registry.url`, `schema.registry.basic.auth.user.info`, `schema.registry.ssl.…`."""

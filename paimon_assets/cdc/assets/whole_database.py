@@ -8,12 +8,13 @@ position, whichever asset follows it. A file is parsed once for all of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Unpack
 
 import dagster as dg
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets.failures import dagster_failures
@@ -46,14 +47,14 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataType
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
 _LOOKED_AT = 100
 """Offsets of a new topic that are read to find out its table."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DatabaseLog:
+class DatabaseLog(Value):
     """The tables of a log, and what they are called."""
 
     database: str
@@ -172,8 +173,7 @@ def build_change_log_assets(
     return [*assets, other_tables]
 
 
-@dataclass(frozen=True)
-class _Followed:
+class _Followed(Struct, frozen=True):
     """A source table, and how far it is followed."""
 
     schema: Schema
@@ -182,8 +182,7 @@ class _Followed:
     """Names of files that it has not taken."""
 
 
-@dataclass(frozen=True)
-class _OtherTables:
+class _OtherTables(Struct, frozen=True):
     database: DatabaseLog
     source: FileSource | KafkaSource
     paimon: PaimonCatalogResource

@@ -17,7 +17,6 @@ those it needs. Everything here is pure and works on whole columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -25,12 +24,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.data.key_order import order_within_groups, sort_keys
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 _REMEMBERED = 256
 """The deletes that a ledger names."""
@@ -40,8 +42,7 @@ LookUp: TypeAlias = Callable[[pa.Table, Sequence[str]], pa.Table]
 and columns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Images:
+class Images(Value):
     """Row images; of equal keys and positions the later one counts."""
 
     rows: pa.Table
@@ -66,8 +67,7 @@ class Images:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class Folded(Value):
     """One row of each key."""
 
     rows: pa.Table
@@ -283,8 +283,7 @@ class Doubt(StrEnum):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogState:
+class LogState(Value):
     """Positions of a log that a table has applied; empty is none."""
 
     high: str = ""
@@ -320,8 +319,7 @@ def _marks_of(keys: pa.Table) -> Any:
     return pa.array(xxhash64(joined)).cast(pa.string())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(Value):
     """The rows to write."""
 
     rows: pa.Table

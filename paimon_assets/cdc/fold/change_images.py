@@ -4,7 +4,6 @@ ChangeBatch, ChangeBatch, … ─▶ one table of images ─▶ columns that the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
 
 from paimon_assets.cdc.fold.change_fold import Images
 from paimon_assets.cdc.records.change_batch import LOG, ChangeBatch, EventKind, TableEvent
@@ -19,6 +19,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
 OP, POSITION = "_op", "_position"
@@ -38,8 +39,7 @@ METADATA_TYPES: Mapping[str, str] = {
 """What a record says of itself → its type; other names are texts of the format."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadChanges:
+class ReadChanges(Value, dict=True):
     """The changes of one source table that a run has read, in the order of files and lines."""
 
     batches: Sequence[ChangeBatch]

@@ -5,12 +5,13 @@ comes after the record before it: the position of that, and its own place behind
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
+from msgspec.structs import asdict, replace
 
 from paimon_assets.cdc.fold.change_fold import LogState, number_texts, position_texts
 from paimon_assets.cdc.fold.change_images import ReadChanges
@@ -19,6 +20,7 @@ from paimon_assets.cdc.records.connectors import ZERO
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, string
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
 _OF_COLUMNS = ("columns", "types", "dropped")
@@ -26,8 +28,7 @@ _BEHIND, _BEFORE_DIGITS = "+", "!"
 """Sorts below digits, so that a position with a suffix comes before the next position."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogHead:
+class LogHead(Value):
     """How far a table has applied its log; kept in the ledger."""
 
     logs: tuple[str, ...] = ()
@@ -65,7 +66,7 @@ class LogHead:
 
     def members(self) -> Mapping[str, Any]:
         """Return the JSON members for the ledger."""
-        state = {each.name: getattr(self.state, each.name) for each in fields(LogState)}
+        state = asdict(self.state)
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
         lists = {name: [*getattr(self, name)] for name in ("logs", "ends", "by_lsn")}
@@ -97,8 +98,7 @@ class LogHead:
         return replace(self, logs=(*self.logs, name))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Positions:
+class Positions(Value):
     """Positions of images as texts, and those of truncates."""
 
     head: LogHead
@@ -107,8 +107,7 @@ class Positions:
     truncates: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenSchema:
+class SeenSchema(Value):
     """Columns of the source, as some of its records or a DDL event tell them."""
 
     position: str

@@ -9,12 +9,12 @@ reports decides what concerns the table: its schema, and rows that have to be lo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from paimon_assets.cdc.fold.change_fold import Images, LogState, apart, settle
 from paimon_assets.cdc.fold.change_images import (
@@ -41,14 +41,14 @@ from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 _NOTHING = LogState()
 _KIND, _GAP = "__kind", "__missing."
 """Columns of images as a file of Arrow's, beside their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogNumbers:
+class LogNumbers(Value):
     """What a run tells of the changes that it applied."""
 
     kinds: tuple[int, ...] = (0,) * len(RowKind)
@@ -79,8 +79,7 @@ class LogNumbers:
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class RangeReport:
+class RangeReport(Struct, kw_only=True):
     """What a task tells of a range."""
 
     range: OffsetRange
@@ -103,8 +102,7 @@ class RangeReport:
     """Why rows do not fit the table as it is."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RangeReading:
+class RangeReading(Value):
     """Reads ranges for one run."""
 
     client: Client

@@ -6,11 +6,12 @@ renamed    another name      computed    from another column; metadata: from the
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.cdc.fold.change_images import MISSING, OP, POSITION, SOURCE, ReadChanges
 from paimon_assets.cdc.records.change_batch import (
@@ -27,10 +28,10 @@ from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, RowKind, string
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogRows:
+class LogRows(Value, hidden=("salt",)):
     """The way the records of a log become rows of one table."""
 
     source_table: str = ""
@@ -45,7 +46,7 @@ class LogRows:
     the table has; an empty name says that the source dropped the column."""
     hashed: Sequence[str] = ()
     """Columns of the table that hold SHA-256 of the source's value, as hexadecimal text."""
-    salt: str = field(default="", repr=False)
+    salt: str = ""
     """A secret before each hashed value, so that values cannot be tried."""
     computed: Mapping[str, str] = field(default_factory=dict)
     """Column of the table → call of `year`, `month`, `day`, `hour`, `minute`, `second`,

@@ -1,12 +1,12 @@
 """Records of topics → changes, whose place is the offset."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.cdc.kafka.fetching import OFFSET, TIMESTAMP, VALUE, Fetched
 from paimon_assets.cdc.kafka.messages import METADATA, lines, told
@@ -22,18 +22,18 @@ from paimon_assets.cdc.records.change_batch import (
 )
 from paimon_assets.cdc.records.formats import KEYED_ROWS, cdc_format, changes_of
 from paimon_assets.cdc.records.json_records import Source
+from paimon_assets.engine.spec.values import Value
 
 _OP_TIME = "op_time"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopicChanges:
+class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
     """The way the records of topics are read as changes."""
 
     format: str
     by_offset: bool
     """Whether the offset is the order, not the position that a record has in its log."""
-    registry_settings: Mapping[str, str] = field(repr=False)
+    registry_settings: Mapping[str, str]
     """Of the registry of Avro's schemas."""
     seconds: float
     """So long it may be silent."""

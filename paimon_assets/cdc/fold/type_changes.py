@@ -8,13 +8,13 @@ here, and marked. A mark that is left once the changes are folded is of a value 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.cdc.fold.change_images import UNFIT
 from paimon_assets.cdc.fold.log_positions import SeenSchema, in_order, types_of

@@ -7,16 +7,17 @@ between may be marks of transactions, or was compacted away.
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.cdc.kafka.topics import Client, OffsetRange, library
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.values import Value
 
 OFFSET, TIMESTAMP, KEY, VALUE, HEADERS = "offset", "timestamp", "key", "value", "headers"
 _PLACE = "place"
@@ -39,8 +40,7 @@ _READING = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Value):
     """The records of a range."""
 
     range: OffsetRange

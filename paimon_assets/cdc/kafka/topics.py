@@ -7,11 +7,11 @@ value: it may be a secret.
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
 _ISOLATION = "isolation.level"
@@ -29,8 +29,7 @@ _REFUSED = ("_AUTHENTICATION", "_SSL")
 _POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRange:
+class OffsetRange(Value):
     """Some offsets of one partition."""
 
     topic: str
@@ -48,8 +47,7 @@ class OffsetRange:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicState:
+class TopicState(Value):
     """A topic, as it is now."""
 
     name: str

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import (
     ORIGIN_SCHEMA,
@@ -32,6 +32,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
     string,
 )
+from paimon_assets.engine.spec.values import Value
 
 _MOST_MILLIS = 2 * 10**13
 """Of op times: from the year 1336 to 2603."""
@@ -40,8 +41,7 @@ Read: TypeAlias = Callable[[Records, Source], Iterator[ChangeBatch]]
 """Yields the changes of a block."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Block:
+class Block(Value):
     """What a format found in the records of a block; arrays are by record, or by row image."""
 
     records: Records

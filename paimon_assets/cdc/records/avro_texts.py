@@ -7,13 +7,13 @@ Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding; `Avr
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, buffer_of, from_numpy
 from paimon_assets.engine.codec.avro.avro_reader import check_schema
@@ -45,8 +45,7 @@ _LOGICAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AvroTexts:
+class AvroTexts(Struct, frozen=True):
     """What reads the records of a schema."""
 
     connect_schema: str
@@ -148,8 +147,7 @@ class _Cursor:
         return array.take(from_numpy(np.arange(0, 2 * len(starts), 2)))
 
 
-@dataclass(slots=True)
-class _Type:
+class _Type(Struct):
     connect: dict[str, Any] = field(default_factory=dict)
     read: Callable[[_Cursor, Longs], Parts] = lambda *_: [b"null"]
 

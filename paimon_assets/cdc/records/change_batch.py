@@ -8,16 +8,17 @@ there, and `missing` says so. Sort by the position to get the order of the log, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import field
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
+from paimon_assets.engine.spec.values import Value
 
 Kinds: TypeAlias = npt.NDArray[np.int8]
 
@@ -60,8 +61,7 @@ class EventKind(StrEnum):
     """Such as a grant or an index; no column changes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableEvent:
+class TableEvent(Value):
     """A change of a whole table: its columns (DDL), or all its rows (truncate)."""
 
     kind: EventKind
@@ -75,8 +75,7 @@ class TableEvent:
     """Values of `ORIGIN_SCHEMA`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangeBatch:
+class ChangeBatch(Value):
     """Changes of one source table in the order of the file; see the module."""
 
     database: str | None
@@ -175,8 +174,7 @@ SourceName: TypeAlias = tuple[str | None, str | None, str | None]
 """Database, schema, table."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceTable:
+class SourceTable(Value):
     """What is known of a source table beside its records."""
 
     keys: tuple[str, ...] = ()
@@ -187,8 +185,7 @@ class SourceTable:
     """Columns that stay texts where records say so: in others they say another type."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CdcOptions:
+class CdcOptions(Value):
     """How records are read."""
 
     table_of: Callable[[SourceName], SourceTable | None] = lambda _: SourceTable()

@@ -5,7 +5,6 @@ year(made)    date_format(made, yyyy-MM)    substring(note, 0, 10)    truncate(p
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow as pa
 from paimon_assets.cdc.records.json_columns import Array, kernels
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.values import Value
 
 Compute: TypeAlias = Callable[[Array], Array]
 
@@ -23,8 +23,7 @@ _UNITS = {"second": "s", "millis": "ms", "micros": "us", "nanos": "ns"}
 _PATTERNS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Computation:
+class Computation(Value):
     """One computed column."""
 
     source: str

@@ -7,10 +7,10 @@ The schema tells Debezium's handling modes: decimals are `bytes`, `double` or `s
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TypeMapping
 from paimon_assets.cdc.records.json_columns import Spans, kernels

@@ -6,12 +6,12 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from paimon_assets.cdc.records.json_columns import Array, kernels
+from paimon_assets.engine.spec.values import Value
 
 Members: TypeAlias = Mapping[str, Array]
 """Name → texts; null where a record has no such member, or an empty one."""
@@ -21,8 +21,7 @@ _BINLOG = r"\.(?P<number>[0-9]+)$"
 _SEQUENCE = r"^\W*(?P<commit>[0-9]+)\W+[0-9]+\W*$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connector:
+class Connector(Value):
     """One line of the table."""
 
     title: str

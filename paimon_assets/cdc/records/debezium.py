@@ -11,12 +11,13 @@ delete.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.assembling import (
     Block,
@@ -46,8 +47,7 @@ _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", *P
 _ADDED, _OF_SOURCE = "__", "source_"
 
 
-@dataclass(frozen=True, slots=True)
-class _Messages:
+class _Messages(Struct, frozen=True):
     """Records that are wrapped alike."""
 
     records: Records

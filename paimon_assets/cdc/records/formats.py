@@ -1,7 +1,6 @@
 """changes_of: the changes in a file of records, by the name of their format."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from paimon_assets.cdc.records.json_records import Records, Source, records_of
 from paimon_assets.cdc.records.mysql_logs import canal_batches, maxwell_batches
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, kw_only=True)
-class CdcFormat:
+class CdcFormat(Value):
     """A format of change records."""
 
     name: str

@@ -13,7 +13,6 @@ so it only checks blocks here.
 
 import io
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -22,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json as pa_json
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Bytes,
@@ -186,8 +186,7 @@ def _escaped(escapes: Longs, size: int) -> Longs:
     return inside
 
 
-@dataclass(frozen=True)
-class _Level:
+class _Level(Struct, frozen=True, dict=True):
     """Members of all objects at one depth, in the order of the block."""
 
     objects: Ints
@@ -210,8 +209,7 @@ class _Level:
         return dict(zip(self.names, np.split(order, bounds), strict=False))
 
 
-@dataclass(frozen=True)
-class Members:
+class Members(Struct, frozen=True):
     """Members of the objects among some values."""
 
     index: JsonIndex
@@ -279,8 +277,7 @@ def _ranges(first: Longs, counts: Longs) -> tuple[Longs, Longs]:
     return ranges, (first - begins)[ranges] + np.arange(len(ranges))
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(Struct, frozen=True, dict=True):
     """One value of each record, as its place in the block; -1 where there is none."""
 
     index: JsonIndex

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
 from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions, TableEvent
 from paimon_assets.cdc.records.json_columns import Array, JsonIndex, Spans, kernels, parse_failure
@@ -41,8 +41,7 @@ _NEWLINE = 10
 _ReadBlock: TypeAlias = Callable[[], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """The records of a block."""
 
     spans: Spans
@@ -59,8 +58,7 @@ class Records:
         return Records(self.spans.take(rows), self.lines[rows], self.schemas)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file that is read."""
 
     file: str

@@ -10,12 +10,13 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.assembling import (
     Block,
@@ -50,8 +51,7 @@ _LAST_OF_TRANSACTION = str(2**62)
 _MOST_SECONDS = 10**11
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """Rows after changes, and what updated ones were before."""
 
     rows: Spans

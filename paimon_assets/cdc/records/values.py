@@ -10,12 +10,12 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeMode
 from paimon_assets.cdc.records.json_columns import Spans, kernels
@@ -60,8 +60,7 @@ for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
     _HEX[list(_digits)] = range(16)
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(Struct, frozen=True):
     """How the values of a column stand in records."""
 
     type: DataType

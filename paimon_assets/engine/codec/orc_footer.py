@@ -9,17 +9,18 @@ Source: https://orc.apache.org/specification/ORCv1/
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs
 from paimon_assets.engine.codec.avro.avro_reader import CODEC_ERRORS, decompressor
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.values import Value
 
 _FIRST_RIGHT_WRITER = 1
 """Before this version (HIVE-8732) the bounds of texts could be wrong."""
@@ -44,8 +45,7 @@ Message = dict[int, list[Any]]
 """Field number → its values, ints or bytes, in order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrcColumnStats:
+class OrcColumnStats(Value):
     """The statistics of one top-level column."""
 
     value_count: int | None
@@ -57,8 +57,7 @@ class OrcColumnStats:
     """Of timestamps, the smallest and the largest, cut to milliseconds; in the writer's zone."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrcStripe:
+class OrcStripe(Struct, frozen=True):
     zone: str
     """Of the process that wrote it; empty if it does not say, as without a TIMESTAMP column."""
     encodings: tuple[int, ...]
@@ -72,16 +71,14 @@ class OrcStripe:
         return _decompressed(read(*self.streams[number, kind]), self.codec, self.block_size)
 
 
-@dataclass(frozen=True, slots=True)
-class OrcType:
+class OrcType(Struct, frozen=True):
     kind: int
     """As ORC numbers them."""
     inner: tuple[int, ...]
     """The types inside it, by their place in the footer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrcFooter:
+class OrcFooter(Value):
     row_count: int
     columns: Mapping[str, OrcColumnStats]
     types: tuple[OrcType, ...]

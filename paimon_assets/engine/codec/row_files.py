@@ -12,7 +12,6 @@ these are read as texts and converted.
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +21,7 @@ from pyarrow import csv, json
 
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVELS, checked_records
 from paimon_assets.engine.errors import FormatError, PaimonError, storage_failure
+from paimon_assets.engine.spec.values import Value
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
@@ -41,8 +41,7 @@ class RowFormat(StrEnum):
         return self in (RowFormat.CSV, RowFormat.JSON)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowFile:
+class RowFile(Value):
     schema: pa.Schema
     """Its columns, without the metadata other libraries leave there."""
     batches: Iterable[pa.RecordBatch]

@@ -4,15 +4,16 @@ Source: `org.apache.paimon.table.sink.CommitMessageImpl`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
 from itertools import chain
+
+from msgspec import field
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataIncrement:
+class DataIncrement(Value):
     """Files a write added to, or took from, a bucket."""
 
     new_files: tuple[DataFileMeta, ...] = ()
@@ -24,8 +25,7 @@ class DataIncrement:
     """Index files that are live no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactIncrement:
+class CompactIncrement(Value):
     """Files a compaction replaced, and by which."""
 
     compact_before: tuple[DataFileMeta, ...] = ()
@@ -35,8 +35,7 @@ class CompactIncrement:
     deleted_index_files: tuple[IndexFileMeta, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitMessage:
+class CommitMessage(Value):
     """The files one writer added to and removed from one bucket; invisible until committed."""
 
     partition: bytes
@@ -50,8 +49,7 @@ class CommitMessage:
     """Id of the snapshot the writer looked keys up in, 0 if there was none; None: it did not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteReport:
+class WriteReport(Value):
     """Counts a person wants to see after a write; they add up over tasks."""
 
     rows_in: int = 0
@@ -64,8 +62,7 @@ class WriteReport:
     """Rows whose padded counter wrapped inside one second or millisecond of one bucket."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteResult:
+class WriteResult(Value):
     """All that a write task returns: messages to commit and a report to show."""
 
     messages: tuple[CommitMessage, ...] = ()
@@ -77,7 +74,7 @@ class WriteResult:
         all_results = list(results)
         counts = {
             name: sum(getattr(result.report, name) for result in all_results)
-            for name in (count.name for count in fields(WriteReport))
+            for name in WriteReport.__struct_fields__
         }
         messages = tuple(chain.from_iterable(result.messages for result in all_results))
         return WriteResult(messages=messages, report=WriteReport(**counts))

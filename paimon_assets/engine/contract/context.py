@@ -4,9 +4,11 @@ A worker gets everything by value: it asks no catalog, snapshot, manifest or sch
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
@@ -16,10 +18,10 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TableSchema, read_fields
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadContext:
+class ReadContext(Value, dict=True):
     """The context of a read: all a worker needs besides its splits."""
 
     table: str
@@ -67,8 +69,7 @@ class ReadContext:
         return {schema.id: schema for schema in (*self.file_schemas, self.schema)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedFile:
+class NumberedFile(Value):
     """A live data file of a primary-key table, as far as its sequence numbers are looked up."""
 
     location: str
@@ -79,8 +80,7 @@ class NumberedFile:
     max_sequence_number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketState:
+class BucketState(Value):
     """The state of one existing bucket that a writer continues."""
 
     partition: bytes
@@ -91,8 +91,7 @@ class BucketState:
     """The live files, if the table's padding continues their numbers; else none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HashIndexState:
+class HashIndexState(Value):
     """The live hash index of one dynamic bucket: which keys it holds."""
 
     partition: bytes
@@ -101,8 +100,7 @@ class HashIndexState:
     file: IndexFileMeta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRead:
+class KeyRead(Value):
     """The read of the keys a table holds, for tables whose keys may change partition."""
 
     context: ReadContext
@@ -110,8 +108,7 @@ class KeyRead:
     splits: tuple[DataSplit, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WriteContext:
+class WriteContext(Value, dict=True):
     """The context of a write: all a worker needs besides its rows."""
 
     table: str

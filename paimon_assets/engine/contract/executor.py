@@ -5,7 +5,6 @@ Every executor passes the same behaviour suite (`tests/behaviour`).
 
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -16,12 +15,12 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.fileio.base import FileIOSpec
+from paimon_assets.engine.spec.values import Value
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskBatch:
+class TaskBatch(Value):
     """Tasks of one kind that may run in any order and at once, such as compactions.
 
     What the bytes mean is between the module that makes the tasks and the one that runs them; both
@@ -93,8 +92,7 @@ class Curve(StrEnum):
     """Along the Hilbert curve, whose neighbours are always close."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterOrder:
+class ClusterOrder(Value):
     """How the rows of a partition are ordered in their files."""
 
     columns: tuple[str, ...]
@@ -102,8 +100,7 @@ class ClusterOrder:
     curve: Curve = Curve.ORDER
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepeatedKeys:
+class RepeatedKeys(Value):
     """Keys of more than one row."""
 
     rows: int

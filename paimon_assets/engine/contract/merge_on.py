@@ -1,7 +1,6 @@
 """MergeOn: the columns in which rows of a table and rows to merge are equal if they match."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from paimon_assets.engine.spec.types.data_types import (
     DataField,
     TypeRoot,
 )
+from paimon_assets.engine.spec.values import Value
 
 _ORDERED = CHARACTER_ROOTS | INTEGER_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.DECIMAL}
 _COMPARED = _ORDERED | BINARY_ROOTS | {TypeRoot.BOOLEAN, TypeRoot.TIME}
@@ -38,8 +38,7 @@ _MOST_LISTED = 1000
 RowsT = TypeVar("RowsT", pa.RecordBatch, pa.Table)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeOn:
+class MergeOn(Value):
     """Columns, of both sides, in which a row and a source row are equal if they match."""
 
     table: str

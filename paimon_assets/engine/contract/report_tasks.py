@@ -10,8 +10,10 @@ of them the number is exact, beyond that an estimate within about 2 % (one stand
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
@@ -21,6 +23,7 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.cast_fit import Loss
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import Internal
+from paimon_assets.engine.spec.values import Value
 
 ANALYZE_TASK = "analyze"
 MOST_HASHES = 4096
@@ -30,8 +33,7 @@ Bound = tuple[Internal, str]
 """(internal value, the same as Java casts it to a text)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnSummary:
+class ColumnSummary(Value):
     nulls: int = 0
     minimum: Bound | None = None
     maximum: Bound | None = None
@@ -49,8 +51,7 @@ class ColumnSummary:
         return round((MOST_HASHES - 1) / (self.hashes[-1] / _HASHES))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowSummary:
+class RowSummary(Value):
     rows: int
     columns: tuple[ColumnSummary, ...]
 
@@ -87,8 +88,7 @@ def _join(parts: list[ColumnSummary]) -> ColumnSummary:
 FOOTER_TASK = "segment-footers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FooterContext:
+class FooterContext(Value):
     """The context that all tasks of one import share."""
 
     format: str
@@ -98,8 +98,7 @@ class FooterContext:
     """How files of text formats are written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FooterRequest:
+class FooterRequest(Value):
     """The files one task looks at."""
 
     paths: tuple[str, ...]
@@ -107,8 +106,7 @@ class FooterRequest:
     """Bytes of each file, as it was listed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFooter:
+class FileFooter(Value):
     rows: int
     columns: tuple[FileColumn, ...]
     """The file's own columns; equal ones of a task are one object."""
@@ -117,8 +115,7 @@ class FileFooter:
     stats: SimpleStats = EMPTY_STATS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Footers:
+class _Footers(Value):
     """The result of one task; equal schemas of files are written once."""
 
     layouts: tuple[tuple[tuple[FileColumn, ...], tuple[str, ...]], ...]
@@ -151,8 +148,7 @@ def load_footers(data: bytes) -> list[FileFooter]:
 OVERFLOW_TASK = "overflow"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverflowContext:
+class OverflowContext(Value):
     """The context that all tasks of one overflow report share."""
 
     table: str
@@ -163,8 +159,7 @@ class OverflowContext:
     """Values to show of each kind of loss, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CastColumn:
+class CastColumn(Value):
     """One column of a file, and its new type."""
 
     held: DataField
@@ -175,8 +170,7 @@ class CastColumn:
     """Whether nulls are a loss: the column becomes NOT NULL."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverflowRequest:
+class OverflowRequest(Value):
     path: str
     file: DataFileMeta
     columns: tuple[CastColumn, ...]
@@ -184,8 +178,7 @@ class OverflowRequest:
     """How a file of a text segment is written; None for other files."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostValue:
+class LostValue(Value):
     """An example of a value that is not kept."""
 
     loss: Loss
@@ -193,8 +186,7 @@ class LostValue:
     becomes: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnLosses:
+class ColumnLosses(Value):
     """The losses of one column in one file."""
 
     column: str
@@ -206,8 +198,7 @@ class ColumnLosses:
     examples: tuple[LostValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverflowResult:
+class OverflowResult(Value):
     """The losses of one file, column by column: the result of one task."""
 
     columns: tuple[ColumnLosses, ...]

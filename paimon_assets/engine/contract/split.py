@@ -3,14 +3,14 @@
 Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire`.
 """
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionFile:
+class DeletionFile(Value):
     """The place of one data file's deletion vector."""
 
     path: str
@@ -20,8 +20,7 @@ class DeletionFile:
     """Deleted rows; None is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSplit:
+class DataSplit(Value):
     """Files of one bucket that must be read together.
 
     With its `ReadContext` it is readable on a machine that never saw the table.

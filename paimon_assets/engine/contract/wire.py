@@ -14,11 +14,12 @@ Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args, get_type_hints
+
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -31,6 +32,7 @@ from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import field_to_json, parse_field
+from paimon_assets.engine.spec.values import Value
 
 T = TypeVar("T")
 
@@ -319,9 +321,8 @@ def _value(json_: Any, classes: Mapping[str, Any], parts: Sequence[bytes]) -> An
 @cache
 def _members(kind: Any) -> tuple[str, ...] | None:
     """Return an object's member names; None if it has none."""
-    if is_dataclass(kind):
-        return tuple(field.name for field in fields(kind))
-    return getattr(kind, "_fields", None)
+    names: tuple[str, ...] | None = getattr(kind, "__struct_fields__", None)
+    return getattr(kind, "_fields", None) if names is None else names
 
 
 @cache
@@ -341,8 +342,7 @@ def _classes(kind: Any) -> Mapping[str, Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaisedError:
+class RaisedError(Value):
     name: str
     message: str
     kind: str

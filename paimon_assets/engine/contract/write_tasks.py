@@ -5,16 +5,17 @@ Tasks `compact` share a `ReadContext` of every column. Tasks `place-waiting` sha
 rows were written. Tasks `row-change` share a `RowChange`, tasks `write-columns` a `WriteContext`.
 """
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
+from msgspec import field
 
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Assignment, Predicate
+from paimon_assets.engine.spec.values import Value
 
 COMPACT_TASK = "compact"
 """Name of the task in a `TaskBatch`; its result is a `WriteResult` of one message."""
@@ -22,8 +23,7 @@ POSTPONE_TASK = "place-waiting"
 """Its result is a `WriteResult` of compact increments."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactTask:
+class CompactTask(Value):
     """A compaction of some files of one bucket."""
 
     split: DataSplit
@@ -61,8 +61,7 @@ class CompactTask:
         return self.split.file_bytes + (self.above.file_bytes if self.above else 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostponeContext:
+class PostponeContext(Value):
     """The context of tasks that give postponed rows a bucket."""
 
     read: ReadContext
@@ -75,8 +74,7 @@ ROW_CHANGE_TASK = "row-change"
 """Name of the task in a `TaskBatch`; its result is a `RowChangeResult`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowChange:
+class RowChange(Value):
     """The context that all tasks of a row change share."""
 
     read: ReadContext
@@ -96,8 +94,7 @@ class RowChange:
     """A column of the source, true for rows that are deleted instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChangeTask:
+class RowChangeTask(Value):
     """Files of one bucket in which rows change."""
 
     splits: tuple[DataSplit, ...]
@@ -111,8 +108,7 @@ class RowChangeTask:
         return sum(split.file_bytes for split in self.splits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChangeResult:
+class RowChangeResult(Value):
     rows_matched: int = 0
     """Rows for which the predicate is true, and that match a source row if there are any."""
     result: WriteResult = field(default_factory=WriteResult)
@@ -124,8 +120,7 @@ COLUMN_TASK = "write-columns"
 """Name of the task in a `TaskBatch`; its result is a `WriteResult` of one message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnTask:
+class ColumnTask(Value):
     """New values of some columns of all rows of some files; the tasks share a `WriteContext`."""
 
     split: DataSplit

@@ -8,9 +8,11 @@ got values, and which inputs after them. Where such a snapshot expired, the rang
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
@@ -28,6 +30,7 @@ from paimon_assets.engine.spec.metadata.data_file import (
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.values import Value
 
 Group = tuple[DataFileMeta, ...]
 Span = tuple[int, int]
@@ -40,8 +43,7 @@ def live_row_count(bucket: LiveBucket, group: Group) -> int:
     return range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnGroups:
+class ColumnGroups(Value):
     """The ranges of row ids of a snapshot."""
 
     store: FileStore
@@ -166,8 +168,7 @@ class ColumnGroups:
         return self.changes[number]
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(Struct, frozen=True):
     """What a snapshot wrote: spans in their order, each with the ids of its columns."""
 
     spans: Sequence[tuple[Span, set[int]]]

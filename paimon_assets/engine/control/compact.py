@@ -16,8 +16,10 @@ Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine import lsm
 from paimon_assets.engine.codec.rows.binary_row import key_range
@@ -58,13 +60,13 @@ from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
+from paimon_assets.engine.spec.values import Value
 
 BucketKey = tuple[bytes, int]
 """(partition, bucket)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LiveBucket:
+class LiveBucket(Value):
     store: FileStore
     snapshot: Snapshot
     key: BucketKey
@@ -154,8 +156,7 @@ _TARGET_WITH_KEY = 128 * 1024 * 1024
 _TARGET_WITHOUT_KEY = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedUnit:
+class PlannedUnit(Value):
     """Files of one bucket that are compacted by one task."""
 
     task: CompactTask
@@ -203,8 +204,7 @@ def files_of_size(total_bytes: int, target_bytes: int) -> int:
 _FEWEST_FILES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendPlanner:
+class AppendPlanner(Value):
     schema: TableSchema
     is_full: bool
     """Whether two small files are worth a task, and a single deleted row."""
@@ -336,8 +336,7 @@ def _rewriting(
 _HOUR_MS = 3_600_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyedPlanner:
+class KeyedPlanner(Value):
     schema: TableSchema
     is_full: bool
     now_ms: int
@@ -501,8 +500,7 @@ class CompactStrategy(StrEnum):
     """All rows of each partition in another order (`CompactScope.order`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactScope:
+class CompactScope(Value):
     strategy: CompactStrategy = CompactStrategy.MINOR
     order: ClusterOrder | None = None
     predicate: Predicate | None = None
@@ -516,8 +514,7 @@ class CompactScope:
     """Names of files that are compacted but not committed yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
+class CompactionPlan(Value):
     """The plan of a compaction; nothing is written yet."""
 
     snapshot: Snapshot | None

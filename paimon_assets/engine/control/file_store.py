@@ -5,9 +5,11 @@ Source: `org.apache.paimon.FileStore`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.contract.context import ReadContext
@@ -39,14 +41,14 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
+from paimon_assets.engine.spec.values import Value
 
 _SAME_TABLES: dict[tuple[str | None, ...], None] = {}
 """(scheme, schema folder, schema of a handle, schema or list that a snapshot names), as seen."""
 _MOST_REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileStore:
+class FileStore(Value, dict=True, hidden=("environment", "stored")):
     """One table as the control plane sees it."""
 
     file_io: FileIO
@@ -56,9 +58,9 @@ class FileStore:
     """The schema of reads and writes, with dynamic options."""
     name: str = ""
     """`database.table` for messages; the path if empty."""
-    environment: CatalogEnvironment | None = field(default=None, repr=False)
+    environment: CatalogEnvironment | None = None
     """None if the table's directory is all there is."""
-    stored: Mapping[str, TableSchema] = field(default_factory=dict, repr=False, compare=False)
+    stored: Mapping[str, TableSchema] = field(default_factory=dict)
     """Branch → its newest schema, as it was just read."""
 
     @classmethod

@@ -19,12 +19,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from threading import Lock
 from typing import Any
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.avro.manifest_avro import (
     KeepEntry,
@@ -56,6 +57,7 @@ from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import Bounds, exactly, may_match
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 
 
 class PartitionValues:
@@ -218,8 +220,7 @@ def stored_format(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> str
     return manifest_format(file_io.read_ranges(path, [(0, 3)])[0])
 
 
-@dataclass(slots=True)
-class ManifestNames:
+class ManifestNames(Struct):
     """Fresh names of one commit: one uuid, then a counter, as Paimon names manifests."""
 
     unique: str = field(default_factory=lambda: str(uuid4()))
@@ -425,8 +426,7 @@ _MARGIN = 1.2
 """Rolled manifests aim above the target: just below it, they would be folded again and again."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ManifestFolding:
+class ManifestFolding(Value, dict=True):
     """Folds manifests by a table's options; the set of live files stays the same."""
 
     options: opt.Options

@@ -11,7 +11,8 @@ type may not become the new one at all, though the step before it did: it is los
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.executor import TaskBatch
@@ -40,20 +41,19 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss, loss_within
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 
 _EXAMPLES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLosses:
+class FileLosses(Value):
     """The losses of one column in one file, by its statistics."""
 
     path: str
     losses: ColumnLosses
 
 
-@dataclass(slots=True, kw_only=True)
-class OverflowPlan:
+class OverflowPlan(Struct, kw_only=True):
     """The columns that change, the losses known from statistics, and the tasks for the rest."""
 
     columns: tuple[DataField, ...] = ()

@@ -15,7 +15,6 @@ import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
@@ -28,14 +27,14 @@ from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
 _MARK = re.compile(r"\.rollback-([0-9]{1,19})\.[0-9a-f]{32}\.tmp")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rollback:
+class Rollback(Value):
     snapshot: Snapshot
     snapshots: tuple[int, ...]
     """Deleted snapshots, newest first."""

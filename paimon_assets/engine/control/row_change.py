@@ -13,7 +13,6 @@ Source: `org.apache.paimon.flink.sink.SupportsRowLevelOperationFlinkTableSink`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
@@ -54,6 +53,7 @@ from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema, with_tracking
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
+from paimon_assets.engine.spec.values import Value
 
 
 def check_deletable(store: FileStore) -> None:
@@ -192,8 +192,7 @@ _TASKS = 16
 """So many tasks write the files of a small table again; of a large one, more of the usual size."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChangePlan:
+class RowChangePlan(Value):
     """The plan of a row change; nothing is written yet."""
 
     snapshot: Snapshot

@@ -15,9 +15,12 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.segment_json import (
@@ -47,6 +50,7 @@ from paimon_assets.engine.spec.segments.segment import (
     is_within,
     plain_path,
 )
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import printable
 
 _DIRECTORY = "segments"
@@ -61,8 +65,7 @@ HOLD_TAG_PREFIX = "__segment_hold_"
 """Tags that keep other engines from deleting external files: `maintenance.removed_segments`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SegmentRegistry:
+class SegmentRegistry(Value):
     """The registry of one table; without one, a table has no segments."""
 
     store: FileStore
@@ -375,8 +378,7 @@ def registered_text_segments(store: FileStore) -> list[Segment]:
     return resolve(_main_of(store), texts) if texts else []
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRoots:
+class SegmentRoots(Struct, frozen=True):
     """The folders, in their one spelling; without any, nothing may be imported."""
 
     folders: tuple[str, ...]

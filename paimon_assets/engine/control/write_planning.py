@@ -9,9 +9,11 @@ Source: `org.apache.paimon.index.IndexFileHandler`,
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.context import (
     BucketState,
@@ -31,13 +33,13 @@ from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, FileKind, Ma
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.engine.spec.values import Value
 
 _STEPS_AHEAD = 64
 """More snapshots than this are not added one by one."""
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(Struct):
     max_sequence_number: int = -1
     """At least the largest number in its live files; a deleted file may have held it."""
     files: int = 0
@@ -45,14 +47,12 @@ class _Bucket:
     """Name → live file, if the table's padding needs them."""
 
 
-@dataclass(slots=True)
-class _Partition:
+class _Partition(Struct):
     total_buckets: int | None = None
     files: int = 0
 
 
-@dataclass(slots=True)
-class _LiveBuckets:
+class _LiveBuckets(Struct):
     keeps_files: bool
     snapshot: Snapshot | None = None
     buckets: dict[tuple[bytes, int], _Bucket] = field(default_factory=dict)
@@ -122,8 +122,7 @@ def _cached(_scheme: str, _directory: str, keeps_files: bool) -> _LiveBuckets:  
     return _LiveBuckets(keeps_files=keeps_files)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterState:
+class WriterState(Value):
     """Buckets as a writer finds them."""
 
     bucket_states: tuple[BucketState, ...] = ()

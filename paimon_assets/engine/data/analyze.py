@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import Array
@@ -63,8 +63,7 @@ def analyze_split(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     return dump(summary)
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     column: DataField
     nulls: int = 0
     minimum: report_tasks.Bound | None = None

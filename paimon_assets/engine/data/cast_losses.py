@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy
 from paimon_assets.engine.contract import report_tasks
@@ -43,6 +44,7 @@ from paimon_assets.engine.spec.types.data_types import (
     decimal,
     string,
 )
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import plain_sample
 
 
@@ -77,8 +79,7 @@ def count_losses(shared: bytes, payload: bytes, file_io: FileIO, threads: Thread
     return dump(report_tasks.OverflowResult(columns=tuple(tally.losses() for tally in tallies)))
 
 
-@dataclass(slots=True)
-class _LossTally:
+class _LossTally(Struct):
     column: report_tasks.CastColumn
     max_examples: int
     rows: int = 0
@@ -124,8 +125,7 @@ _FRACTION = r"\.[0-9]*[1-9]"
 _INFINITE = r"(?i)inf"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
+class Losses(Value):
     rows: Mapping[Loss, Flags]
     """Kind of loss → one boolean a row, without kinds that no row has."""
     result: Array

@@ -16,7 +16,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ import pyarrow as pa
 from paimon_assets.engine.codec.arrow.numpy_columns import Words, from_numpy
 from paimon_assets.engine.contract.executor import ClusterOrder, Curve
 from paimon_assets.engine.data.key_order import sort_keys
+from paimon_assets.engine.spec.values import Value
 
 _ONE = np.uint64(1)
 
@@ -82,8 +82,7 @@ _KEY_BITS = 63
 _BATCH_ROWS = 131_072
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterKeys:
+class ClusterKeys(Value):
     """Rows → their positions on a curve."""
 
     order: ClusterOrder

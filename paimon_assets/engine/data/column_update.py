@@ -14,10 +14,10 @@ Source: `org.apache.paimon.spark.commands.MergeIntoPaimonDataEvolutionTable`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.commit_message import DataIncrement, WriteResult

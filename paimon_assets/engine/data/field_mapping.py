@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
@@ -36,13 +37,13 @@ from paimon_assets.engine.spec.types.cast_rules import (
     same_type,
 )
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
+from paimon_assets.engine.spec.values import Value
 
 _SHREDDED = frozenset({"metadata", "typed_value"})
 """Fields of a shredded VARIANT, of which some values are columns of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldMapping:
+class FieldMapping(Value):
     """The mapping of one file's columns to `fields`.
 
     Build it with `FieldMapping.of`; `apply` costs nothing per column that needs no cast.

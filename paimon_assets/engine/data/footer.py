@@ -9,11 +9,11 @@ Statistics that a footer lacks, or that would be wrong for pruning, stay unknown
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, lru_cache
 
 import pyarrow as pa
 import pyarrow.types as pat
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.rows.binary_row import serialize_row

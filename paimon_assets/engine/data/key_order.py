@@ -15,7 +15,6 @@ Source: generated record comparators of `org.apache.paimon.codegen`; measured in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.arrow_values import total_order, total_order_words
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.values import Value
 
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 Order = npt.NDArray[np.int64]
@@ -36,8 +36,7 @@ _LEADING_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)],
 """Number of bytes → mask of that many leading bytes of a word."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyOrder:
+class KeyOrder(Value):
     """Rows in key order, and the start of each key."""
 
     order: Order
@@ -46,8 +45,7 @@ class KeyOrder:
     """Same length; True where the row differs in key from the one before (and at the first)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(Value):
     """A part of a key as unsigned numbers below 2**bits."""
 
     values: Words

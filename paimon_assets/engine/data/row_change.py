@@ -16,11 +16,11 @@ Source: `org.apache.paimon.spark.commands.DeleteFromPaimonTableCommand`,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, to_numpy

@@ -14,12 +14,13 @@ old Java did. Everything here is pure and works on whole columns. Source: Paimon
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Longs, to_numpy
@@ -205,8 +206,7 @@ HighestStored: TypeAlias = Callable[[Longs, Longs], Longs]
 64-bit number where there is none."""
 
 
-@dataclass(slots=True, kw_only=True)
-class UnitCounter:
+class UnitCounter(Struct, kw_only=True):
     """Counts the records of each second or millisecond of one bucket, in order of arrival.
 
     A unit begins above the highest number that the bucket holds of it. Memory: 16 bytes a unit.
@@ -283,8 +283,7 @@ def _rounds(counter: int, modulus: int) -> int:
     return counter // modulus if counter >= 0 else -(-counter // modulus)
 
 
-@dataclass(slots=True, kw_only=True)
-class WrapCounter:
+class WrapCounter(Struct, kw_only=True):
     """Counts records of one bucket whose legacy counter wrapped inside one second or millisecond.
 
     After 10⁶ (or 10³) records the low digits start again at 0, and a record of a unit that was seen

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import field
+
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.spec.values import Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileIOSpec:
+class FileIOSpec(Value, hidden=("options",)):
     """The values that open a storage on another machine; never an open handle.
 
     `repr` hides the option values, because they may be credentials.
@@ -22,15 +23,14 @@ class FileIOSpec:
 
     scheme: str = "file"
     """`file`, or the scheme of a pyarrow or fsspec filesystem: `s3`, `gs`, `hdfs`, `memory`, …"""
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
     expires_ms: int | None = None
     """Epoch milliseconds after which the options open nothing any more; None is never."""
     renewed_by: str | None = None
     """In the process it comes from, the storage that renews them (`opening.renewing`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStatus:
+class FileStatus(Value):
     """One entry of a directory."""
 
     path: str

@@ -3,8 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import ACCESS_DENIED, StorageError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.fileio.base import FileStatus, missing_file
@@ -15,6 +14,7 @@ from paimon_assets.engine.fileio.parallel_requests import (
     send,
     send_each,
 )
+from paimon_assets.engine.spec.values import Value
 
 _LEAST_LISTED = 3
 """Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
@@ -23,8 +23,7 @@ _SHORT = 100
 _SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requests:
+class Requests(Value):
     """The requests of a storage that may be sent ahead."""
 
     read: Callable[[str], bytes]

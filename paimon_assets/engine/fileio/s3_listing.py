@@ -9,13 +9,16 @@ import errno
 import os
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from threading import Event
 from typing import Any
 from urllib.parse import quote, unquote_plus, urlencode
 from xml.etree import ElementTree
+
+from msgspec import Struct
+
+from paimon_assets.engine.spec.values import Value
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
@@ -31,16 +34,14 @@ class NoListingError(OSError):
         super().__init__(errno.EIO, f"{text}, and at proxies in front of it")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Some objects, as obstore describes them, and the directories beside them."""
 
     objects: list[dict[str, Any]]
     common_prefixes: list[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class S3Listing:
+class S3Listing(Value, dict=True):
     """Lists one bucket."""
 
     url: str

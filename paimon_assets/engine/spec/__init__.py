@@ -1,4 +1,4 @@
-"""The Paimon format: frozen values and pure functions, standard library only.
+"""The Paimon format: frozen values and pure functions, standard library and msgspec.
 
 Concept → modules:
     data types, casts, row kinds                      types/
@@ -11,4 +11,5 @@ Concept → modules:
     segments                                          segments/
     paths and partitions                              paths, partition
     texts                                             words
+    values                                            values
 """

@@ -6,7 +6,8 @@ the table. The names are those of Paimon's writers; of this engine also ledgers,
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.option import Options
@@ -47,8 +48,7 @@ def is_temporary(name: str) -> bool:
     return name.endswith(".tmp") and _HIDDEN.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnNames:
+class OwnNames(Struct, frozen=True):
     """The names of the files of one table."""
 
     data_name: re.Pattern[str]

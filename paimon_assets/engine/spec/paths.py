@@ -4,7 +4,10 @@ Source: `org.apache.paimon.utils.FileStorePathFactory`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
+
+from paimon_assets.engine.spec.values import Value
 
 SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
@@ -52,8 +55,7 @@ _UPWARD = frozenset({"", ".", ".."})
 _DOTS = frozenset({".", ".."})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePaths:
+class TablePaths(Value):
     """Paths of one branch of a table; plain strings, because storage may be remote.
 
     Schemas, snapshots and tags are a branch's own; data, manifests and indexes are shared.

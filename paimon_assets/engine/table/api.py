@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import (
@@ -28,6 +30,7 @@ from paimon_assets.engine.control.catalog.catalog import (
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import Views, refuse_view
 
@@ -44,8 +47,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.system.table_health import HealthLimits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
+class Database(Value):
     """A database."""
 
     name: str
@@ -320,8 +322,6 @@ class TableCatalog:
         Cost:
             The manifests of the newest snapshot of each table; eight tables at a time.
         """
-        from dataclasses import replace
-
         for name in patterns:
             if "*" not in name and not self.table_exists(name):
                 self.get_table(name)

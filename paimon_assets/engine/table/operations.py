@@ -9,8 +9,9 @@ Source: `org.apache.paimon.spark.procedure`.
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NewType, Protocol
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.rest import bodies as rest
 from paimon_assets.engine.contract.executor import RewritingExecutor

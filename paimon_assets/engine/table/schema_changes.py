@@ -10,10 +10,10 @@ that a newer row hides, because a read casts them too. Older snapshots and tags 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
@@ -38,6 +38,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import Loss, keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType
+from paimon_assets.engine.spec.values import Value
 
 _EXAMPLES = 5
 """The examples of each kind of loss of one column."""
@@ -55,16 +56,14 @@ ExecutorChoice = Executor[Any] | Callable[[], Executor[Any]] | None
 """Reads the files that statistics do not decide; a function is called only if there are any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostExample:
+class LostExample(Value):
     """A stored value that would be lost, and where it is."""
 
     path: str
     lost: report_tasks.LostValue
 
 
-@dataclass(slots=True, kw_only=True)
-class ColumnReport:
+class ColumnReport(Struct, kw_only=True):
     """The effect of a change on one column's stored values."""
 
     column: str
@@ -116,8 +115,7 @@ class ColumnReport:
         return f"{text}{'' if self.is_exact else 'at least '}{kinds}, of {self.rows:,} values"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChangePlan:
+class SchemaChangePlan(Value):
     """A change of schema that was judged, but not made."""
 
     base: TableSchema
@@ -314,8 +312,7 @@ def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = Tru
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingFiles:
+class PendingFiles(Value):
     """Parquet or ORC files whose rows will be written."""
 
     file_io: FileIO

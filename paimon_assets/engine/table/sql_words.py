@@ -6,9 +6,9 @@ query inside a statement reaches who runs it unchanged.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, NoReturn, TypeVar
 
+from msgspec import Struct, field
 from sqlglot import TokenType
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
@@ -61,8 +61,7 @@ class _Plain(SparkSql):
         NUMBERS_CAN_HAVE_DECIMALS = False
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a statement, and where it stands."""
 
     kind: str
@@ -101,8 +100,7 @@ def split_statements(text: str) -> list[str]:
     return [part.strip() for part in parts if words_of(part)]
 
 
-@dataclass(slots=True, kw_only=True)
-class Words:
+class Words(Struct, kw_only=True):
     """A statement, and how far it was parsed.
 
     Every method that `wants` something raises `InvalidInputError` of kind `statement`, which says
@@ -112,8 +110,8 @@ class Words:
     text: str
     forms: str = ""
     """The statements that are possible, for messages."""
-    _words: list[Word] = field(init=False)
-    _next: int = field(init=False, default=0)
+    _words: list[Word] = field(default_factory=list)
+    _next: int = 0
 
     def __post_init__(self) -> None:
         self._words = words_of(self.text)

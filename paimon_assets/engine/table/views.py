@@ -7,17 +7,18 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from paimon_assets.engine.codec.rest.bodies import ViewChange, ViewSchema
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier, ViewCatalog
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Value):
     """A view."""
 
     name: str

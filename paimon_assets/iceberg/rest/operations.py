@@ -6,11 +6,12 @@ and asks for credentials, gets those of readers, whatever else the principal may
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from itertools import compress, islice
 from typing import Any
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE, Identifier
 from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError

@@ -3,9 +3,9 @@
 Functions are stored and listed as they are; this server runs none.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 from paimon_assets.engine.codec.rest import bodies
@@ -16,6 +16,7 @@ from paimon_assets.engine.control.listeners import dropping_database
 from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.options.catalog_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import PREFIX, Answer, Request, bad_request, prefix_of
 from paimon_assets.server.service import Service, check_database_name
@@ -26,8 +27,7 @@ _SEPARATOR = "\x01"
 _FUNCTION_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing(Generic[T]):
+class Listing(Value, Generic[T]):
     """The documents that list one sort of items."""
 
     noun: str
@@ -175,7 +175,7 @@ def get_database(service: Service, request: Request) -> Answer:
         request.require(Action.DESCRIBE, name)
     database = service.catalog.get_database(name)
     if not request.principal.may(Action.DESCRIBE, name):
-        database = replace(database, options={}, owner="", created_by="", updated_by="")
+        database = dataclasses.replace(database, options={}, owner="", created_by="", updated_by="")
     return database.to_json()
 
 

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from http import HTTPStatus
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import (

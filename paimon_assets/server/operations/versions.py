@@ -9,7 +9,6 @@ catalog stores of partitions is a document:
 import datetime as dt
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from http import HTTPStatus
 from threading import Lock
 from typing import Any, cast
@@ -47,7 +46,7 @@ _DOCUMENT = "partitions"
 _CREATED, _DONE = "created", "done"
 _MOST_TABLES = 4096
 """Tables whose numbers a process remembers; those of others are counted again."""
-_NUMBERS = [field.name for field in fields(PartitionStatistics)]
+_NUMBERS = PartitionStatistics.__struct_fields__
 
 _lock = Lock()
 _newest: OrderedDict[str, bodies.TableSnapshot] = OrderedDict()

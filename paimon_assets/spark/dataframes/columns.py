@@ -7,8 +7,9 @@ Rows of a DataFrame have no order, so the function keeps `_ROW_ID`.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
@@ -70,12 +71,11 @@ def _made(
     return frame.select(*(f"`{name}`" for name in names))
 
 
-@dataclass(kw_only=True)
-class _Matching:
+class _Matching(Struct, kw_only=True):
     """A source of a merge that counts the rows it matched."""
 
     source: FrameSource
-    rows_matched: int = field(init=False, default=0)
+    rows_matched: int = 0
 
     @property
     def on(self) -> MergeOn:

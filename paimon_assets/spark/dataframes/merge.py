@@ -16,12 +16,13 @@ them to every task. More never does, and a task gets the rows that match its fil
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -114,8 +115,7 @@ def merge_dataframe(
         return builder.merge_from(source, when_matched=when_matched, inserts=inserts)
 
 
-@dataclass(kw_only=True)
-class FrameSource:
+class FrameSource(Struct, kw_only=True, dict=True):
     """A `MergeSource` on Spark. It holds disk space until it is closed."""
 
     on: MergeOn
@@ -131,15 +131,15 @@ class FrameSource:
     """Column of the table → the source's column that is inserted; its own name by default."""
     inserted_if: str | None = None
     """A boolean column of the source: rows where it is not true are not inserted."""
-    _packed: DataFrame | None = field(init=False, default=None)
+    _packed: DataFrame | None = None
     """The source rows as they are evaluated."""
-    _held: ArrowSource | None = field(init=False, default=None)
+    _held: ArrowSource | None = None
     """The source rows, if they are few; then the others are None."""
-    _rows: DataFrame | None = field(init=False, default=None)
+    _rows: DataFrame | None = None
     """The source rows with their keys."""
-    _matched: DataFrame | None = field(init=False, default=None)
+    _matched: DataFrame | None = None
     """The source rows that match, once for each task that holds a row they match."""
-    _size: int = field(init=False, default=0)
+    _size: int = 0
 
     @classmethod
     def of(

@@ -10,11 +10,11 @@ Columns of source rows are named by their places: Spark compares names without c
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
@@ -25,6 +25,7 @@ from paimon_assets.engine.data.row_change import match_keys, run_change
 from paimon_assets.engine.data.row_update import one_batch
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import PACKED_BYTES, chunks, columns, joined, pack, pieces, unpack
 from paimon_assets.spark.python_rows import ArrowMap
@@ -36,8 +37,7 @@ SOURCE_SCHEMA = columns(size=pa.int64(), count=pa.int64(), rows=pa.binary())
 BOUNDS_SCHEMA = columns(bounds=pa.binary())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRows:
+class SourceRows(Value):
     """The rows of a merge on their way to tasks."""
 
     schema: pa.Schema

@@ -6,7 +6,6 @@ change log in files keeps its order up to the merge.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -28,6 +27,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options.catalog_options import table_options
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.executor import parallelism
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import POSITION_COLUMN, columns
@@ -42,8 +42,7 @@ _FILES_PER_CORE = 4
 _TASK_SCHEMA = columns(slot=pa.int32(), first=pa.int64(), path=pa.string())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _Reading(Value):
     """The settings a task needs to read its files."""
 
     kind: FileKind

@@ -9,10 +9,10 @@ batch's number as its identifier: a repeated batch finds its commit and writes n
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from weakref import ref
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 

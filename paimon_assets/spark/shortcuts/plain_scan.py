@@ -28,7 +28,6 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -46,14 +45,17 @@ from paimon_assets.engine.data.format.parquet import ParquetPiece
 from paimon_assets.engine.errors import FormatError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.parquet_footers import (
+from paimon_assets.spark.plans import (
     FOOTERS_AT_ONCE,
     SPARK_VERSION,
+    attribute_id,
+    class_of,
     footer_of,
     has_julian_dates,
+    items,
 )
-from paimon_assets.spark.plans import attribute_id, class_of, items
 from paimon_assets.spark.python_rows import PythonRows, task_numbers
 from paimon_assets.spark.types import spark_arrow_schema
 from paimon_assets.spark.worker import task_threads
@@ -337,8 +339,7 @@ def _mismatch(files: "PlainFiles") -> str | None:
         return next(filter(None, pool.map(reason, sizes)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(Value):
     """A range of a file's bytes, which one task reads."""
 
     path: str
@@ -348,8 +349,7 @@ class Piece:
     """The size of the whole file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainFiles:
+class PlainFiles(Value):
     """Parquet files that tasks read in place of Spark."""
 
     names: tuple[str, ...]

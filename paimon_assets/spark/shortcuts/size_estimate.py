@@ -15,9 +15,9 @@ that they would be as large. It has one task.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 

@@ -10,7 +10,6 @@ commit is refused if others changed the table since the query looked, and the st
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
@@ -25,6 +24,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue, functions_of
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.sql.run import Runner, plain_change
 from paimon_assets.engine.table.sql.statements import Delete, Update, outcome
 from paimon_assets.engine.table.sql.table_uses import names_in
@@ -51,8 +51,7 @@ _OTHER_TEXTS = {
 OutcomeT = TypeVar("OutcomeT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Value):
     """A table as a statement saw it."""
 
     table: Table

@@ -11,14 +11,16 @@ other catalogs, files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from msgspec import field
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.parse import literal_of
@@ -39,8 +41,7 @@ _OF_SPARK = ("global_temp", "session", "system")
 """Databases that are always Spark's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
+class Frames(Value, hidden=("known",)):
     """The tables of a catalog as DataFrames of a session."""
 
     session: SparkSession
@@ -48,7 +49,7 @@ class Frames:
     names: Names
     within: tuple[str, ...] = ()
     """The views that are being read, the outermost first."""
-    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict)
     """What names of one query mean."""
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:

@@ -10,7 +10,6 @@ names them (see `changes`), changes them and inserts the others.
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from pyspark.sql.types import DataType
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When, outcome
 from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.row_change import WhenMatched
@@ -59,8 +59,7 @@ def merge_rows(frames: Frames, statement: Merge) -> pa.Table:
         source.unpersist()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _Plan(Value):
     """One MERGE over a table as it is now."""
 
     frames: Frames

@@ -10,7 +10,6 @@ A Connect client is not shown the plan: there, tables are read whole where Spark
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -44,6 +43,7 @@ from paimon_assets.engine.spec.types.data_types import (
     TypeRoot,
 )
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.plan import counted_columns, fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import to_spark
@@ -65,8 +65,7 @@ _FIRST_NUMBER = -7_215_331_004_001
 """Where the numbers of placeholders begin; no range of anybody else's begins there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Need(Value):
     """The part of a table that a query looks at."""
 
     columns: frozenset[str] | None = None

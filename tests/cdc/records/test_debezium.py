@@ -185,10 +185,10 @@ DECLARED: list[tuple[str, CdcOptions, Any, Any]] = [
 def test_values_of_declared_columns(
     kind: str, options: CdcOptions, value: Any, expected: Any
 ) -> None:
-    import dataclasses
+    import msgspec
 
     declared = SourceTable(columns={"v": parse_type(kind)})
-    options = dataclasses.replace(options, table_of=lambda _: declared)
+    options = msgspec.structs.replace(options, table_of=lambda _: declared)
     batch = only(record("c", None, {"v": value}), options=options)
     assert batch.rows["v"].to_pylist() == [expected]
 

@@ -62,10 +62,10 @@ def shown(rows: list[dict[str, Any]], columns: list[str]) -> list[str]:
 
 def floats(batches: list[Any]) -> list[Any]:
     """Show FLOAT as the shortest text, as Java does."""
-    import dataclasses
+    import msgspec
 
     return [
-        dataclasses.replace(batch, rows=pa.table({
+        msgspec.structs.replace(batch, rows=pa.table({
             name: column.cast(pa.string()) if column.type == pa.float32() else column
             for name, column in zip(batch.rows.column_names, batch.rows.columns, strict=True)
         }))

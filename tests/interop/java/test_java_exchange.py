@@ -1,9 +1,9 @@
 """Splits and commit messages as bytes: one side plans or writes, the other reads or commits."""
 
 import base64
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import CommitConflictError, Table
 from tests.interop.scenarios import NAMES, SCENARIOS, Scenario, rows

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from threading import Condition, Thread
 
+import msgspec
 import pyarrow as pa
 
 from paimon_assets import (
@@ -165,7 +166,7 @@ class Turns:
 def opened(directory: Path, file_io: FileIO) -> tuple[Table, FilesystemCatalog]:
     warehouse = str(directory / "warehouse")
     table = Table(FileStore.open(LocalFileIO(), f"{warehouse}/d.db/t"))
-    store = replace(table._store, file_io=file_io)
+    store = msgspec.structs.replace(table._store, file_io=file_io)
     return Table(store), FilesystemCatalog(warehouse, file_io)
 
 

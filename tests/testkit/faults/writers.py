@@ -5,13 +5,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
 from uuid import uuid4
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets import DataSplit, EmbeddedExecutor, Table, open_table
 from paimon_assets.engine.contract.commit_message import WriteResult

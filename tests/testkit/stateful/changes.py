@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from paimon_assets import (
     CommitConflictError,

@@ -8,11 +8,11 @@ Source: `org.apache.paimon.arrow.ArrowFieldTypeConversion`.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.types as pat
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types import data_types as types

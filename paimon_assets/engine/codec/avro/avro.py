@@ -12,13 +12,13 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
+from msgspec import Struct
 
 from paimon_assets.engine.codec.avro import avro_reader
 from paimon_assets.engine.errors import FormatError
@@ -39,8 +39,7 @@ Record = dict[str, Any]
 Source = pa.NativeFile | io.BytesIO
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSchema:
+class RecordSchema(Struct, frozen=True):
     text: bytes
     """Its JSON, as it stands in the header of a file."""
     block: Any
@@ -120,8 +119,7 @@ def _damaged(path: str, what: str) -> FormatError:
     return FormatError(f"{path}: damaged Avro file, {what}", kind="avro", details={"path": path})
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
+class _Blocks(Struct, frozen=True):
     source: Any
     size: int
     schema: bytes

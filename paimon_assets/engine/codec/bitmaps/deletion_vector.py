@@ -16,11 +16,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.bitmaps.roaring import smallest
@@ -41,8 +41,7 @@ _MAX_32 = 2**32 - 1
 _Bitmap: TypeAlias = BitMap | BitMap64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeletionVector:
+class DeletionVector(Struct, frozen=True, eq=False):
     """The deleted rows of one data file."""
 
     rows: npt.NDArray[np.unsignedinteger[Any]]

@@ -17,7 +17,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 from pyroaring import BitMap
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, from_numpy, to_numpy
@@ -33,6 +33,7 @@ from paimon_assets.engine.codec.file_index.file_index_bloom import equal_longs, 
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BITMAP_BLOCK_SIZE
 from paimon_assets.engine.spec.types import data_types as types
+from paimon_assets.engine.spec.values import Value
 
 INDEX_TYPE = "bitmap"
 FLAT_VERSION = 1
@@ -61,8 +62,7 @@ def is_indexed_by_bitmap(data_type: types.DataType) -> bool:
     return data_type.root in types.BITMAP_ROOTS
 
 
-@dataclass(slots=True, kw_only=True)
-class BitmapBuilder:
+class BitmapBuilder(Struct, kw_only=True):
     """Collects one file's column. Memory: 12 bytes a row, or 4 and each distinct text."""
 
     data_type: types.DataType
@@ -180,8 +180,7 @@ def _join(keys: Array, places: Numbers) -> Iterator[bytes]:
         yield data.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes()
 
 
-@dataclass(slots=True)
-class _Bodies:
+class _Bodies(Struct):
     """The bitmaps of an index, one behind the other."""
 
     parts: list[bytes] = field(default_factory=list)
@@ -209,8 +208,7 @@ class _Bodies:
         return places
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BitmapIndex:
+class BitmapIndex(Value):
     """A bitmap index that was read; bitmaps are decoded when asked for."""
 
     data: bytes

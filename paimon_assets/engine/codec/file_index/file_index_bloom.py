@@ -17,13 +17,13 @@ Source: `org.apache.paimon.fileindex.bloomfilter.BloomFilterFileIndex`, `BloomFi
 
 import math
 import struct
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import (
@@ -49,8 +49,7 @@ def is_indexed_by_bloom(data_type: types.DataType) -> bool:
     return data_type.root in types.BLOOM_ROOTS
 
 
-@dataclass(slots=True, kw_only=True)
-class BloomBuilder:
+class BloomBuilder(Struct, kw_only=True, dict=True):
     """Collects one file's column. Memory: a byte a bit of the filter, 5 MB with the defaults."""
 
     data_type: types.DataType
@@ -58,8 +57,6 @@ class BloomBuilder:
     """Distinct values expected; the filter's size follows from it alone."""
     fpp: float = BLOOM_FPP.default
     """Share of absent values that may be taken for present ones."""
-    _bits: npt.NDArray[np.bool_] = field(init=False)
-    _functions: int = field(init=False)
 
     def __post_init__(self) -> None:
         """Choose the size as Java does."""

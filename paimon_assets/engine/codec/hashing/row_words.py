@@ -8,13 +8,13 @@ Source: `org.apache.paimon.utils.MurmurHashUtils`, `codec.rows.binary_row` for t
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, decimal_words
 from paimon_assets.engine.codec.rows.binary_row import MAX_INLINE_BYTES, is_compact, null_bits_bytes
@@ -153,8 +153,7 @@ def _rotate(values: Words32, by: int, scratch: Words32) -> None:
     np.bitwise_or(values, scratch, out=values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plain:
+class _Plain(Struct, frozen=True):
     """Up to 8 bytes in the slot, or a number there and constant many words behind the slots."""
 
     nulls: Flags | None
@@ -174,8 +173,7 @@ class _Plain:
         return _Plain(nulls, self.low[rows], high, behind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(Struct, frozen=True):
     """Bytes in the slot if they are few, else behind the slots; methods as those of `_Plain`."""
 
     nulls: Flags | None

@@ -9,8 +9,9 @@ Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.schema.SchemaSerializer
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeGuard, TypeVar, cast
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import (

@@ -11,19 +11,18 @@ so the version stays 1, and older engines go on reading such tables.
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.paths import plain_name, straight_path
 from paimon_assets.engine.spec.segments import segment as seg
+from paimon_assets.engine.spec.values import Value
 
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentList:
+class SegmentList(Value):
     """All segments a table has or had, by id."""
 
     next_id: int = 0

@@ -4,8 +4,9 @@ Named as in Java: `org.apache.paimon.rest.requests`, `org.apache.paimon.rest.res
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from paimon_assets.engine.codec.rest.structure import (
     ABSENT,

@@ -10,10 +10,13 @@ the values of texts. Null and absent are one: empty lists and objects, 0, false.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, replace
+from dataclasses import MISSING, Field, dataclass, field
 from enum import Enum
 from threading import RLock
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import (
     json_bytes,
@@ -40,8 +43,7 @@ ABSENT = Absent.ABSENT
 """The value of a member that is not in the document, where that is not the same as null."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(Struct, Generic[T], frozen=True):
     """The kind of a member: how its value is read and written."""
 
     read: Callable[[Json], T]
@@ -50,8 +52,7 @@ class Kind(Generic[T]):
     empty: Callable[[], T] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     kind: Kind[Any]
     name: str
     also: tuple[str, ...]

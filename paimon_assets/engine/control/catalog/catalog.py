@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.features import check_readable
@@ -25,6 +27,7 @@ from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Sna
 from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.values import Value
 
 if TYPE_CHECKING:
     from paimon_assets.engine.codec.rest.bodies import (
@@ -67,8 +70,7 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier:
+class Identifier(Struct, frozen=True):
     """Name of a table in a catalog, perhaps of a branch of it; names are checked (`check_name`)."""
 
     database: str
@@ -109,8 +111,7 @@ class Identifier:
         return cls(database, table)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableName:
+class TableName(Value):
     """The parts of a name around dollar signs, as `t$branch_b$files`."""
 
     table: Identifier
@@ -176,8 +177,7 @@ def taken_table(identifier: Identifier) -> errors.AlreadyExistsError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedTable:
+class LoadedTable(Value):
     """A table, or a branch of one, as its catalog knows it."""
 
     location: str

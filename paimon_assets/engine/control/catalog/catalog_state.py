@@ -19,11 +19,11 @@ completes it.
 Source: `org.apache.paimon.view.ViewChange`.
 """
 
+import dataclasses
 import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, cast
 from uuid import uuid4
 
@@ -40,6 +40,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
@@ -200,8 +201,7 @@ TABLE_FILE = "rest/table.json"
 _CHANGED_FILE = "rest/table-changed.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Value):
     """The creator and the permanent id of a table or database."""
 
     id: str
@@ -487,7 +487,7 @@ def changed_view(
                 dialects[dialect] = query
             case bodies.DropDialect(dialect=dialect):
                 del dialects[dialect]
-    return replace(view, options=options, dialects=dialects, comment=comment)
+    return dataclasses.replace(view, options=options, dialects=dialects, comment=comment)
 
 
 _SCHEMA = "schema"

@@ -14,8 +14,9 @@ import datetime as dt
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Self
+
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import (
@@ -35,12 +36,12 @@ from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogEnvironment:
+class CatalogEnvironment(Value):
     """The catalog that opened a table, as which name, and its answer."""
 
     catalog: Catalog
@@ -48,8 +49,7 @@ class CatalogEnvironment:
     loaded: LoadedTable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagedBranch:
+class ManagedBranch(Value):
     """A branch of a table whose catalog keeps its versions."""
 
     catalog: VersionedCatalog

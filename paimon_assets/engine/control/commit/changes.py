@@ -12,7 +12,6 @@ Source: `org.apache.paimon.operation.commit.ManifestEntryChanges`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -38,10 +37,10 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitChanges:
+class CommitChanges(Value):
     """The changes of one snapshot."""
 
     entries: tuple[ManifestEntry, ...] = ()

@@ -16,9 +16,10 @@ Source: `org.apache.paimon.operation.commit.ConflictDetection`,
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+
+from msgspec import Struct
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
@@ -55,6 +56,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.values import Value
 
 
 def check_delta(delta: Sequence[ManifestEntry]) -> None:
@@ -245,8 +247,7 @@ def _vector_conflict(kind: str, key: DataFileKey, what: str) -> CommitConflictEr
     return bucket_changed(kind, "Data file", name, bucket, text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedChanges:
+class CheckedChanges(Value):
     """The changes of a commit on top of one snapshot, free of conflicts."""
 
     changes: CommitChanges
@@ -254,8 +255,7 @@ class CheckedChanges:
     """All live index files afterwards; None if they stay as they are."""
 
 
-@dataclass(frozen=True)
-class CommitChecks:
+class CommitChecks(Struct, frozen=True, dict=True):
     """Checks of one table."""
 
     store: FileStore

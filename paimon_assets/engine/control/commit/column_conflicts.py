@@ -15,7 +15,8 @@ Source: `org.apache.paimon.operation.commit.DataEvolutionConflictDetection`,
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
@@ -26,8 +27,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 COLUMNS_CHANGED = "columns-changed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranges:
+class _Ranges(Struct, frozen=True):
     """Ranges of row ids that do not overlap."""
 
     starts: tuple[int, ...]

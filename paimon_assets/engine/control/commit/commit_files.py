@@ -10,7 +10,8 @@ Source: `org.apache.paimon.manifest.PartitionEntry`.
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
@@ -30,6 +31,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
     ManifestFileMeta,
 )
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
+from paimon_assets.engine.spec.values import Value
 
 
 def partition_statistics(
@@ -66,8 +68,7 @@ ListFile = tuple[str, int]
 """(file name, bytes) of a manifest list."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenLists:
+class WrittenLists(Value):
     """The manifest lists that a snapshot names."""
 
     base: ListFile
@@ -76,8 +77,7 @@ class WrittenLists:
     index_manifest: str | None
 
 
-@dataclass(slots=True, kw_only=True)
-class CommitFiles:
+class CommitFiles(Struct, kw_only=True):
     """Writes the metadata of one commit, and deletes it if the commit does not happen."""
 
     store: FileStore

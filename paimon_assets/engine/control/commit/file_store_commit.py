@@ -25,8 +25,10 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.metadata_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
@@ -90,8 +92,7 @@ _MOST_PUBLISHES = 4
 """How often a snapshot is published whose answers are lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(Struct, frozen=True):
     """A try that another commit, or a rollback, was faster than."""
 
     gap: tuple[int, int] | None = None

@@ -5,10 +5,11 @@ Source: `org.apache.paimon.partition.PartitionPredicate`,
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
@@ -40,6 +41,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.values import Value
 
 _MOST_TO_COMPARE = 64
 """Manifests are not chosen by the bounds of more partitions than this."""
@@ -67,8 +69,7 @@ def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predi
     return None if predicate is None else bind(predicate, schema)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartitionFilter:
+class PartitionFilter(Value):
     """Some partitions of a table: all, those listed, or those a predicate is true for."""
 
     store: FileStore

@@ -14,7 +14,6 @@ Source: `org.apache.paimon.operation.commit.StrictModeChecker`.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
@@ -27,6 +26,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.values import Value
 
 KEYS_CHANGED = "keys-changed"
 SCHEMA_CHANGED = "schema-changed"
@@ -34,8 +34,7 @@ WRITTEN_ANEW = frozenset({KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CH
 """Kinds of conflicts that are over when the same rows are written anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedOn:
+class PlannedOn(Value):
     """The state a change was planned on."""
 
     snapshot_id: int

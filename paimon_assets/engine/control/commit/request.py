@@ -4,11 +4,12 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Self
 from uuid import uuid4
+
+from msgspec import field
 
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.commit_files import WrittenLists
@@ -23,12 +24,12 @@ from paimon_assets.engine.spec.options.all_options import (
     COMMIT_TIMEOUT,
     Options,
 )
+from paimon_assets.engine.spec.values import Value
 
 _MOST_DOUBLINGS = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Value):
     """The limits of retries: count and time."""
 
     max_retries: int
@@ -63,8 +64,7 @@ class RetryPolicy:
         return min(self.max_wait_ms, doubled) * (0.5 + random() / 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRequest:
+class CommitRequest(Value):
     """One commit: its changes and its user."""
 
     changes: CommitChanges

@@ -7,8 +7,6 @@ Source: `org.apache.paimon.operation.PartitionExpire`,
 `org.apache.paimon.operation.FileStoreCommitImpl.compactManifest`.
 """
 
-from dataclasses import dataclass
-
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
@@ -16,10 +14,10 @@ from paimon_assets.engine.control.partition_age import expired_partitions
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiredPartitions:
+class ExpiredPartitions(Value):
     """Partitions that were emptied, or would be."""
 
     snapshot: snap.Snapshot | None
@@ -65,8 +63,7 @@ def expire_partitions(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedManifests:
+class CompactedManifests(Value):
     """The outcome of a compaction of manifests."""
 
     snapshot: snap.Snapshot | None

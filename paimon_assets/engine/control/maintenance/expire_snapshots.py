@@ -19,8 +19,9 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Self
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -39,10 +40,10 @@ from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, MAIN_BRANCH
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(Value):
     min_count: int
     """The newest ones that stay, however old they are; at least 1."""
     max_count: int
@@ -134,8 +135,7 @@ def changelogs_live_longer(options: opt.Options) -> bool:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class ExpiryStep:
+class ExpiryStep(Struct, kw_only=True):
     """The files that go with one snapshot."""
 
     snapshot: Snapshot
@@ -151,8 +151,7 @@ class ExpiryStep:
         self.data_bytes += entry.file.file_size if paths else 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Holders:
+class Holders(Value):
     """Whatever may still need files of snapshots that expire."""
 
     store: FileStore
@@ -299,8 +298,7 @@ _STRAY = (
 OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run goes on"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiredSnapshots:
+class ExpiredSnapshots(Value):
     """The outcome of an expiration, made or planned."""
 
     snapshot_ids: tuple[int, ...] = ()

@@ -17,7 +17,6 @@ Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 
 import json
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
-from dataclasses import dataclass
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
@@ -39,14 +38,14 @@ from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, 
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.own_names import OwnNames, is_temporary
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, STAGING_PREFIX
+from paimon_assets.engine.spec.values import Value
 
 DAY_MS = 24 * 3_600_000
 """How old a file must be by default."""
 _MOST_LOOKS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanFiles:
+class OrphanFiles(Value):
     """Files that nothing names, deleted or not."""
 
     files: tuple[FileStatus, ...]
@@ -273,8 +272,7 @@ DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000
 """How long a rejected batch is kept by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedBatches:
+class RejectedBatches(Value):
     """Rejected batches that were dropped, or would be."""
 
     branches: tuple[str, ...] = ()

@@ -8,9 +8,10 @@ Source: `org.apache.paimon.operation.FileDeletionBase`.
 
 from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Self
+
+from msgspec import Struct
 
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
@@ -271,11 +272,10 @@ def _list_paths(store: FileStore, name: str | None) -> set[str]:
     return {store.paths.manifest(each) for each in (name, *names) if each is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """The tags and branches of a table when a deletion began to be planned."""
 
-    store: FileStore = field(compare=False)
+    store: FileStore
     tags: frozenset[FileStatus]
     """Of the branch at hand, with the marks of rollbacks."""
     other_tags: frozenset[FileStatus]

@@ -12,7 +12,8 @@ stays. A row of the registry goes last, when no snapshot, tag or branch has a fi
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
@@ -30,12 +31,12 @@ from paimon_assets.engine.fileio.parallel_requests import witnessed
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import Segment, SegmentStatus
+from paimon_assets.engine.spec.values import Value
 
 _SETTLED = (SegmentStatus.SUCCESS, SegmentStatus.MARKED_FOR_DELETE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedSegments:
+class RemovedSegments(Value):
     """The deleted entries, or those of a dry run."""
 
     segments: tuple[int, ...] = ()

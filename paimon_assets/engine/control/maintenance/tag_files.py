@@ -18,7 +18,6 @@ Source: `org.apache.paimon.utils.TagManager`, `org.apache.paimon.tag.TagTimeExpi
 import datetime as dt
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -36,10 +35,10 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.parallel_requests import witnessed
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedTag:
+class DeletedTag(Value):
     """A tag that was deleted, or would be."""
 
     tag: Tag
@@ -137,16 +136,14 @@ def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
 _HOURS = {opt.TagPeriod.DAILY: 24, opt.TagPeriod.HOURLY: 1, opt.TagPeriod.TWO_HOURS: 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoTags:
+class AutoTags(Value):
     """The outcome of automatic tagging, made or planned."""
 
     created: tuple[str, ...]
     deleted: tuple[DeletedTag, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Periods:
+class Periods(Value):
     """The periods of a table's automatic tags, and how they are called."""
 
     hours: int

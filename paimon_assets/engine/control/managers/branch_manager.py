@@ -8,7 +8,8 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 """
 
 import uuid
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, snapshot_to_json

@@ -8,12 +8,13 @@ rollback, a table dropped and made again), everything is read again.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
 from threading import Lock
 from typing import Self
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
@@ -23,8 +24,7 @@ TableKey = tuple[str, str]
 """(storage scheme, snapshot directory)."""
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     anchor: Snapshot | None = None
     commits: dict[tuple[str, int], dict[CommitKind, int]] = field(default_factory=dict)
     """(user, identifier) → kind → snapshot id."""

@@ -14,16 +14,18 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from email.utils import format_datetime
 from pathlib import Path
 from urllib.parse import quote_plus, unquote_plus
 from uuid import uuid4
 
+from msgspec import Struct, field
+
 from paimon_assets.engine.control.clock import Clock
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options import catalog_options
 from paimon_assets.engine.spec.options.option import Option, Options
+from paimon_assets.engine.spec.values import Value
 
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]
@@ -44,13 +46,12 @@ _SIGNED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DlfToken:
+class DlfToken(Value, hidden=("access_key_id", "access_key_secret", "security_token")):
     """A key, with the token that belongs to it and the time it ends."""
 
-    access_key_id: str = field(repr=False)
-    access_key_secret: str = field(repr=False)
-    security_token: str | None = field(default=None, repr=False)
+    access_key_id: str
+    access_key_secret: str
+    security_token: str | None = None
     expires_ms: int | None = None
     """Epoch milliseconds; None is never."""
 
@@ -111,8 +112,7 @@ class RenewedToken:
             return token
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedRequest:
+class SignedRequest(Value):
     method: str
     path: str
     """Encoded, without the prefix of the catalog's own URI."""
@@ -133,8 +133,7 @@ def _content_headers(request: SignedRequest) -> dict[str, str]:
     return {"Content-Type": "application/json", "Content-MD5": content_md5(request.body)}
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultSigner:
+class DefaultSigner(Struct, frozen=True):
     """Signs with a key derived for a day and a region."""
 
     region: str
@@ -189,8 +188,7 @@ class DefaultSigner:
         return hmac.digest(key, to_sign.encode(), "sha256").hex()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenApiSigner:
+class OpenApiSigner(Struct, frozen=True):
     """Signs each request with a nonce, as Alibaba's OpenAPI takes it."""
 
     new_nonce: Callable[[], str] = field(default=lambda: uuid4().hex)
@@ -236,20 +234,18 @@ class OpenApiSigner:
 DlfSigner = DefaultSigner | OpenApiSigner
 
 
-@dataclass(frozen=True, slots=True)
-class BearerAuth:
+class BearerAuth(Value, kw_only=False, hidden=("token",)):
     """A token that whoever has it may use."""
 
-    token: str = field(repr=False)
+    token: str
 
     def headers(self, request: SignedRequest) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
 
 
-@dataclass(frozen=True, slots=True)
-class DlfAuth:
+class DlfAuth(Value, kw_only=False, hidden=("token",)):
     signer: DlfSigner
-    token: TokenSource = field(repr=False)
+    token: TokenSource
     clock: Clock
 
     def headers(self, request: SignedRequest) -> Mapping[str, str]:

@@ -22,18 +22,20 @@ import logging
 import os
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+from msgspec import field
+
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest.bodies import ConfigResponse, ErrorResponse, Page
 from paimon_assets.engine.codec.rest.structure import Structure
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.rest.auth import Auth, SignedRequest, form_encoded
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
@@ -79,11 +81,10 @@ _MEANING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value, kw_only=False, hidden=("body",)):
     status: int
     headers: Mapping[str, str]
-    body: bytes = field(repr=False)
+    body: bytes
 
     @property
     def is_good(self) -> bool:
@@ -152,8 +153,7 @@ class _NotSentError(Exception):
     """A request that definitely did not arrive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value):
     method: str
     path: str
     """Encoded, below the URI of the catalog."""
@@ -207,8 +207,7 @@ def checked_uri(uri: str) -> str:
     return full.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(Value):
     """How long a client waits: between tries, and for an answer."""
 
     clock: Clock = field(default_factory=SystemClock)

@@ -20,9 +20,10 @@ Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import filterfalse
 from typing import Any
+
+from msgspec import Struct
 
 from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
@@ -45,8 +46,7 @@ from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, is_widened_i
 from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot
 
 
-@dataclass(frozen=True, slots=True)
-class _StatsLayout:
+class _StatsLayout(Struct, frozen=True):
     """The mapping of one kind of file's statistics to the columns of the read schema."""
 
     types: tuple[DataType, ...]

@@ -17,8 +17,9 @@ Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -47,6 +48,7 @@ from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Commi
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.segments.segment import Segment
+from paimon_assets.engine.spec.values import Value
 
 Bucket = tuple[bytes, int]
 
@@ -61,8 +63,7 @@ class _LiveFile(NamedTuple):
 Files = dict[_LiveFile, DataFileMeta]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
+class _State(Value):
     buckets: Mapping[Bucket, list[ManifestEntry]]
     files: Mapping[Bucket, Files]
     total_buckets: Mapping[bytes, int]
@@ -272,8 +273,7 @@ BEFORE_FIRST = FIRST_SNAPSHOT_ID - 1
 """In place of a snapshot id: the table before anything was committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Between:
+class Between(Value):
     """The range of changes to read: after the snapshot `start_id`, up to and with `end_id`."""
 
     start_id: int
@@ -293,8 +293,7 @@ class Between:
         return None if self.start_id == self.end_id else _step(store, self.start_id + 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeScan:
+class ChangeScan(Value):
     scan: TableScan
     end: Snapshot | None
     skipped: tuple[int, ...] = ()

@@ -12,8 +12,9 @@ rolled back, or expired, is brought up to date from the oldest snapshot on, with
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.file_store import FileStore
@@ -39,6 +40,7 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import TextOptions, text_options_of
+from paimon_assets.engine.spec.values import Value
 
 _LISTERS = 16
 
@@ -216,8 +218,7 @@ _READ_AT_ONCE = 16
 """Snapshots whose manifests are fetched at once, and held."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFiles:
+class SnapshotFiles(Value):
     """The changes of one snapshot to the table's own files."""
 
     snapshot: Snapshot

@@ -9,7 +9,9 @@ Source: `org.apache.paimon.table.FallbackReadFileStoreTable`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.split import DataSplit, shifted
 from paimon_assets.engine.control.features import check_readable
@@ -38,10 +40,10 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS, is_within
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import not_null
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableScan:
+class TableScan(Value):
     splits: tuple[DataSplit, ...] = ()
     file_schemas: tuple[TableSchema, ...] = ()
     """Schemas of the splits' files, each id once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.data_types import AtomicType
+from paimon_assets.engine.spec.values import Value
 
 Array: TypeAlias = Any
 """A `pa.Array` of some type; the stubs do not know what kernels return."""
@@ -37,8 +37,7 @@ _MAX_EXAMPLE = 60
 _FIRST_ROWS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class Cast(Value):
     """One cast of one column."""
 
     source: AtomicType

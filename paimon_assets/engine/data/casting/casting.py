@@ -9,7 +9,6 @@ atomic     cast_array
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +35,7 @@ from paimon_assets.engine.spec.types.data_types import (
     VectorType,
     inner_types,
 )
+from paimon_assets.engine.spec.values import Value
 
 _WHOLE, _REAL, _TEXT, _BYTES = INTEGER_ROOTS, FLOAT_ROOTS, CHARACTER_ROOTS, BINARY_ROOTS
 _NUMBER = _WHOLE | _REAL
@@ -113,8 +113,7 @@ def cast_array(
     return kernel(array, Cast(source=source, target=target, dialect=dialect, zone=zone))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CastSettings:
+class CastSettings(Value):
     dialect: opt.CastDialect = opt.CastDialect.JAVA
     zone: str = UTC
     float_to_boolean: bool = True

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import islice
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.contract.commit_message import (

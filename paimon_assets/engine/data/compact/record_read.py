@@ -6,7 +6,6 @@ file ─▶ FileRead (live rows, columns by id) ─▶ + partition columns ─�
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +31,7 @@ from paimon_assets.engine.spec.schema.schema import (
     VALUE_KIND,
 )
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 
 _TRACKING = tuple(field.name for field in TRACKING_FIELDS)
 FILE_NUMBER = "_FILE_NUMBER"
@@ -42,8 +42,7 @@ _DECODED_ROWS = 524_288
 _MIN_BATCH_ROWS = 8192
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordRead:
+class RecordRead(Value, dict=True):
     """The read of whole records, with system columns besides the values."""
 
     context: ReadContext

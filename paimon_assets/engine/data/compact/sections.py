@@ -26,13 +26,13 @@ Source: `org.apache.paimon.mergetree.compact.LookupMergeFunction`, `FirstRowMerg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.contract.context import ReadContext
@@ -76,12 +76,12 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import KEPT_SINCE, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 Run = Sequence[DataFileMeta]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SectionPlan:
+class SectionPlan(Value):
     context: ReadContext
     task: CompactTask
     runs: tuple[Run, ...]
@@ -193,8 +193,7 @@ def _files_above(context: ReadContext, above: DataSplit, section: Section) -> tu
 _CHANGE_KINDS = (RowKind.INSERT, RowKind.DELETE, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordRows:
+class RecordRows(Value):
     """Rows as a data file of a primary-key table holds them, in key order."""
 
     columns: tuple[Any, ...]
@@ -221,8 +220,7 @@ class RecordRows:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangelogRule:
+class ChangelogRule(Value):
     """The rule of which merged rows give changelog rows."""
 
     updates: bool = True
@@ -270,8 +268,7 @@ class ChangelogRule:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpperRows:
+class UpperRows(Value):
     """Rows in files above the section."""
 
     files: npt.NDArray[np.int64]
@@ -279,8 +276,7 @@ class UpperRows:
     positions: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRange:
+class KeyRange(Value):
     """A key range with the older records of its keys."""
 
     slices: Sequence[pa.RecordBatch]
@@ -296,8 +292,7 @@ class KeyRange:
     """The records above the section of its keys."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class Lookup(Value):
     """The lookup of a section's keys in higher levels."""
 
     plan: MergePlan
@@ -377,8 +372,7 @@ Slices = Sequence[tuple[int, pa.RecordBatch]]
 """(number of the run, its rows); see `key_ranges`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedRange:
+class MergedRange(Value):
     rows: RecordRows
     changes: RecordRows | None = None
     """Rows for the changelog."""
@@ -390,8 +384,7 @@ Pending = Callable[[], MergedRange]
 """A range whose columns are being gathered in threads."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RangeMerge:
+class RangeMerge(Value):
     plan: MergePlan
     """`columns` are all columns of the table."""
     function: MergeFunction

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -23,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
 from paimon_assets.engine.codec.arrow.numpy_columns import (
@@ -61,8 +61,7 @@ _MAX_BYTES = 10
 _MORE = 0x80
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """The encoded values of a column, one after the other."""
 
     lengths: Longs
@@ -311,8 +310,7 @@ _PRIMITIVE_NAMES = {arrow_type: name for name, arrow_type in _PRIMITIVES.items()
 _LOGICAL_NAMES = {arrow_type: name for name, arrow_type in _LOGICAL.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The Arrow shape of an Avro type."""
 
     stored: Any

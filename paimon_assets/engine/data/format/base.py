@@ -8,10 +8,10 @@ Source: `org.apache.paimon.format.FileFormat`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import pyarrow as pa
+from msgspec import field
 
 from paimon_assets.engine.codec.row_files import check_levels, checked_texts
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
@@ -28,6 +28,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
+from paimon_assets.engine.spec.values import Value
 
 BATCH_BYTES = 128 * 1024 * 1024
 """Default limit of a batch of several rows."""
@@ -48,8 +49,7 @@ def short_batches(
             yield batch.slice(start, step)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredText:
+class DeclaredText(Value):
     """The table's declarations for an external file of text."""
 
     fields: Sequence[DataField]
@@ -60,8 +60,7 @@ class DeclaredText:
     """Whether members of a JSON object that no column has are an error, not left out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileToRead:
+class FileToRead(Value):
     """A data file with its table's metadata; see `open_reader`."""
 
     file_io: FileIO
@@ -186,8 +185,7 @@ class FormatReader(ABC):
         self.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileToWrite:
+class FileToWrite(Value):
     """A data file to create; see `open_writer`."""
 
     file_io: FileIO
@@ -226,8 +224,7 @@ class FormatWriter(ABC):
 _PARQUET_ONLY = frozenset({TypeRoot.VARIANT, TypeRoot.VECTOR, TypeRoot.BLOB})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFormat:
+class FileFormat(Value):
     name: str
     """As `file.format` and the names of files spell it."""
     reader: type[FormatReader]

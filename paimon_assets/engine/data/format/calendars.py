@@ -7,7 +7,6 @@ Source: `org.apache.spark.sql.execution.datasources.DataSourceUtils`, `RebaseDat
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.nested import parts_of, with_parts
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.predicate.prune import Bounds
+from paimon_assets.engine.spec.values import Value
 
 UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _GREGORIAN = -141_427
@@ -41,8 +41,7 @@ def moves_of(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return moves
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JulianTimes:
+class JulianTimes(Value):
     """Which values of a file are counted in the Julian calendar."""
 
     path: str

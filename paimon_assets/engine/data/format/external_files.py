@@ -8,10 +8,10 @@ JSON, and CSV with options         the readers of text segments
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
+from msgspec import field
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.row_files import (
@@ -29,6 +29,7 @@ from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 
 ExternalFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
 
@@ -46,8 +47,7 @@ _MAGIC = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileKind:
+class FileKind(Value):
     """The format of files, and the options of texts."""
 
     format: ExternalFormat

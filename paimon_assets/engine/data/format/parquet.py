@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any, cast
@@ -28,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
+from msgspec import Struct
 
 from paimon_assets.engine.codec import parquet_footer
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, without_nulls_below
@@ -688,8 +688,7 @@ def _has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
     return any((unit == "ns") is nanoseconds for unit, _ in filter(None, _leaves(data_type)))
 
 
-@dataclass(slots=True)
-class _TwoKinds:
+class _TwoKinds(Struct):
     """The storage of a file with timestamps of two kinds: INT96 nanoseconds, INT64 coarser ones.
 
     Java reads INT64 nanoseconds as microseconds, and filters the others only if they are INT64.

@@ -9,9 +9,9 @@ Source: `org.apache.paimon.mergetree.compact.aggregate.AggregateMergeFunction`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
@@ -27,10 +27,10 @@ from paimon_assets.engine.data.merge.records import (
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregation(MergeFunction):
+class Aggregation(MergeFunction, Value):
     """The merge function of `merge-engine` = `aggregation`."""
 
     aggregates: Mapping[str, Aggregate]

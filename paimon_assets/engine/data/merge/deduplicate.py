@@ -6,8 +6,6 @@
 Source: `org.apache.paimon.mergetree.compact.DeduplicateMergeFunction`, `FirstRowMergeFunction`.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags
@@ -15,10 +13,10 @@ from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, adds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import IGNORE_DELETE
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deduplicate(MergeFunction):
+class Deduplicate(MergeFunction, Value):
     """The merge function of `merge-engine` = `deduplicate`."""
 
     ignore_retracts: bool = False
@@ -52,8 +50,7 @@ def only(by_key: KeyOrder, mask: Flags) -> KeyOrder:
     return KeyOrder(order=by_key.order[mask], starts=starts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstRow(MergeFunction):
+class FirstRow(MergeFunction, Value):
     """The merge function of `merge-engine` = `first-row`."""
 
     table: str

@@ -24,11 +24,12 @@ Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import Order, sort_keys
@@ -54,6 +55,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 
 def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
@@ -81,8 +83,7 @@ def _with_restarts(column: Array) -> list[Array]:
     return [from_numpy(np.cumsum(nan)), pc.if_else(from_numpy(nan), smallest, column)]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOrder:
+class GroupOrder(Struct, frozen=True):
     """The order of the records of some keys in a sequence group."""
 
     groups: KeyGroups
@@ -146,8 +147,7 @@ Ranks = Mapping[SequenceGroup, Order]
 """Sequence group → rank of each place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartialUpdate(MergeFunction):
+class PartialUpdate(MergeFunction, Value):
     """The merge function of `merge-engine` = `partial-update`."""
 
     rules: MergeRules

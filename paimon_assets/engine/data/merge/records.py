@@ -16,9 +16,8 @@ records that are ignored, and mark the keys that are deleted.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -26,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Array,
@@ -36,6 +37,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
 )
 from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 Kinds: TypeAlias = npt.NDArray[np.int8]
 
@@ -43,8 +45,7 @@ NOTHING = -1
 """In place of a row number: no row, so null."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class Records(Value):
     """The records of some keys."""
 
     by_key: KeyOrder
@@ -77,8 +78,7 @@ def run_ends(groups: npt.NDArray[Any]) -> Order:
     return np.flatnonzero(ends)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grouped:
+class Grouped(Value):
     """The records from which one column of some groups is computed.
 
     Attributes are parallel arrays, one item a record, group by group; within a group records have
@@ -183,8 +183,7 @@ def gather(values: Array, rows: Order) -> Array:
     return result
 
 
-@dataclass(frozen=True)
-class ChosenRows:
+class ChosenRows(Struct, frozen=True, dict=True):
     """Rows of one unchanged record each."""
 
     newest: Order
@@ -212,8 +211,7 @@ Outcome: TypeAlias = "Order | Array"
 """The result of a column's function for each group: a row number (or `NOTHING`), or a value."""
 
 
-@dataclass(frozen=True)
-class FoldedRows:
+class FoldedRows(Struct, frozen=True):
     """Rows of one unchanged record, mixed with rows that are folded from several.
 
     `alone[i]` is the row number of row i's record, or `NOTHING` if row i is the next group.
@@ -246,7 +244,7 @@ MergedRows: TypeAlias = ChosenRows | FoldedRows
 """One row for each key, in key order; columns are computed on demand."""
 
 
-class MergeFunction(ABC):
+class MergeFunction:
     """Merges the records of each key into one row.
 
     A key of one record keeps that record unchanged; no call is necessary if there are only such.
@@ -264,8 +262,7 @@ class MergeFunction(ABC):
         """Merge the records of each key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyGroups:
+class KeyGroups(Value):
     """The records of some keys: keys of one record, and keys of several."""
 
     newest: Order

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
 from paimon_assets.engine.data.key_order import (
@@ -41,6 +42,7 @@ from paimon_assets.engine.data.merge.records import (
 )
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_assets.engine.spec.values import Value
 
 KeyValues = tuple[Any, ...]
 """One key as Python values, in key order."""
@@ -162,8 +164,7 @@ _FEW_RUNS = 16
 """With more runs, each reads a batch ahead: many small runs then end in one round."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergePlan:
+class MergePlan(Value):
     """The columns that a merge compares, and those it returns."""
 
     keys: tuple[str, ...]
@@ -240,8 +241,7 @@ def _next_slices(active: Sequence[tuple[int, RunCursor]]) -> list[tuple[int, pa.
     return [(number, rows) for number, rows in slices if rows.num_rows]
 
 
-@dataclass(frozen=True, slots=True)
-class _Gathering:
+class _Gathering(Struct, frozen=True):
     """Columns of one round, being gathered."""
 
     columns: Sequence[Any]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
@@ -50,6 +50,7 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
+from paimon_assets.engine.spec.values import Value
 
 _WITH_FOOTERS = frozenset({"parquet", "orc"})
 _READ_THROUGH = frozenset({"avro"})
@@ -75,8 +76,7 @@ def open_ahead(split: DataSplit, file_io: FileIO, files: Sequence[DataFileMeta])
         file_io.open_ahead(ends, fixed=fixed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileRead:
+class FileRead(Value, dict=True):
     context: ReadContext
     split: DataSplit
     file_io: FileIO

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
@@ -58,6 +58,7 @@ from paimon_assets.engine.spec.schema.schema import (
 )
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 
 Run = Sequence[DataFileMeta]
 
@@ -84,8 +85,7 @@ def read_merged(
         yield from read.section(section, function)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _MergeRead:
+class _MergeRead(Value, dict=True):
     context: ReadContext
     split: DataSplit
     file_io: FileIO

@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import (
@@ -37,6 +37,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, with_tracking
 from paimon_assets.engine.spec.types import data_types as types
+from paimon_assets.engine.spec.values import Value
 
 _TEXTS: pa.Array[Any] = pa.Array.from_buffers(
     pa.string(),
@@ -50,8 +51,7 @@ _TEXTS: pa.Array[Any] = pa.Array.from_buffers(
 """The texts of kinds by the number of the kind; `pa.array` would load pandas."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowStage:
+class RowStage(Value, dict=True):
     """Adds a split's partition columns, applies the whole predicate, projects."""
 
     context: ReadContext

@@ -37,13 +37,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
@@ -84,6 +85,7 @@ from paimon_assets.engine.spec.schema.schema import (
     VALUE_KIND,
 )
 from paimon_assets.engine.spec.types.data_types import DataField, RowKind
+from paimon_assets.engine.spec.values import Value
 
 Batches = Generator[pa.RecordBatch, None, None]
 
@@ -133,8 +135,7 @@ def _as(kind: RowKind, batches: Batches) -> Batches:
             yield batch.append_column(VALUE_KIND.name, from_numpy(kinds))
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference(MergeFunction):
+class _Difference(MergeFunction, Struct, frozen=True):
     """A merge of two records at most: the old row of a key, the new one, or both."""
 
     columns: Sequence[str]
@@ -279,8 +280,7 @@ def _is_raw(context: ReadContext, split: DataSplit) -> bool:
     return split.raw_convertible and all(file.delete_row_count == 0 for file in split.data_files)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
+class _Source(Value):
     """Files that together hold some columns of all rows: one file, or consecutive blob files."""
 
     files: Sequence[DataFileMeta]

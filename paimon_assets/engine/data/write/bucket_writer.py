@@ -17,9 +17,8 @@ Source: `org.apache.paimon.utils.RecordWriter`, `org.apache.paimon.append.Append
 `org.apache.paimon.mergetree.MergeTreeWriter`, `org.apache.paimon.postpone.PostponeBucketWriter`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.context import NumberedFile
@@ -46,6 +47,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER
+from paimon_assets.engine.spec.values import Value
 
 Rows = npt.NDArray[np.int64]
 Routes = npt.NDArray[np.int32]
@@ -53,8 +55,7 @@ _MAX_OFFSET = 2**31 - 1
 """Bytes of values that 32-bit offsets can address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedRows:
+class RoutedRows(Value):
     """Rows of the table with route, kind and sequence number."""
 
     rows: pa.Table
@@ -67,8 +68,7 @@ class RoutedRows:
     """Row → sequence field as a number; None unless the table pads it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteRows:
+class RouteRows(Value):
     """The rows of one route within some routed rows, in order of arrival."""
 
     route: int
@@ -122,8 +122,7 @@ def _gather(rows: pa.Table, positions: Rows) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
-@dataclass(slots=True)
-class RowBuffer:
+class RowBuffer(Struct):
     """Collects routed rows, and flushes the routes with most rows."""
 
     total_bytes: int = 0
@@ -226,8 +225,7 @@ _ROWS_LOOKED_UP = 131_072
 """Numbers decoded at a time."""
 
 
-@dataclass(slots=True, kw_only=True)
-class BucketWriter(ABC):
+class BucketWriter(Struct, kw_only=True):
     files: RollingFile
     changelog: RollingFile | None = None
     """Takes every row as it came; None if the table keeps no changelog of its input."""
@@ -249,8 +247,7 @@ class BucketWriter(ABC):
             self.changelog.abort()
 
 
-@dataclass(slots=True, kw_only=True)
-class AppendOnlyWriter(BucketWriter):
+class AppendOnlyWriter(BucketWriter, kw_only=True):
     """Writes rows in order of arrival, within and across its files."""
 
     next_sequence: int
@@ -263,8 +260,7 @@ class AppendOnlyWriter(BucketWriter):
             self.rows_written += rows.num_rows
 
 
-@dataclass(slots=True, kw_only=True)
-class PostponeBucketWriter(BucketWriter):
+class PostponeBucketWriter(BucketWriter, kw_only=True):
     """Writer of rows that wait for a compaction to give them a bucket: as they come, with kinds.
 
     Their number is unknown (-1): the compaction replays them, file by file, and numbers them.
@@ -279,8 +275,7 @@ class PostponeBucketWriter(BucketWriter):
         self.rows_written += start
 
 
-@dataclass(slots=True, kw_only=True)
-class MergeTreeWriter(BucketWriter):
+class MergeTreeWriter(BucketWriter, kw_only=True):
     """Writer of one bucket; every `write` makes one sorted run of level 0."""
 
     function: MergeFunction
@@ -289,7 +284,7 @@ class MergeTreeWriter(BucketWriter):
     next_sequence: int
     highest_stored: HighestStored
     """Asks the bucket's live files for the numbers that padding continues."""
-    _counter: UnitCounter | WrapCounter | None = field(init=False, default=None)
+    _counter: UnitCounter | WrapCounter | None = None
     """Of padding that counts."""
 
     def __post_init__(self) -> None:

@@ -8,7 +8,6 @@ Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
@@ -24,6 +24,7 @@ from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.literals import Internal
+from paimon_assets.engine.spec.values import Value
 
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -37,8 +38,7 @@ class StatsKind(StrEnum):
     FULL = "full"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsMode:
+class StatsMode(Value):
     kind: StatsKind
     length: int = 0
     """Characters, for `truncate`."""
@@ -82,8 +82,7 @@ def stats_modes(
     return tuple(modes)
 
 
-@dataclass(slots=True)
-class _ColumnStats:
+class _ColumnStats(Struct):
     """The running statistics of one column; extremes are internal values."""
 
     minimum: Any = None
@@ -125,13 +124,12 @@ def stored_bounds(low: Internal, high: Internal, mode: StatsMode) -> tuple[Inter
     return _bounds(_ColumnStats(minimum=low, maximum=high), mode)
 
 
-@dataclass(slots=True)
-class StatsCollector:
+class StatsCollector(Struct):
     """Collects the statistics of the rows of one file, a table of them at a time."""
 
     fields: tuple[data_types.DataField, ...]
     modes: tuple[StatsMode, ...]
-    _columns: list[_ColumnStats] = field(init=False)
+    _columns: list[_ColumnStats] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Prepare the columns; those whose type has no order stay unknown."""

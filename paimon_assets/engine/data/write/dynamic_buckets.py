@@ -13,7 +13,6 @@ Source: `org.apache.paimon.index.PartitionIndex`, `BucketAssigner`, `HashIndexFi
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import chain, filterfalse
 from typing import Any
 from uuid import uuid4
@@ -21,6 +20,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Ints
 from paimon_assets.engine.codec.hashing.row_words import row_hashes
@@ -37,6 +37,7 @@ from paimon_assets.engine.spec.options.all_options import (
 )
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 
 Hashes = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
@@ -48,8 +49,7 @@ _MAX_BUCKETS = 32_767
 _STORED = np.dtype(">i4")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketRule:
+class BucketRule(Value):
     target_rows: int
     """Hashes of a full bucket."""
     max_buckets: int
@@ -83,8 +83,7 @@ class BucketRule:
         return remainders.astype(np.int32)
 
 
-@dataclass(slots=True, kw_only=True)
-class PartitionIndex:
+class PartitionIndex(Struct, kw_only=True):
     """The hashes of one assigner in one partition. Memory: 6 bytes a hash."""
 
     rule: BucketRule
@@ -209,8 +208,7 @@ def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
     return np.frombuffer(data, dtype=_STORED).astype(np.int32)
 
 
-@dataclass(slots=True, kw_only=True)
-class HashIndexWriter:
+class HashIndexWriter(Struct, kw_only=True):
     context: WriteContext
     file_io: FileIO
     paths: list[str] = field(default_factory=list)
@@ -252,8 +250,7 @@ def index_path(context: WriteContext, partition: bytes, bucket: int, name: str) 
     return TablePaths(table=context.table_path).index(name)
 
 
-@dataclass(slots=True, kw_only=True)
-class HashBucketAssigner:
+class HashBucketAssigner(Struct, kw_only=True):
     """Assigns the buckets of one write; must see every row of its partitions and assigners.
 
     Memory: 6 bytes for each key of the partitions of its rows.

@@ -11,7 +11,6 @@ Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner`, `ExistingProcess
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
@@ -43,6 +43,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import KEY_INDEX_BYTES
 from paimon_assets.engine.spec.types.data_types import RowKind
+from paimon_assets.engine.spec.values import Value
 
 
 class _Run(NamedTuple):
@@ -71,8 +72,7 @@ class _Run(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPositions:
+class KeyPositions(Value):
     """Keys, and what was found of them."""
 
     hashes: Hashes
@@ -85,8 +85,7 @@ class KeyPositions:
     """(run, keys that it holds, their positions in it)."""
 
 
-@dataclass(slots=True)
-class KeyIndex:
+class KeyIndex(Struct):
     """Keys with their partition and bucket, as small numbers of 12 bytes for each."""
 
     total_bytes: int = 0
@@ -153,20 +152,19 @@ class _Keys(NamedTuple):
     former: KeyPositions
 
 
-@dataclass(kw_only=True)
-class KeyAssigner:
+class KeyAssigner(Struct, kw_only=True, dict=True):
     """Assigns partitions and buckets to the rows of one write; must see every row of its keys."""
 
     context: WriteContext
     assigner: int = 0
     assigners: int = 1
     """New keys go to buckets of this remainder."""
-    _index: KeyIndex = field(init=False, default_factory=KeyIndex)
-    _partitions: list[bytes] = field(init=False, default_factory=list)
-    _numbers: dict[bytes, int] = field(init=False, default_factory=dict)
-    _values: list[list[Any]] = field(init=False, default_factory=list)
+    _index: KeyIndex = field(default_factory=KeyIndex)
+    _partitions: list[bytes] = field(default_factory=list)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+    _values: list[list[Any]] = field(default_factory=list)
     """Partition column → its value in each partition."""
-    _counts: dict[int, dict[int, int]] = field(init=False, default_factory=dict)
+    _counts: dict[int, dict[int, int]] = field(default_factory=dict)
     """Partition → bucket of this assigner → keys in it."""
 
     def __post_init__(self) -> None:

@@ -14,7 +14,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
@@ -158,8 +158,7 @@ def _nested_ids(arrow: Any, data_type: data_types.DataType, column_id: int, *, d
             return arrow
 
 
-@dataclass(slots=True, kw_only=True)
-class FileFactory:
+class FileFactory(Struct, kw_only=True, dict=True):
     schema: TableSchema
     file_io: FileIO
     level: int = 0
@@ -171,18 +170,12 @@ class FileFactory:
     """Whether `KEPT_SINCE` follows the columns."""
     paths: list[str] = field(default_factory=list)
     """Every path that was created; an aborted write deletes them."""
-    columns: tuple[data_types.DataField, ...] = field(init=False)
-    value_fields: tuple[data_types.DataField, ...] = field(init=False)
-    """The table's columns among them."""
-    arrow_schema: pa.Schema = field(init=False)
-    target_bytes: int = field(init=False)
-    file_format: str = field(init=False)
-    indexes: Mapping[tuple[str, str], Callable[[], IndexBuilder]] = field(init=False)
 
     def __post_init__(self) -> None:
         schema, options = self.schema, self.schema.typed_options
-        self.value_fields = schema.fields
         self.columns = key_value_fields(schema) if schema.has_primary_key else schema.fields
+        self.value_fields = schema.fields
+        """The table's columns among them."""
         if self.keeps_deletes:
             self.columns = (*self.columns, KEPT_SINCE)
         if self.write_cols is not None:
@@ -218,13 +211,12 @@ class FileFactory:
         return max(1, min(_WRITE_ROWS, _WRITE_BYTES // row_bytes, self.target_bytes // row_bytes))
 
 
-@dataclass(slots=True, kw_only=True)
-class RollingFile:
+class RollingFile(Struct, kw_only=True):
     """Files of one bucket, one after the other, named by one UUID and a counter."""
 
     factory: FileFactory
     bucket_path: str
-    _identity: str = field(init=False, default_factory=lambda: str(uuid.uuid4()))
+    _identity: str = field(default_factory=lambda: str(uuid.uuid4()))
     _opened: int = 0
     _current: "_OpenFile | None" = None
     _finished: list[data_file.DataFileMeta] = field(default_factory=list)

@@ -13,11 +13,12 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -170,8 +171,7 @@ class _Router:
         return rows, kinds, row_buckets
 
 
-@dataclass(slots=True, kw_only=True)
-class _Route:
+class _Route(Struct, kw_only=True):
     partition: bytes
     bucket: int
     path: str

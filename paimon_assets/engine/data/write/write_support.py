@@ -8,9 +8,10 @@ Refused are tables that this writer would write wrongly, or so that no reader fi
 Source: `org.apache.paimon.io.KeyValueFileWriterFactory`, `PostponeBucketFileStoreWrite`.
 """
 
-from dataclasses import replace
 from typing import Any, NoReturn
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.data.format.formats import FORMATS, is_written
 from paimon_assets.engine.data.merge.function import merge_function_of

@@ -10,14 +10,16 @@ are ignored. Source: `org.apache.paimon.schema.SchemaChange`, `org.apache.paimon
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from typing import Any, cast, get_args
+
+from msgspec.structs import fields
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import option_text
 from paimon_assets.engine.spec.types.data_types import DataType
 from paimon_assets.engine.spec.types.type_text import Json, parse_type, type_of, type_to_json
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import camel_case
 
 Path = tuple[str, ...]
@@ -38,38 +40,33 @@ class MoveType(StrEnum):
     LAST = "LAST"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Value):
     field_name: str
     reference_field_name: str | None = None
     """For AFTER and BEFORE."""
     type: MoveType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetOption:
+class SetOption(Value):
     """Set a table option."""
 
     key: str
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveOption:
+class RemoveOption(Value):
     """Reset a table option to its default."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateComment:
+class UpdateComment(Value):
     """Set the table's comment; None removes it."""
 
     comment: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddColumn:
+class AddColumn(Value):
     """Add a nullable column; files written before read as null."""
 
     field_names: Path
@@ -79,23 +76,20 @@ class AddColumn:
     """Its place; None is the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenameColumn:
+class RenameColumn(Value):
     """Give a column another name; its id and values stay."""
 
     field_names: Path
     new_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropColumn:
+class DropColumn(Value):
     """Drop a column; its id is never used again."""
 
     field_names: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateColumnType:
+class UpdateColumnType(Value):
     """Give a column another type; values stored before are cast when they are read."""
 
     field_names: Path
@@ -104,8 +98,7 @@ class UpdateColumnType:
     """Whether the column stays as nullable as it is, whatever the new type says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateColumnNullability:
+class UpdateColumnNullability(Value):
     """Let a column hold nulls, or refuse them."""
 
     field_names: Path
@@ -113,31 +106,27 @@ class UpdateColumnNullability:
     """True is nullable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateColumnComment:
+class UpdateColumnComment(Value):
     """Set a column's comment; None removes it."""
 
     field_names: Path
     new_comment: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateColumnDefaultValue:
+class UpdateColumnDefaultValue(Value):
     """Set the value that writers store where none is given; None removes it."""
 
     field_names: Path
     new_default_value: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateColumnPosition:
+class UpdateColumnPosition(Value):
     """Move a column among the others."""
 
     move: Move
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropPrimaryKey:
+class DropPrimaryKey(Value):
     """Make an append table of a primary-key table that holds nothing yet."""
 
 
@@ -269,7 +258,7 @@ def changes_to_json(changes: Iterable[SchemaChange]) -> list[Json]:
 
 
 def _members(value: SchemaChange | Move) -> dict[str, Json]:
-    return {camel_case(field.name): _to_json(getattr(value, field.name)) for field in fields(value)}
+    return {camel_case(name): _to_json(getattr(value, name)) for name in value.__struct_fields__}
 
 
 def _to_json(value: Any) -> Json:
@@ -327,7 +316,7 @@ def change_from_json(json: object) -> SchemaChange:
     values = {}
     for field in fields(kind):
         name = camel_case(field.name)
-        if field.default is MISSING:
+        if field.required:
             if name not in json:
                 raise _wrong(f"'{action}' needs '{name}'")
         elif name not in json or (field.default is None and json[name] is None):

@@ -7,7 +7,9 @@ has one that nobody declares, and these two alone have their type: dropping woul
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.evolution import schema_change as sc
@@ -16,10 +18,10 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_t
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.data_types import DataField, bare_text
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaDifference:
+class SchemaDifference(Value):
     subject: str
     """`column`, `option <key>`, `comment` or `primary key`."""
     change: str
@@ -138,8 +140,7 @@ def _shift(old: TableSchema, new: TableSchema) -> set[int]:
     return {field_id for field_id in common if position[field_id] not in stayed}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciliation:
+class Reconciliation(Value):
     """The changes that lead from one schema to another."""
 
     changes: tuple[sc.SchemaChange, ...]
@@ -186,8 +187,7 @@ def adding_changes(stored: TableSchema, declared: Schema, *, widens: bool) -> Re
     return draft.finish()
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     target: TableSchema
     schema: TableSchema
     """As the changes so far would make it."""

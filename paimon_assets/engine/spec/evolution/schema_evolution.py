@@ -10,10 +10,12 @@ nor older Java read such tables. Source: `org.apache.paimon.schema.SchemaManager
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import count
 from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.spec.evolution import schema_change as sc
@@ -102,8 +104,7 @@ def changes_nothing(old: TableSchema, new: TableSchema) -> bool:
     return replace(new, id=old.id, time_millis=old.time_millis, version=old.version) == old
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """A schema while it changes."""
 
     old: TableSchema

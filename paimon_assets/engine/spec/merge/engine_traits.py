@@ -8,12 +8,12 @@ Source: `org.apache.paimon.CoreOptions.MergeEngine`, `org.apache.paimon.lookup.L
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.compaction_options import FORCE_LOOKUP
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 
 
 class ColumnRules(Enum):
@@ -27,8 +27,7 @@ class ColumnRules(Enum):
     """The last value that is not null; sequence groups with an order and functions of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineTraits:
+class EngineTraits(Value):
     engine: opt.MergeEngine
     columns: ColumnRules = ColumnRules.ONE_RECORD
     newest_wins: bool = False
@@ -83,8 +82,7 @@ AS_NEWEST_WINS: Mapping[str, str] = {opt.MERGE_ENGINE.key: opt.MergeEngine.DEDUP
 """Dynamic options under which the newest record of a key is its row, whatever merges the table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookupStrategy:
+class LookupStrategy(Value):
     """The reasons for which a compaction of level 0 looks keys up in higher levels.
 
     What leaves level 0 then holds what lay below it: a reader takes level 0 and one record above

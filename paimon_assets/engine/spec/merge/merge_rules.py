@@ -12,9 +12,11 @@ Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`, `Aggre
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NoReturn
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
@@ -31,6 +33,7 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     TypeRoot,
 )
+from paimon_assets.engine.spec.values import Value
 
 _FIELDS, _GROUP = "fields.", ".sequence-group"
 _NUMERIC = INTEGER_ROOTS | {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
@@ -67,8 +70,7 @@ class AggregateFunction(StrEnum):
     PRIMARY_KEY = "primary-key"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldAggregation:
+class FieldAggregation(Value):
     """The aggregate function of one column, and its settings."""
 
     column: str
@@ -94,8 +96,7 @@ class FieldAggregation:
         return self.count_limit < opt.COUNT_LIMIT.default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceGroup:
+class SequenceGroup(Value):
     """Columns of a partial-update table that are ordered by sequence fields of their own."""
 
     fields: tuple[str, ...]
@@ -106,8 +107,7 @@ class SequenceGroup:
     """A -D that is not older than the group's newest record removes the whole row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRules:
+class MergeRules(Value):
     """The merge rules in the options of a primary-key table."""
 
     traits: EngineTraits

@@ -13,7 +13,6 @@ in `data.sequence`. Under the default layout the number lies in `_SEQUENCE_NUMBE
 Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see docs/sequence-padding.md.
 """
 
-from dataclasses import dataclass
 from typing import NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -21,6 +20,7 @@ from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
+from paimon_assets.engine.spec.values import Value
 
 _PADDABLE = (
     types.INTEGER_ROOTS
@@ -33,8 +33,7 @@ _SURE_DIGITS = 18
 """So many digits, doubled, fit 64 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaddingConfig:
+class PaddingConfig(Value):
     field: types.DataField
     steps: tuple[opt.SequencePadding, ...]
     """Applied left to right; may be empty under the layout sequence-number."""

@@ -4,11 +4,11 @@ Source: `org.apache.paimon.manifest`, `org.apache.paimon.index.IndexFileMeta`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_assets.engine.spec.values import Value
 
 FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 """(partition, bucket, level, name, extra files, embedded index, external path)."""
@@ -47,8 +47,7 @@ class ManifestEntry(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestFileMeta:
+class ManifestFileMeta(Value):
     """One record of a manifest list: a manifest and its counts."""
 
     file_name: str
@@ -86,8 +85,7 @@ HASH_INDEX = "HASH"
 """Type of index files that hold the key hashes of a dynamic bucket; readers do without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionVectorMeta:
+class DeletionVectorMeta(Value):
     """The place of one data file's deletion vector in its index file."""
 
     data_file_name: str
@@ -99,8 +97,7 @@ class DeletionVectorMeta:
     """Deleted rows; None is unknown (before 1.0)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalIndexMeta:
+class GlobalIndexMeta(Value):
     """The coverage of a global index; readers may ignore such indexes."""
 
     row_range_start: int
@@ -112,8 +109,7 @@ class GlobalIndexMeta:
     source_meta: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexFileMeta:
+class IndexFileMeta(Value):
     index_type: str
     """`DELETION_VECTORS`, `HASH`, or the name of a global index."""
     file_name: str
@@ -126,8 +122,7 @@ class IndexFileMeta:
     global_index: GlobalIndexMeta | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexManifestEntry:
+class IndexManifestEntry(Value):
     kind: FileKind
     partition: bytes
     """Serialized BinaryRow of the partition values."""

@@ -6,10 +6,12 @@ Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.stats.Statistics`, `Col
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import field
+
 from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 
 CURRENT_SNAPSHOT_VERSION = 3
@@ -39,8 +41,7 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Value):
     """One `snapshot-<id>` file."""
 
     id: int
@@ -84,8 +85,7 @@ class Snapshot:
         return f"{self.id}-{own}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
+class Tag(Value):
     """A tag, as its file `tag-<name>` holds it: the snapshot, and how long it is kept."""
 
     name: str
@@ -96,8 +96,7 @@ class Tag:
     """How long after `create_time` the tag is kept; None is for ever."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionStatistics:
+class PartitionStatistics(Value):
     """Differences that a commit makes; they are negative where files go."""
 
     spec: Mapping[str, str] = field(default_factory=dict)
@@ -112,8 +111,7 @@ class PartitionStatistics:
     """Buckets of the partition; -1 without a fixed number, -2 of waiting rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnStatistics:
+class ColumnStatistics(Value):
     """Statistics of one column; None is unknown."""
 
     column_id: int
@@ -128,8 +126,7 @@ class ColumnStatistics:
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class Statistics(Value):
     """Statistics of a table; None is unknown."""
 
     snapshot_id: int

@@ -7,11 +7,13 @@ Source: `org.apache.paimon.options.ConfigOption`, `MemorySize`, `TimeUtils`.
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from functools import cache
 from typing import Any, Generic, TypeVar
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.paths import plain_name, straight_path
@@ -33,8 +35,7 @@ class Use(StrEnum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Option(Generic[T]):
+class Option(Struct, Generic[T], frozen=True):
     key: str
     default: T
     description: str

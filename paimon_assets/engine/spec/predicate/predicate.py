@@ -8,11 +8,13 @@ into internal values (`spec.types.literals`). Everything below the door holds bo
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN
@@ -64,8 +66,7 @@ _NEGATED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """`field op literal`; unknown where the field is null."""
 
     field: str
@@ -73,8 +74,7 @@ class Comparison:
     literal: Literal
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(Struct, frozen=True):
     """`field IN (literals)`, or NOT IN; unknown where the field is null."""
 
     field: str
@@ -82,24 +82,21 @@ class In:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(Struct, frozen=True):
     """`field IS NULL`, or IS NOT NULL."""
 
     field: str
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StartsWith:
+class StartsWith(Struct, frozen=True):
     r"""`field LIKE 'prefix%'`."""
 
     field: str
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Like:
+class Like(Struct, frozen=True):
     r"""`field LIKE 'pattern'`, or NOT LIKE; unknown where the field is null.
 
     `%` stands for any characters, `_` for one; `\` before them and itself takes them as they are.
@@ -110,8 +107,7 @@ class Like:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """A test of a function of a column: `lower(field) = 'x'`, `CAST(field AS INT) > 3`.
 
     Nothing is pruned by it: statistics, partitions and indexes know values, not results.
@@ -126,13 +122,11 @@ class Applied:
     """The type of a cast as text; what `coalesce` takes instead of null."""
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(Struct, frozen=True):
     children: tuple["Predicate", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(Struct, frozen=True):
     children: tuple["Predicate", ...]
 
 
@@ -398,29 +392,25 @@ class Operator(StrEnum):
     """The first operand, to as many digits as the second says."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnValue:
+class ColumnValue(Struct, frozen=True):
     """The row's value of a column, before the change."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class SourceValue:
+class SourceValue(Struct, frozen=True):
     """The value of a column of the source's row that matches, where rows are merged."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralValue:
+class LiteralValue(Struct, frozen=True):
     """The same value for every row."""
 
     value: Literal
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     operator: Operator
     operands: tuple["Expression", ...]
 
@@ -428,8 +418,7 @@ class Operation:
 Expression = ColumnValue | SourceValue | LiteralValue | Operation
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """`column = expression`."""
 
     column: str

@@ -5,14 +5,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from paimon_assets.engine.spec.predicate import predicate as pred
+from paimon_assets.engine.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Value):
     """Bounds of a column's values; None is unknown."""
 
     minimum: Any = None

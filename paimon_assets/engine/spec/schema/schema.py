@@ -4,15 +4,18 @@ Source: `org.apache.paimon.schema.TableSchema`; ids as `SchemaManager` hands the
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.type_text import Json, type_of
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import did_you_mean, shorten
 
 if TYPE_CHECKING:
@@ -31,8 +34,7 @@ class BucketMode(StrEnum):
     BUCKET_UNAWARE = "unaware"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
+class Schema(Value):
     """A declared schema: columns, keys and options of a table to be created."""
 
     fields: tuple[types.DataField, ...]
@@ -160,8 +162,7 @@ def assign_ids(data_type: types.DataType, ids: Iterator[int]) -> types.DataType:
             return data_type
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableSchema:
+class TableSchema(Value, dict=True):
     """One `schema-<id>` file of a table."""
 
     id: int

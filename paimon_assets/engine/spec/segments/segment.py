@@ -11,10 +11,11 @@ wrong values (another letter case, a text without an annotation) the rules are s
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import field
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
@@ -24,6 +25,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.engine.spec.values import Value
 
 PAIMON_FORMATS = frozenset({"parquet", "orc", "avro"})
 """Formats whose files stand in manifests, so that every Paimon reader sees them."""
@@ -47,8 +49,7 @@ class SegmentStatus(StrEnum):
     FAILURE = "Failure"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFile:
+class SegmentFile(Value):
     """One external file as it was at the last look."""
 
     name: str
@@ -63,16 +64,14 @@ class SegmentFile:
     """An ETag, or nanoseconds and inode; empty if the storage, or an older registry, says none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentCommit:
+class SegmentCommit(Value):
     """A snapshot, so that it is known again: ids are used twice after a rollback."""
 
     snapshot_id: int
     delta_manifest_list: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(Value):
     """The files of one folder, all of one partition and one format."""
 
     id: int
@@ -149,8 +148,7 @@ class LoadFile(NamedTuple):
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(Value):
     """The files that one snapshot of the table itself brought."""
 
     id: int
@@ -260,8 +258,7 @@ TIMESTAMP_OF_ANY_KIND = "INT96"
 """Type text of Parquet's oldest timestamp, which does not say whether it is an instant."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileColumn:
+class FileColumn(Value):
     """A column of an external file."""
 
     name: str

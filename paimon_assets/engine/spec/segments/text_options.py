@@ -13,11 +13,11 @@ quote inside of a quoted value may also be doubled, which Spark reads with `esca
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.values import Value
 
 _ALIASES = {"delimiter": "sep", "charset": "encoding"}
 _TIMES = ("dateformat", "timestampformat", "timezone")
@@ -37,8 +37,7 @@ _FIELDS = {
 _FRACTION = re.compile(r"([.,])(S{1,9})$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimePattern:
+class TimePattern(Value):
     """A pattern of dates or times: Java's, in the words of C."""
 
     format: str
@@ -78,8 +77,7 @@ class TimePattern:
         return TimePattern(format="".join(parts), fraction_mark=mark, fraction_digits=len(digits))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextOptions:
+class TextOptions(Value):
     """The options of one text segment, understood; the defaults are those of no option."""
 
     names: tuple[str, ...] | None = None

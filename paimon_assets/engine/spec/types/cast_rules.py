@@ -9,7 +9,8 @@ elsewhere.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,

@@ -4,9 +4,12 @@ Source: https://paimon.apache.org/docs/master/concepts/data-types/ and `org.apac
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import TypeVar
+
+from msgspec.structs import replace
+
+from paimon_assets.engine.spec.values import Value
 
 TypeT = TypeVar("TypeT", bound="DataType")
 
@@ -60,8 +63,7 @@ BLOOM_ROOTS = (BITMAP_ROOTS - {TypeRoot.BOOLEAN}) | BINARY_ROOTS
 """Types that a bloom filter takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataType:
+class DataType(Value):
     """Base of all types: a root and whether values may be null."""
 
     root: TypeRoot
@@ -71,7 +73,6 @@ class DataType:
         return bare_text(self) + ("" if self.nullable else " NOT NULL")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AtomicType(DataType):
     """A type without inner types; unused parameters are None."""
 
@@ -83,13 +84,11 @@ class AtomicType(DataType):
     """Fraction digits of DECIMAL."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayType(DataType):
     root: TypeRoot = TypeRoot.ARRAY
     element: DataType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MultisetType(DataType):
     """MULTISET<element>; stored as a map from element to its count."""
 
@@ -97,14 +96,12 @@ class MultisetType(DataType):
     element: DataType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MapType(DataType):
     root: TypeRoot = TypeRoot.MAP
     key: DataType
     value: DataType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VectorType(DataType):
     """VECTOR<element, length>: a list of fixed length."""
 
@@ -113,14 +110,12 @@ class VectorType(DataType):
     length: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(DataType):
     root: TypeRoot = TypeRoot.ROW
     fields: tuple["DataField", ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataField:
+class DataField(Value):
     """A named, typed column (or nested field) with an id that never changes."""
 
     id: int

@@ -9,10 +9,10 @@ interface.
 import ctypes
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from paimon_assets.engine.spec.predicate import predicate as pred
 
@@ -26,18 +26,15 @@ _OPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True):
     scalar: Any
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     name: str
     arguments: tuple[Any, ...]
     options: Any = None

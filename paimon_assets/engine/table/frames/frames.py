@@ -10,7 +10,7 @@ that is tried, and the result compared.
 """
 
 import importlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -383,7 +383,7 @@ def _natural_type(values: Any) -> Any:
         return arrow_type
 
 
-class FrameResults(ABC):
+class FrameResults:
     """The reads of rows as frames, all of them made of `to_reader`."""
 
     __slots__ = ()

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import TEXT_FORMATS
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.data_types import INTEGER_ROOTS, TypeRoot
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.arrow_filter import exact_filter
 
@@ -115,8 +116,7 @@ def _is_apart(number: float, root: TypeRoot) -> bool:
     return root in INTEGER_ROOTS and abs(number) < 2**53
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountPlan:
+class CountPlan(Value):
     """The rows that metadata counts, and the splits that are read to count the others."""
 
     context: ReadContext
@@ -191,8 +191,7 @@ def read_context(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Value):
     """The plan of one read; any executor can run it anywhere."""
 
     context: ReadContext

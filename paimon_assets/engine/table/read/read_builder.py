@@ -2,10 +2,11 @@
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.executor import CountingExecutor, Executor
@@ -33,6 +34,7 @@ from paimon_assets.engine.spec.schema.schema import (
     with_tracking,
 )
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
 from paimon_assets.engine.table.read.missing_files import explaining
@@ -54,8 +56,7 @@ _CHANGES = "rows of a changelog are read whole, and not merged; plan them with r
 __all__ = ["Plan", "ReadBuilder"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBuilder(FrameReads):
+class ReadBuilder(FrameReads, Value):
     """Describes a read; every `with_` and `at_` returns a new builder.
 
     `plan` checks options, snapshots and tags. `FrameReads` returns the rows as Arrow, pandas,

@@ -13,11 +13,11 @@ sqlglot parses; nothing else is taken.
 import datetime as dt
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from decimal import Decimal
 from typing import ClassVar, NoReturn, TypeVar, cast
 
 import sqlglot
+from msgspec.structs import replace
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.dialects.dialect import Dialect

@@ -9,8 +9,9 @@ rules 1 to 6     the table, the path, segments there are        no file was open
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import field
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
@@ -35,6 +36,7 @@ from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.segments.text_options import text_options_of
 from paimon_assets.engine.spec.types.literals import Internal, to_internal
+from paimon_assets.engine.spec.values import Value
 
 _FILES_A_TASK = 64
 _TEXT_FILES_A_TASK = 4
@@ -42,8 +44,7 @@ _FILES_SHOWN = 20
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentSource:
+class SegmentSource(Value):
     """The source of ADD SEGMENT: path, format, partition."""
 
     path: str | None
@@ -68,8 +69,7 @@ class SegmentSource:
         return {**self.options, **{key: value for key, value in own.items() if value is not None}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFolder:
+class PartitionFolder(Value):
     """The files of one partition."""
 
     name: str
@@ -80,8 +80,7 @@ class PartitionFolder:
     files: tuple[segments.FolderFile, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportPlan:
+class ImportPlan(Value):
     """The plan of ADD SEGMENT."""
 
     source: SegmentSource

@@ -3,10 +3,10 @@
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.json.segment_json import SegmentList

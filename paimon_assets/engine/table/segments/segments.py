@@ -10,11 +10,12 @@ stores their ids; before it, ids are counted from the oldest snapshot and change
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage
@@ -36,6 +37,7 @@ from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.segments.segment_import import (
     ImportPlan,
     SegmentSource,
@@ -60,8 +62,7 @@ ABANDONED_MS = 60 * 60 * 1000
 """`clean` removes a command from the list that has been in progress for so long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentOutcome:
+class SegmentOutcome(Value):
     """The outcome of a command."""
 
     segments: tuple[seg.Segment | seg.Load, ...]
@@ -72,8 +73,7 @@ class SegmentOutcome:
     """An earlier call of this commit user had committed; this one did nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Segments:
+class Segments(Value):
     """The segments of one table.
 
     Methods may also raise `StorageError`, if the storage failed, and `FormatError`, if metadata is

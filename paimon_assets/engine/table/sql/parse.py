@@ -5,7 +5,8 @@ Parts that only who runs queries understands are cut from the text, as written.
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError

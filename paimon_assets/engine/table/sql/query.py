@@ -8,23 +8,23 @@ duckdb is an extra. It reads batch by batch, and so does whoever reads the resul
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.all_options import SCAN_TIMESTAMP, SCAN_VERSION
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import FrameResults, library
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Rows in memory as a table of a query."""
 
     table: pa.Table
@@ -49,8 +49,7 @@ _REASON = 400
 """Characters of duckdb's own message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlQuery(FrameResults):
+class SqlQuery(FrameResults, Value):
     """A query; each read runs it again."""
 
     text: str
@@ -68,8 +67,7 @@ class SqlQuery(FrameResults):
         return _Run(sql=self, executor=executor).reader(find_tables(self.text, "duckdb"))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Run:
+class _Run(Struct, kw_only=True):
     sql: SqlQuery
     executor: Executor[Any] | None
     failures: list[PaimonError] = field(default_factory=list)

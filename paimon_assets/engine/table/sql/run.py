@@ -5,10 +5,10 @@ Of a statement everything is parsed, named and opened before anything is changed
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -18,6 +18,7 @@ from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_status import queried_segments, show_segments
 from paimon_assets.engine.table.segments.segments import Segments
@@ -37,8 +38,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
+class Runner(Value):
     catalog: st.SqlCatalog
     names: st.Names
     executor: CountingExecutor[Any]

@@ -11,9 +11,9 @@ Words and option keys may have any letter case. Times are UTC.
 """
 
 import datetime as dt
-from dataclasses import dataclass
 
 from paimon_assets.engine.spec.segments.segment import OWN_OPTIONS
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.sql_words import Words
 
@@ -24,14 +24,12 @@ _FORMS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddSegment:
+class AddSegment(Value):
     table: str
     source: SegmentSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSegments:
+class ShowSegments(Value):
     table: str
     limit: int | None = None
     history: bool = False
@@ -40,8 +38,7 @@ class ShowSegments:
     """Reads the segments as a table `<table>_segments`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteSegments:
+class DeleteSegments(Value):
     """DELETE of segments by id, or by the time they were added."""
 
     table: str
@@ -49,8 +46,7 @@ class DeleteSegments:
     before_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanFiles:
+class CleanFiles(Value):
     """CLEAN FILES of a table: forget the segments that are over; no file goes."""
 
     table: str

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 import pyarrow as pa
+from msgspec import field
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
@@ -14,6 +14,7 @@ from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.operations import CatalogTables
 from paimon_assets.engine.table.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
 from paimon_assets.engine.table.system.metadata import columns
@@ -23,8 +24,7 @@ CATALOG_NAME = "paimon"
 """How statements name the catalog they run in: `paimon.db.t`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Names(Value):
     """The meaning of names in a statement."""
 
     catalog: str = CATALOG_NAME
@@ -60,13 +60,11 @@ PartitionTexts = tuple[tuple[str, Literal], ...]
 """Partition column → value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Select:
+class Select(Value):
     query: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
+class Insert(Value):
     """INSERT INTO or OVERWRITE."""
 
     table: Identifier
@@ -80,8 +78,7 @@ class Insert:
     """PARTITION columns without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Value):
     """DELETE FROM; None deletes every row."""
 
     table: Identifier
@@ -89,8 +86,7 @@ class Delete:
     where: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Update(Value):
     """UPDATE; None updates every row."""
 
     table: Identifier
@@ -115,8 +111,7 @@ class Meets(StrEnum):
     NOT_BY_SOURCE = "not matched by source"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class When:
+class When(Value):
     """One WHEN of a MERGE."""
 
     meets: Meets
@@ -126,8 +121,7 @@ class When:
     """Column → expression; None is every column by its name (`*`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
+class Merge(Value):
     table: Identifier
     alias: str | None
     source: str
@@ -137,8 +131,7 @@ class Merge:
     whens: tuple[When, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTable:
+class CreateTable(Value):
     """CREATE TABLE, perhaps LIKE or AS."""
 
     table: Identifier
@@ -149,16 +142,14 @@ class CreateTable:
     like: Identifier | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterTable:
+class AlterTable(Value):
     """ALTER TABLE: changes of its schema."""
 
     table: Identifier
     changes: tuple[SchemaChange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
+class Rename(Value):
     """ALTER TABLE or VIEW RENAME TO."""
 
     name: Identifier
@@ -166,8 +157,7 @@ class Rename:
     is_view: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
+class Drop(Value):
     """DROP TABLE or VIEW."""
 
     name: Identifier
@@ -176,22 +166,19 @@ class Drop:
     cascade: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateDatabase:
+class CreateDatabase(Value):
     name: str
     if_not_exists: bool
     options: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropDatabase:
+class DropDatabase(Value):
     name: str
     if_exists: bool
     cascade: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateView:
+class CreateView(Value):
     name: Identifier
     query: str
     columns: tuple[tuple[str, str | None], ...] = ()
@@ -202,16 +189,14 @@ class CreateView:
     replaces: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truncate:
+class Truncate(Value):
     """TRUNCATE TABLE, or ALTER TABLE DROP PARTITION."""
 
     table: Identifier
     partitions: tuple[PartitionTexts, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Value):
     """CALL of a procedure, or a statement that is short for one."""
 
     procedure: str
@@ -232,8 +217,7 @@ class Shown(StrEnum):
     CREATE = "create table"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Show:
+class Show(Value):
     shown: Shown
     table: Identifier | None = None
     database: str | None = None
@@ -242,14 +226,12 @@ class Show:
     partition: PartitionTexts = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(Value):
     table: Identifier
     extended: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Analyze:
+class Analyze(Value):
     """ANALYZE TABLE; None computes statistics of no column, () of all."""
 
     table: Identifier

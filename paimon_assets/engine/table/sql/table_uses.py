@@ -9,7 +9,6 @@ was written, whatever sqlglot makes of the rest.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -17,6 +16,7 @@ from sqlglot import expressions as exp
 from sqlglot.dialects.dialect import Dialect
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.sql_words import PARSE_FAULTS, SparkSql
 
 _MOMENT = re.compile(
@@ -27,8 +27,7 @@ _OF_TIME = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
 _SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableUse:
+class TableUse(Value):
     """One place of a query that names a table, or calls a function in FROM."""
 
     name: tuple[str, ...]
@@ -48,8 +47,7 @@ class TableUse:
     """Of a function: its arguments, as written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Value):
     """A query, and the tables it names that are no names of its own WITH."""
 
     text: str
@@ -156,8 +154,7 @@ def _tree(text: str) -> exp.Expr | None:
         raise InvalidInputError(f"Cannot parse '{_short(text)}'.", kind="query") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _Reading(Value):
     text: str
     tokens: Sequence[Token]
     places: dict[int, int]

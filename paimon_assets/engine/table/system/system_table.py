@@ -24,7 +24,6 @@ Source: `org.apache.paimon.table.system.AuditLogTable`, `BinlogTable`, `ReadOpti
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain, islice
 from typing import Any
@@ -45,6 +44,7 @@ from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED, 
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, TRACKING_FIELDS
 from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import FrameResults
 from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
@@ -141,8 +141,7 @@ SYSTEM_TABLES = (*_METADATA, *_READS, _BINLOG)
 """Names of all system tables, without the table's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemTable(FrameResults):
+class SystemTable(FrameResults, Value):
     """A system table of one table, read by its options (time travel, changes)."""
 
     store: FileStore
@@ -269,12 +268,11 @@ _OF_A_TABLE: Mapping[str, Callable[[FileStore], _Rows]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalSystemTable(FrameResults):
+class GlobalSystemTable(FrameResults, Value, hidden=("options",)):
     """A system table over all tables of a catalog."""
 
     catalog: Catalog
-    options: Mapping[str, str] = field(repr=False)
+    options: Mapping[str, str]
     """The catalog's; credentials among them. They are shown by `shown_catalog_options`."""
     kind: str
     """One of `GLOBAL_SYSTEM_TABLES`."""

@@ -16,7 +16,8 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+
+from msgspec.structs import asdict
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.compact import (
@@ -39,11 +40,11 @@ from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import MANIFEST_FORMAT
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunShape:
+class RunShape(Value):
     """One sorted run: a read merges it with the others of its bucket."""
 
     level: int
@@ -53,8 +54,7 @@ class RunShape:
     """Physical rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketShape:
+class BucketShape(Value):
     """The runs of one bucket, newest first; of a partition, where there are no buckets."""
 
     partition: bytes
@@ -73,8 +73,7 @@ class BucketShape:
         return sum(run.level == 0 for run in self.runs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableShape:
+class TableShape(Value):
     """The files of one snapshot of a table, as reads and compactions see them."""
 
     has_key: bool
@@ -221,8 +220,7 @@ DUE_SCORE = 50
 """The score of a table that just reaches a limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileDebt:
+class FileDebt(Value):
     """Limits from which a table is compacted; None is no limit."""
 
     level_0_runs: int | None = 5
@@ -258,8 +256,7 @@ class FileDebt:
             yield waiting / self.waiting_files, text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthLimits:
+class HealthLimits(Value):
     """Limits from which a table needs upkeep."""
 
     debt: FileDebt = FileDebt()
@@ -273,8 +270,7 @@ class HealthLimits:
     the manifests of all its snapshots."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableHealth:
+class TableHealth(Value):
     """The upkeep a table needs. Times are milliseconds since 1970, None where there is none."""
 
     score: int
@@ -315,7 +311,7 @@ class TableHealth:
 
     def row(self) -> dict[str, object]:
         """Return the numbers by name, in the order of the fields."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return asdict(self)
 
 
 def table_health(

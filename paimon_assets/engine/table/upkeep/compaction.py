@@ -18,10 +18,12 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import not_
 from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -58,6 +60,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, all_of, bind
 from paimon_assets.engine.spec.schema.schema import ROW_KIND
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder
@@ -106,8 +109,7 @@ _LOST_RACES = "commit-retries"
 """Kind of the conflict that planning again does not mend."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionProgress:
+class CompactionProgress(Value):
     """The progress of a compaction."""
 
     tasks_done: int
@@ -129,8 +131,7 @@ class CompactionProgress:
         return self.seconds * (self.total_bytes - self.bytes_done) / self.bytes_done
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedBucket:
+class CompactedBucket(Value):
     """The outcome of a compaction in one bucket, or in a partition without buckets."""
 
     partition: bytes
@@ -165,8 +166,7 @@ class CompactedBucket:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionOutcome:
+class CompactionOutcome(Value):
     """The outcome of a compaction."""
 
     snapshot: Snapshot | None
@@ -241,7 +241,6 @@ def bucket_numbers(text: str) -> frozenset[int]:
 OnProgress = Callable[[CompactionProgress], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionBuilder(CommitBuilder):
     """A compaction being described; every `with_` returns a new builder.
 
@@ -355,8 +354,7 @@ class CompactionBuilder(CommitBuilder):
         )
 
 
-@dataclass(kw_only=True)
-class _Run:
+class _Run(Struct, kw_only=True):
     """One call of `run`."""
 
     builder: CompactionBuilder

@@ -7,10 +7,12 @@ continues there. A task without work does nothing.
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.report_tasks import ANALYZE_TASK, RowSummary, join_summaries
@@ -48,12 +50,12 @@ from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options import all_options as opts
 from paimon_assets.engine.spec.options.option import Option
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted, shorten
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeOutcome:
+class AnalyzeOutcome(Value):
     """The outcome of an ANALYZE."""
 
     snapshot: snap.Snapshot | None
@@ -169,8 +171,7 @@ CHEAP_TASKS = tuple(task for task in MaintenanceTask if task is not MaintenanceT
 """The tasks that read no rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceReport:
+class MaintenanceReport(Struct, frozen=True):
     """The report of a task, or of its dry run."""
 
     task: MaintenanceTask
@@ -218,8 +219,7 @@ _Report = Callable[..., MaintenanceReport]
 """Makes the report of a task of its numbers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Maintenance:
+class Maintenance(Value):
     """Maintenance of one branch of a table.
 
     >>> table.maintenance().run(MaintenanceTask.EXPIRE_SNAPSHOTS)  # doctest: +SKIP

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from msgspec import field
+from msgspec.structs import replace
+
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.upkeep.maintenance import (
     CHEAP_TASKS,
     Maintenance,
@@ -21,8 +24,7 @@ EVERY_TABLE = "*"
 _WILD = set("*?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableUpkeep:
+class TableUpkeep(Value):
     """The maintenance of one table, or its dry run."""
 
     table: Identifier

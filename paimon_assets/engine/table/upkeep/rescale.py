@@ -8,7 +8,8 @@ Source: `org.apache.paimon.flink.action.RescaleAction`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.executor import RewritingExecutor

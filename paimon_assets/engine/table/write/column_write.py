@@ -8,10 +8,11 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport, WriteResult
@@ -36,6 +37,7 @@ from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteOutcome
@@ -50,8 +52,7 @@ Compute = Callable[[pa.Table], Frame]
 """Some rows, with the columns that are read → as many rows in their order, with the new columns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsBehind:
+class RowsBehind(Value):
     """How many rows lack new values."""
 
     behind: int
@@ -71,7 +72,6 @@ class RowsBehind:
         return RowsBehind(behind=behind, total=total, by_partition=dict(sorted(parts.items())))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnWriteOutcome(WriteOutcome):
     """The outcome of a write of columns."""
 
@@ -79,7 +79,6 @@ class ColumnWriteOutcome(WriteOutcome):
     """As the write found them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnWriteBuilder(CommitBuilder):
     """A write of some columns being described; every `with_` returns a new builder."""
 
@@ -170,13 +169,12 @@ class ColumnWriteBuilder(CommitBuilder):
         )
 
 
-@dataclass(kw_only=True)
-class _Run:
+class _Run(Struct, kw_only=True):
     """One plan, and its commit."""
 
     builder: ColumnWriteBuilder
     executor: Executor[Any]
-    messages: list[CommitMessage] = field(init=False, default_factory=list)
+    messages: list[CommitMessage] = field(default_factory=list)
 
     def outcome(self, compute: Compute) -> ColumnWriteOutcome:
         builder = self.builder

@@ -9,14 +9,16 @@ A predicate over partition columns alone drops whole partitions by metadata.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
@@ -53,6 +55,7 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema, with_tracking
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder, both
@@ -123,8 +126,7 @@ class MergeExecutor(TaskRunner, Protocol):
         ...
 
 
-@dataclass(kw_only=True)
-class ArrowSource:
+class ArrowSource(Struct, kw_only=True):
     """A `MergeSource` in this process's memory; every task gets all of it."""
 
     on: MergeOn
@@ -135,7 +137,7 @@ class ArrowSource:
     executor: MergeExecutor
     inserted_if: npt.NDArray[np.bool_] | None = None
     """Of each row, whether it may be inserted; None inserts all."""
-    _matched: list[npt.NDArray[np.int64]] = field(init=False, default_factory=list)
+    _matched: list[npt.NDArray[np.int64]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -251,8 +253,7 @@ def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
     return check
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChangeOutcome:
+class RowChangeOutcome(Value):
     """The outcome of a row change, made or planned."""
 
     snapshot: Snapshot | None
@@ -273,7 +274,6 @@ class RowChangeOutcome:
     """This user and identifier had committed before: nothing was done now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeBuilder(CommitBuilder):
     """A change of rows being described; every `with_` returns a new builder.
 
@@ -467,7 +467,8 @@ class RowChangeBuilder(CommitBuilder):
     ) -> RowChangeOutcome:
         builder = replace(self, commit_user=self.commit_user or NewUser())
         merge = chosen if isinstance(chosen, _Merge) else None
-        run = _Run(
+        new_run = partial(
+            _Run,
             builder=builder,
             predicate=chosen.source.predicate() if isinstance(chosen, _Merge) else chosen,
             assignments=assignments,
@@ -476,7 +477,7 @@ class RowChangeBuilder(CommitBuilder):
         )
         for number in range(1, _MOST_PLANS + 1):
             try:
-                return replace(replace(run).outcome(), plans=number)
+                return replace(new_run().outcome(), plans=number)
             except CommitConflictError as conflict:
                 if conflict.kind in _FINAL or number == _MOST_PLANS:
                     raise
@@ -510,8 +511,7 @@ class RowChangeBuilder(CommitBuilder):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Merge:
+class _Merge(Value):
     """The source of a change, and its actions."""
 
     source: MergeSource
@@ -522,8 +522,7 @@ class _Merge:
     """The source's column that says which rows are deleted."""
 
 
-@dataclass(kw_only=True)
-class _Run:
+class _Run(Struct, kw_only=True):
     """One try: a plan, its tasks and its commit."""
 
     builder: RowChangeBuilder
@@ -531,10 +530,10 @@ class _Run:
     assignments: tuple[pred.Assignment, ...] | None
     merge: _Merge | None
     executor: TaskRunner
-    messages: list[CommitMessage] = field(init=False, default_factory=list)
-    rows_matched: int = field(init=False, default=0)
-    rows_inserted: int = field(init=False, default=0)
-    plan: RowChangePlan | None = field(init=False, default=None)
+    messages: list[CommitMessage] = field(default_factory=list)
+    rows_matched: int = 0
+    rows_inserted: int = 0
+    plan: RowChangePlan | None = None
 
     def outcome(self) -> RowChangeOutcome:
         """Plan, change and commit; uncommitted files are deleted.

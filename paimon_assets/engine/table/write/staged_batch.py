@@ -11,8 +11,9 @@ orphan cleaning keeps its files.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from paimon_assets.engine.contract.commit_message import (
     CommitMessage,
@@ -26,13 +27,13 @@ from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.errors import Detail, InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH, IncrementalMode
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedBatch:
+class StagedBatch(Value):
     """Rows that a write is about to commit."""
 
     store: FileStore

@@ -3,10 +3,11 @@
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
+from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport
@@ -40,13 +41,13 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.schema_merging import merged_with
 from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedError, stage, unstage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitBuilder:
+class CommitBuilder(Value):
     """A commit being described; every `with_` returns a new builder.
 
     Methods that plan or commit may also raise `StorageError`, if the storage failed, and
@@ -119,8 +120,7 @@ _MOST_WRITES = 5
 """How often rows are written when others bring keys to the same place meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overwrite:
+class Overwrite(Value):
     """The partitions a write replaces."""
 
     is_dynamic: bool
@@ -129,8 +129,7 @@ class Overwrite:
     """If not dynamic, the partitions to replace; None replaces the whole table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOutcome:
+class WriteOutcome(Value):
     """The outcome of a write."""
 
     snapshot: Snapshot | None
@@ -140,7 +139,6 @@ class WriteOutcome:
     """This user and identifier had committed before: nothing was written now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBuilder(CommitBuilder):
     """A write being described; every `with_` returns a new builder."""
 
@@ -150,7 +148,7 @@ class WriteBuilder(CommitBuilder):
     overwrites: Overwrite | None = None
     audit: Audit | None = None
     audit_branch: str = ""
-    removed: set[str] = field(default_factory=set, repr=False, compare=False)
+    removed: set[str] = field(default_factory=set)
     """Paths of files that were removed, and that no commit may name; copies of this share it."""
 
     def __repr__(self) -> str:

@@ -11,7 +11,6 @@ storage that Spark reaches as this engine does: local paths, HDFS
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
@@ -38,7 +37,8 @@ from paimon_assets.engine.spec.types.data_types import (
     RowType,
     TypeRoot,
 )
-from paimon_assets.spark.parquet_footers import FOOTERS_AT_ONCE, footer_of, has_julian_dates
+from paimon_assets.engine.spec.values import Value
+from paimon_assets.spark.plans import FOOTERS_AT_ONCE, footer_of, has_julian_dates
 from paimon_assets.spark.types import MICROS
 
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
@@ -123,8 +123,7 @@ def _distinguishes_names(schema: TableSchema) -> bool:
     return len({field.name.lower() for field in schema.fields}) == len(schema.fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainSchemas:
+class PlainSchemas(Value):
     """The schemas whose files Spark reads as this engine does, for one read."""
 
     ids: frozenset[int]

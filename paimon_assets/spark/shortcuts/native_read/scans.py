@@ -15,7 +15,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
@@ -31,6 +30,7 @@ from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.session_cache import SessionCache
 from paimon_assets.spark.shortcuts.native_read.condition import to_condition
@@ -112,8 +112,7 @@ def read_natively(
     return scanned, [split for split in left if id(split) not in native]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(Value):
     """A scan: files that Spark reads in one go."""
 
     file_format: str

@@ -8,8 +8,9 @@ Source: `org.apache.paimon.mergetree.compact.aggregate.factory.FieldAggregatorFa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.data.merge.aggregate import picks
@@ -69,8 +70,7 @@ _RETRACTABLE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True):
     """The aggregate function of one column, ready to compute."""
 
     settings: FieldAggregation

@@ -8,7 +8,6 @@ Source: `org.apache.paimon.mergetree.compact.aggregate.FieldCollectAgg`, `FieldL
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Array,
@@ -30,8 +30,7 @@ from paimon_assets.engine.data.merge.records import Grouped, is_valid, run_ends,
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """The elements of a column's lists (or the entries of its maps), record by record."""
 
     lists: Array

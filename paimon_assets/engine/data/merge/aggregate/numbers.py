@@ -8,13 +8,13 @@ Source: `org.apache.paimon.mergetree.compact.aggregate.FieldSumAgg`, `FieldProdu
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Array,
@@ -44,8 +44,7 @@ Step = Callable[[Number, Number, int], Number | None]
 """(result, the next number, its sign) → result."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     """Numbers of the groups that have any, group by group."""
 
     grouped: Grouped
