@@ -1,5 +1,7 @@
 import datetime as dt
 import json
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -123,3 +125,43 @@ def test_damage_inside_a_page_is_found_by_its_checksum(tmp_path):
 def test_a_failing_storage_is_no_damaged_file(tmp_path):
     with pytest.raises(StorageError, match="gone"), naming(str(tmp_path / "gone"), RowFormat.CSV):
         (tmp_path / "gone").read_bytes()
+
+
+_ENDS = """
+import sys
+from paimon_assets.engine.codec.row_files import RowFormat, open_rows
+
+class Endless:
+    block, line = (text.encode() for text in sys.argv[2:4])
+    def read(self, count):
+        sum(range(1_000_000))  # so that the thread is here when the process ends
+        self.block, block = self.line * 100_000, self.block
+        return block
+
+kept = None
+try:
+    kept = open_rows(Endless(), RowFormat(sys.argv[1]))
+    next(iter(kept.batches))
+except Exception as error:
+    kept = kept, error
+print("begun")
+"""
+
+
+@pytest.mark.parametrize(
+    ("row_format", "first", "line"),
+    [
+        ("csv", "id\n", "1\n"),
+        ("json", '{"id": 1, "v": "x"}\n', '{"id": 1, "v": "x"}\n'),
+        ("json", '{"id": 1}\n', '{"id": "x"}\n'),
+    ],
+)
+def test_a_process_ends_while_a_file_is_read_ahead(row_format, first, line):
+    """Arrow's threads read ahead; one that comes back to an ended interpreter aborts or hangs."""
+    child = subprocess.run(
+        [sys.executable, "-c", _ENDS, row_format, first, line],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (child.returncode, child.stdout) == (0, b"begun\n"), child.stderr

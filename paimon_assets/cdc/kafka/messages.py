@@ -3,7 +3,6 @@
 Every record is one line, so that a line's number finds the record.
 """
 
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -102,10 +101,11 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
     plain = pa.schema(
         [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
     )
+    source: Any = pa.BufferReader(data)
     try:
         check_records(data)
         table = pa_json.read_json(
-            io.BytesIO(data),
+            source,
             read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
             parse_options=pa_json.ParseOptions(
                 explicit_schema=plain, unexpected_field_behavior="error"
@@ -114,7 +114,7 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
         batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The reader of files takes it, or says what is wrong.
-        source: Any = _Memory(data)
+        source = _Memory(data)
         with open_external_file(source, name, _KIND, schema) as opened:
             _refuse_others(name, opened.schema.names, schema.names)
             yield from opened.batches

@@ -11,7 +11,6 @@ duckdb. But it does not tell a null from a member that is absent, and gives no n
 so it only checks blocks here.
 """
 
-import io
 import json
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -52,10 +51,11 @@ _NOTHING = pa.schema([("\0", pa.string())])
 
 def parse_failure(block: bytes) -> str | None:
     """Return why a block is not a row of JSON objects in UTF-8, or None. Cost: parses it once."""
+    source: Any = pa.BufferReader
     try:
         check_records(block)
         pa_json.read_json(
-            io.BytesIO(block),
+            source(block),
             read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
             parse_options=pa_json.ParseOptions(
                 explicit_schema=_NOTHING,

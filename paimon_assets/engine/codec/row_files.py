@@ -9,11 +9,13 @@ Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in
 these are read as texts and converted.
 """
 
+import atexit
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -79,14 +81,15 @@ class _Blocks(io.RawIOBase):
     """A file whose blocks are produced on demand."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._rest = blocks, memoryview(b"")
+        self._blocks, self._rest, self.is_over = blocks, memoryview(b""), False
+        _FILES.add(self)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
-            block = next(self._blocks, None)
+            block = None if self.is_over else next(self._blocks, None)
             if block is None:
                 return 0
             self._rest = memoryview(block)
@@ -94,6 +97,22 @@ class _Blocks(io.RawIOBase):
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+_FILES: WeakSet[_Blocks] = WeakSet()
+
+
+@atexit.register
+def _end_reads() -> None:
+    """Let Arrow's threads finish, which read ahead of readers that nothing reads on.
+
+    A thread that waits for the interpreter while it ends would abort the process, or hang in it.
+    """
+    for file in list(_FILES):
+        file.is_over = True
+    pa.set_io_thread_count(1)
+    source: Any = pa.BufferReader(b"{}")
+    json.open_json(source)  # after the tasks of all other threads
 
 
 def as_file(blocks: Iterator[bytes]) -> Any:
