@@ -83,3 +83,23 @@ def test_a_branch_is_copied_to_a_table_of_its_own(run):
     assert "1 row copied" in run("copy", "db.t$branch_b", "db.b")
     assert json.loads(run("read", "db.b", "--json")) == [{"id": 1, "name": "a"}]
     assert len(json.loads(run("read", "db.t", "--json"))) == 3
+
+
+def test_bytes_and_times_leave_as_json_and_come_back(run, invoke, tmp_path):
+    path = tmp_path / "rows.parquet"
+    kinds = {"b": pa.binary(), "t": pa.timestamp("us"), "d": pa.date32(), "m": pa.int32()}
+    values = [b"\xff\x00", None, b""], [0, 1, None], [None, 3, 4], [1, None, 2]
+    columns = [pa.array(each, kind) for each, kind in zip(values, kinds.values(), strict=True)]
+    pq.write_table(pa.table(columns, names=[*kinds]), path)
+    for name in ("db.one", "db.two"):
+        invoke(
+            "create", name, "--column", "b BYTES", "--column", "t TIMESTAMP(6)",
+            "--column", "d DATE", "--column", "m INT",
+        )  # fmt: skip
+    run("write", "db.one", str(path))
+    out = str(tmp_path / "rows.json")
+    run("read", "db.one", "--out", out)
+    run("write", "db.two", out)
+    assert json.loads(run("read", "db.two", "--json")) == json.loads(
+        run("read", "db.one", "--json")
+    )

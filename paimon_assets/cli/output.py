@@ -257,7 +257,7 @@ def size_text(size: int) -> str:
 
 OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
 _STANDARD_OUTPUT = STANDARD_INPUT = "-"
-_OF_TABLES = (RowFormat.PARQUET, RowFormat.ORC)
+_OF_TABLES = (RowFormat.PARQUET, RowFormat.ORC, RowFormat.JSON)
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
@@ -313,7 +313,7 @@ def _open(file: str, file_format: str | None, columns: pa.Schema | None) -> Iter
         ) from error
     if row_format in _OF_TABLES:
         kind = FileKind(format=row_format.value)
-        with open_external_file(LocalFileIO(), file, kind) as rows:
+        with open_external_file(LocalFileIO(), file, kind, columns) as rows:
             yield rows
         return
     with naming(file, row_format), pa.OSFile(file, "rb") as source:

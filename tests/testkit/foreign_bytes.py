@@ -117,7 +117,7 @@ def _ways(case: Case, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
     if case.file_format != "text":
         yield "landing", lambda: landing(schema)
         yield "inferred", lambda: landing(None)
-    if case.file_format in ("arrow", "csv", "json"):
+    if case.file_format in ("arrow", "csv"):
         yield "rows", lambda: plain(schema)
         yield "rows inferred", lambda: plain(None)
     if case.file_format == "json":

@@ -1,12 +1,8 @@
-"""Files of rows that are no part of a table: Arrow, CSV and JSON → Arrow batches.
+"""Files of rows that are no part of a table: Arrow and CSV → Arrow batches.
 
-    Arrow          columns and types are the file's own
-    CSV            with a header line; values are parsed as the types asked for
-    JSON           one object a line; likewise
-    Parquet, ORC   `data.format.external_files`, by the readers of tables
-
-Arrow's JSON reader takes no dates, times or bytes from texts, and timestamps in one notation only:
-these are read as texts and converted.
+Arrow                columns and types are the file's own
+CSV                  with a header line; values are parsed as the types asked for
+Parquet, ORC, JSON   `data.format.external_files`, by the readers of tables
 """
 
 import atexit
@@ -21,7 +17,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyarrow import csv, json
 
-from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVELS, checked_records
+from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVELS
 from paimon_assets.engine.errors import FormatError, PaimonError, storage_failure
 from paimon_assets.engine.spec.values import Value
 
@@ -61,18 +57,15 @@ def open_rows(
 ) -> RowFile:
     """Open a file of rows: a footer or first block is read, then a batch at a time."""
     source: Any = file  # the stubs do not know that pyarrow takes its own files
-    wanted = columns if columns is not None else pa.schema([])
     match row_format:
         case RowFormat.ARROW:
             blocks = pa.ipc.open_file(source)
             parts = (blocks.get_batch(number) for number in range(blocks.num_record_batches))
             return _row_file(blocks.schema, parts)
         case RowFormat.CSV:
-            convert = csv.ConvertOptions(column_types=wanted, **(options or {}))
+            convert = csv.ConvertOptions(column_types=columns, **(options or {}))
             lines = csv.open_csv(as_file(ended_lines(source)), convert_options=convert)
             return _row_file(lines.schema, lines)
-        case RowFormat.JSON:
-            return _open_json(source, wanted)
         case _:
             raise ValueError(f"the readers of tables read {row_format}")
 
@@ -199,36 +192,3 @@ def _row_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowFile:
     check_levels(schema)
     plain = (checked_texts(batch).replace_schema_metadata(None) for batch in batches)
     return RowFile(schema=schema.remove_metadata(), batches=plain)
-
-
-def _open_json(source: Any, wanted: pa.Schema) -> RowFile:
-    readable = pa.schema(
-        [
-            field.with_type(pa.string())
-            if pat.is_temporal(field.type) or pat.is_binary(field.type)
-            else field
-            for field in wanted
-        ]
-    )
-    # The dataset reader would drop members that only later rows have; this one refuses them.
-    parsing = json.ParseOptions(explicit_schema=readable if readable.names else None)
-    lines = checked_records(iter(lambda: bytes(source.read(BLOCK_BYTES)), b""), is_lines=True)
-    reading = json.ReadOptions(block_size=BLOCK_BYTES)
-    objects = json.open_json(as_file(lines), reading, parsing)
-    types = {field.name: field.type for field in wanted}
-    schema = pa.schema(
-        [field.with_type(types.get(field.name, field.type)) for field in objects.schema]
-    )
-
-    def converted() -> Iterator[pa.RecordBatch]:
-        for batch in objects:
-            columns = []
-            for field in schema:
-                values, kind = batch.column(field.name), field.type
-                if values.type != kind and pat.is_timestamp(kind) and kind.unit in ("s", "ms"):
-                    # A text may show more digits than the unit has; they must be zeros.
-                    values = values.cast(pa.timestamp("us", kind.tz))
-                columns.append(values if values.type == kind else values.cast(kind))
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    return _row_file(schema, converted())
