@@ -114,11 +114,18 @@ def test_a_missing_member_is_named_with_its_file(key):
         ("id", "1"),
         ("id", True),
         ("id", 1.5),
+        ("id", 1.0),
+        ("id", float("nan")),
         ("id", 2**63),
+        ("id", 10**400),
+        ("watermark", -(2**63) - 1),
         ("commitUser", 5),
         ("commitKind", "MERGE"),
         ("properties", {"a": 1}),
         ("properties", []),
+        ("properties", {"a": None}),
+        ("statistics", ["s"]),
+        ("version", "3"),
     ],
 )
 def test_a_member_of_another_type_is_named_with_its_file(key, value):

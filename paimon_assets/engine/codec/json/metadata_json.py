@@ -9,14 +9,16 @@ Source: `org.apache.paimon.Snapshot`, `org.apache.paimon.schema.SchemaSerializer
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard, TypeVar, cast
+from functools import cache, partial
+from reprlib import repr as short
+from typing import Annotated, Any, NamedTuple, cast
 
-from msgspec.structs import replace
+from msgspec import Meta, convert
+from msgspec.structs import fields, replace
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import (
     CURRENT_SNAPSHOT_VERSION,
-    CommitKind,
     Snapshot,
     Statistics,
     Tag,
@@ -24,10 +26,12 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
+from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
 from paimon_assets.engine.spec.words import camel_case
 
-T = TypeVar("T")
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What reading a document of another shape raises."""
 _AROUND = 20
 """Characters shown on each side of what is no text."""
 _PARQUET_DEFAULT_SINCE = 3
@@ -38,44 +42,9 @@ def snapshot_from_json(data: bytes, path: str) -> Snapshot:
     return snapshot_from_members(json_object(data, path), path)
 
 
-_SNAPSHOT = {
-    "uuid": "text?",
-    "id": "integer",
-    "schema_id": "integer",
-    "base_manifest_list": "file_name",
-    "base_manifest_list_size": "integer?",
-    "delta_manifest_list": "file_name",
-    "delta_manifest_list_size": "integer?",
-    "changelog_manifest_list": "file_name?",
-    "changelog_manifest_list_size": "integer?",
-    "index_manifest": "file_name?",
-    "commit_user": "text",
-    "writer_version": "text?",
-    "commit_identifier": "integer",
-    "commit_kind": "text",
-    "time_millis": "integer",
-    "total_record_count": "integer",
-    "delta_record_count": "integer",
-    "changelog_record_count": "integer?",
-    "watermark": "integer?",
-    "statistics": "file_name?",
-    "properties": "texts",
-    "next_row_id": "integer?",
-}
-"""Attribute → the reader of its member, which may be absent if it ends in `?`; in Java's order."""
-
-
 def snapshot_from_members(parsed: Mapping[str, Json], path: str) -> Snapshot:
     """Read a snapshot from parsed JSON; errors are those of `snapshot_from_json`."""
-    members = _Members(dict(parsed), path)
-    values: dict[str, Any] = {"version": members.version(CURRENT_SNAPSHOT_VERSION, "snapshot")}
-    for name, reader in _SNAPSHOT.items():
-        key, take = camel_case(name), getattr(members, reader.rstrip("?"))
-        values[name] = members.optional(key, take) if reader.endswith("?") else take(key)
-    kind = values["commit_kind"]
-    if kind not in CommitKind.__members__:
-        raise members.damaged(f"unknown commitKind '{kind}'")
-    return Snapshot(**{**values, "commit_kind": CommitKind(kind)}, unknown=members.rest())
+    return Snapshot(**_values(Snapshot, parsed, path, CURRENT_SNAPSHOT_VERSION))
 
 
 def snapshot_to_json(snapshot: Snapshot) -> bytes:
@@ -85,12 +54,8 @@ def snapshot_to_json(snapshot: Snapshot) -> bytes:
 
 def snapshot_members(snapshot: Snapshot) -> dict[str, Json]:
     """Return the members of a snapshot's JSON in Java's order, nulls left out."""
-    members: dict[str, Any] = {
-        camel_case(name): getattr(snapshot, name) for name in ("version", *_SNAPSHOT)
-    }
-    members["commitKind"] = snapshot.commit_kind.value
-    members["properties"] = dict(snapshot.properties) or None
-    return _written(members, snapshot.unknown)
+    changed: dict[str, Any] = {"properties": dict(snapshot.properties) or None}
+    return _written(snapshot, {**changed, "commitKind": snapshot.commit_kind.value})
 
 
 def schema_from_json(data: bytes, path: str) -> TableSchema:
@@ -99,58 +64,91 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
     Defaults that changed with the schema version (one bucket in version 1, ORC before version 3)
     become explicit options.
     """
-    members = _Members(json_object(data, path), path)
-    version = members.version(CURRENT_SCHEMA_VERSION, "schema")
-    options = dict(members.texts("options"))
-    if version == 1:
+    values = _values(TableSchema, json_object(data, path), path, CURRENT_SCHEMA_VERSION)
+    options = values.setdefault("options", {})
+    if values["version"] == 1:
         options.setdefault(BUCKET.key, "1")
-    if version < _PARQUET_DEFAULT_SINCE:
+    if values["version"] < _PARQUET_DEFAULT_SINCE:
         options.setdefault(FILE_FORMAT.key, "orc")
-    try:
-        columns = cast("list[Mapping[str, Json]]", members.items("fields"))
-        fields = tuple(parse_field(column) for column in columns)
-    except FormatError as error:
-        raise members.damaged(error.message) from error
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise members.damaged(f"a field cannot be read ({error!r})") from error
-    return TableSchema(
-        version=version,
-        id=members.integer("id"),
-        fields=fields,
-        highest_field_id=members.integer("highestFieldId"),
-        partition_keys=members.names("partitionKeys"),
-        primary_keys=members.names("primaryKeys"),
-        options=options,
-        comment=members.optional("comment", members.text),
-        time_millis=members.optional("timeMillis", members.integer) or 0,
-        unknown=members.rest(),
-    )
+    return TableSchema(**values)
 
 
 def schema_to_json(schema: TableSchema) -> bytes:
     """Write a `schema-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
-    members = _written(
-        {
-            "version": schema.version,
-            "id": schema.id,
-            "fields": [field_to_json(field) for field in schema.fields],
-            "highestFieldId": schema.highest_field_id,
-            "partitionKeys": list(schema.partition_keys),
-            "primaryKeys": list(schema.primary_keys),
-            "options": dict(schema.options),
-            "comment": schema.comment,
-            "timeMillis": schema.time_millis,
-        },
-        schema.unknown,
-    )
-    return json_bytes(members)
+    fields: list[Any] = [field_to_json(field) for field in schema.fields]
+    return json_bytes(_written(schema, {"fields": fields, "options": dict(schema.options)}))
 
 
-def _written(known: Mapping[str, Json], unknown: Mapping[str, Json]) -> dict[str, Json]:
-    # Java reads an explicit null comment as the text "null".
-    members: dict[str, Json] = {key: value for key, value in known.items() if value is not None}
-    members.update({key: value for key, value in unknown.items() if key not in known})
+class _Member(NamedTuple):
+    attribute: str
+    is_needed: bool
+    read: Callable[[Any], Any]
+
+
+def _fields(json: Any) -> tuple[DataField, ...]:
+    return tuple(map(parse_field, convert(json, list[dict[str, Any]])))
+
+
+def _file_name(json: Any) -> str:
+    return plain_name(convert(json, str))
+
+
+_LONG = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "fields": _fields,
+    **dict.fromkeys(("base_manifest_list", "delta_manifest_list"), _file_name),
+    **dict.fromkeys(("changelog_manifest_list", "index_manifest", "statistics"), _file_name),
+}
+"""Attribute → how its member is read, where its type does not say so."""
+
+
+@cache
+def _members(cls: type[Snapshot | TableSchema]) -> Mapping[str, _Member]:
+    """Return the members of the JSON by their names, in Java's order: that of the attributes."""
+    members = {}
+    for field in fields(cls):
+        hint = _LONG if field.type in (int, int | None) else field.type
+        read = _READERS.get(field.name, partial(convert, type=hint))
+        if field.name != "unknown":
+            members[camel_case(field.name)] = _Member(field.name, field.required, read)
     return members
+
+
+def _values(cls: type[Any], parsed: Mapping[str, Json], path: str, newest: int) -> dict[str, Any]:
+    """Return the values of a snapshot or schema by their attributes; a very old one is version 1.
+
+    Members must have the types that Java writes: `msgspec.convert` takes no text for a number.
+    """
+    noun, unknown, values = cls.__name__.removeprefix("Table").lower(), dict(parsed), {"version": 1}
+    for key, (attribute, is_needed, read) in _members(cast("Any", cls)).items():
+        value: Any = unknown.pop(key, None)
+        if value is None:
+            if is_needed:
+                raise _damaged(path, f"member '{key}' is missing")
+            continue
+        try:
+            values[attribute] = read(value)
+        except FormatError as error:
+            raise _damaged(path, f"member '{key}': {error.message.rstrip('.')}") from error
+        except UNREADABLE as error:
+            raise _damaged(path, f"member '{key}' cannot be {short(value)} ({error})") from error
+        if attribute == "version" and value > newest:
+            raise UnsupportedFeatureError(
+                f"{path}: {noun} version {value} is newer than {newest}, the newest this engine"
+                " reads.",
+                kind=f"{noun}-version",
+                details={"path": path, "version": value},
+            )
+    return {**values, "unknown": unknown}
+
+
+def _written(value: Snapshot | TableSchema, changed: Mapping[str, Json]) -> dict[str, Json]:
+    # Java reads an explicit null comment as the text "null".
+    known = {
+        key: getattr(value, each[0]) for key, each in _members(cast("Any", type(value))).items()
+    }
+    members = _known({**known, **changed})
+    return members | {key: held for key, held in value.unknown.items() if key not in known}
 
 
 def json_bytes(members: Mapping[str, Json]) -> bytes:
@@ -183,97 +181,6 @@ def _damaged(path: str, what: str) -> FormatError:
     return FormatError(f"{path}: {what}.", kind="metadata-json", details={"path": path})
 
 
-class _Members:
-    """The members of one JSON object, taken one by one; the rest is unknown to this engine."""
-
-    def __init__(self, members: dict[str, Json], path: str) -> None:
-        self.path = path
-        self._left = members
-
-    def damaged(self, what: str) -> FormatError:
-        return _damaged(self.path, what)
-
-    def version(self, newest: int, noun: str) -> int:
-        """Take `version`; very old files have none."""
-        version = self.optional("version", self.integer)
-        version = 1 if version is None else version
-        if version > newest:
-            raise UnsupportedFeatureError(
-                f"{self.path}: {noun} version {version} is newer than {newest}, the newest this "
-                "engine reads.",
-                kind=f"{noun}-version",
-                details={"path": self.path, "version": version},
-            )
-        return version
-
-    def required(self, key: str) -> Json:
-        """Take a member that must be there and not null."""
-        value = self._left.pop(key, None)
-        if value is None:
-            raise self.damaged(f"member '{key}' is missing")
-        return value
-
-    def _expected(self, key: str, value: Json, noun: str) -> FormatError:
-        return self.damaged(f"member '{key}' is {value!r} instead of {noun}")
-
-    def integer(self, key: str) -> int:
-        """Take a 64-bit integer."""
-        value = self.required(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-            raise self._expected(key, value, "a 64-bit integer")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self.required(key)
-        if not isinstance(value, str):
-            raise self._expected(key, value, "a text")
-        return value
-
-    def file_name(self, key: str) -> str:
-        """Take the name of a file, which is one part of a path."""
-        try:
-            return plain_name(self.text(key))
-        except ValueError as error:
-            raise self.damaged(f"member '{key}': {error}") from error
-
-    def optional(self, key: str, take: Callable[[str], T]) -> T | None:
-        return None if self._absent(key) else take(key)
-
-    def items(self, key: str) -> list[Json]:
-        value = self.required(key)
-        if not isinstance(value, list):
-            raise self._expected(key, value, "a list")
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        """Take a list of texts; absent is empty."""
-        value = [] if self._absent(key) else self.items(key)
-        if not _all_texts(value):
-            raise self._expected(key, value, "a list of texts")
-        return tuple(value)
-
-    def texts(self, key: str) -> dict[str, str]:
-        """Take an object of texts; absent is empty."""
-        value = {} if self._absent(key) else self.required(key)
-        if not isinstance(value, dict) or not _all_texts(list(value.values())):
-            raise self._expected(key, value, "an object of texts")
-        return cast("dict[str, str]", value)
-
-    def rest(self) -> dict[str, Json]:
-        """Return the members that were not taken."""
-        return self._left
-
-    def _absent(self, key: str) -> bool:
-        if self._left.get(key) is None:
-            self._left.pop(key, None)
-            return True
-        return False
-
-
-def _all_texts(values: list[Json]) -> TypeGuard[list[str]]:
-    return all(isinstance(value, str) for value in values)
-
-
 _COLUMN = {
     "colId": "column_id",
     "distinctCount": "distinct_count",
@@ -286,10 +193,14 @@ _COLUMN = {
 """Member → attribute of a column's statistics."""
 
 
+def _known(members: Mapping[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in members.items() if value is not None}
+
+
 def statistics_to_json(statistics: Statistics) -> bytes:
     """Write statistics; unknown ones are left out."""
     columns: dict[str, Json] = {
-        column: _written({key: getattr(known, name) for key, name in _COLUMN.items()}, {})
+        column: _known({key: getattr(known, name) for key, name in _COLUMN.items()})
         for column, known in statistics.columns.items()
     }
     members: dict[str, Json] = {
@@ -299,7 +210,7 @@ def statistics_to_json(statistics: Statistics) -> bytes:
         "mergedRecordSize": statistics.merged_record_size,
         "colStats": columns,
     }
-    return json.dumps(_written(members, {}), ensure_ascii=False).encode()
+    return json.dumps(_known(members), ensure_ascii=False).encode()
 
 
 _CREATE_TIME = "tagCreateTime"

@@ -42,35 +42,35 @@ class CommitKind(StrEnum):
 
 
 class Snapshot(Value):
-    """One `snapshot-<id>` file."""
+    """One `snapshot-<id>` file; its members have the order of Java's."""
 
+    version: int = CURRENT_SNAPSHOT_VERSION
+    uuid: str | None = None
     id: int
     schema_id: int
     base_manifest_list: str
     """File name of the list of everything before this commit."""
+    base_manifest_list_size: int | None = None
     delta_manifest_list: str
     """File name of the list of this commit's changes."""
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
     commit_user: str
+    writer_version: str | None = None
+    """The program that made it, with its version; Paimon 2.1 and later say it."""
     commit_identifier: int
     commit_kind: CommitKind
     time_millis: int
     total_record_count: int
     """Physical rows after this commit, not merged."""
     delta_record_count: int
-    base_manifest_list_size: int | None = None
-    delta_manifest_list_size: int | None = None
-    changelog_manifest_list: str | None = None
-    changelog_manifest_list_size: int | None = None
     changelog_record_count: int | None = None
-    index_manifest: str | None = None
     watermark: int | None = None
     statistics: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     next_row_id: int | None = None
-    version: int = CURRENT_SNAPSHOT_VERSION
-    uuid: str | None = None
-    writer_version: str | None = None
-    """The program that made it, with its version; Paimon 2.1 and later say it."""
     unknown: Mapping[str, Json] = field(default_factory=dict)
     """Members of the JSON this engine does not know."""
 

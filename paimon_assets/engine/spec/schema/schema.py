@@ -163,8 +163,9 @@ def assign_ids(data_type: types.DataType, ids: Iterator[int]) -> types.DataType:
 
 
 class TableSchema(Value, dict=True):
-    """One `schema-<id>` file of a table."""
+    """One `schema-<id>` file of a table; its members have the order of Java's."""
 
+    version: int = CURRENT_SCHEMA_VERSION
     id: int
     fields: tuple[types.DataField, ...]
     highest_field_id: int
@@ -174,7 +175,6 @@ class TableSchema(Value, dict=True):
     comment: str | None = None
     time_millis: int = 0
     """Epoch milliseconds of creation; 0 in very old tables."""
-    version: int = CURRENT_SCHEMA_VERSION
     unknown: Mapping[str, Json] = field(default_factory=dict)
     """Members of the JSON this engine does not know; they are written back."""
 

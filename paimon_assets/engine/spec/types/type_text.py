@@ -7,6 +7,7 @@ Source: `org.apache.paimon.types.DataTypeJsonParser`.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import cast
 
 from paimon_assets.engine.errors import FormatError
@@ -65,6 +66,7 @@ def parse_type(json: Json) -> types.DataType:
     raise FormatError(f"Not a data type: {json!r}.", kind="data-type")
 
 
+@lru_cache(maxsize=1024)
 def _parse_text(text: str) -> types.AtomicType:
     match = _TEXT.match(" ".join(text.upper().split()))
     if match is None:
