@@ -21,11 +21,11 @@ from paimon_assets.assets.partitions import RunPartitions
 from paimon_assets.assets.provenance import RUN_ID
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError, PaimonError
-from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry

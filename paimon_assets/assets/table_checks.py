@@ -33,8 +33,9 @@ from paimon_assets.assets.tables.declared_table import (
     comment_differences,
     schema_differences,
 )
+from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, changes_to_json
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted

@@ -22,10 +22,10 @@ from paimon_assets.cli.commands import (
 )
 from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.codec.rest.structure import changes_from_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.evolution.schema_change import changes_from_json
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses

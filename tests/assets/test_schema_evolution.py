@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_assets import EmbeddedExecutor, Schema, assets
+from paimon_assets.engine.codec.rest.structure import changes_from_json, changes_to_json
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from tests.behaviour.test_schema_evolution import E1, E2, E3, INTS
 from tests.testkit import asset_tables
@@ -31,7 +32,7 @@ def table(paimon):
 
 
 def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
-    listed = [one if isinstance(one, str) else sc.changes_to_json([one])[0] for one in changes]
+    listed = [one if isinstance(one, str) else changes_to_json([one])[0] for one in changes]
     described = assets.SchemaEvolutionConfig(table=table, changes=listed, **config)
     job = assets.build_schema_evolution_job()
     return asset_tables.job_run(job, "evolve_schema", described, paimon, instance)
@@ -69,7 +70,7 @@ def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
     [example] = [line.data for line in found["paimon/overflow_examples"]]
     assert (example["value"], example["what happens"]) == ("300", "overflows")
     assert example["file"].startswith("bucket-")
-    assert sc.changes_from_json(found["paimon/schema_changes"]) == changes
+    assert changes_from_json(found["paimon/schema_changes"]) == changes
     assert found["paimon/dry_run"] is True
     assert not result.get_asset_materialization_events()
     assert len(table.schemas()) == 1
@@ -229,7 +230,7 @@ def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
     lines = [line.data["difference"] for line in found.metadata["paimon/differences"].records]
     assert "column 'seats' is declared BIGINT but stored INT" in lines
     assert "the table's comment is declared 'Planes.' but stored 'Planes by tail number.'" in lines
-    changes = sc.changes_from_json(found.metadata["paimon/schema_changes"].value)
+    changes = changes_from_json(found.metadata["paimon/schema_changes"].value)
     assert evolve(paimon, *changes, dry_run=False).success
     assert checked(assets.build_schema_check(the_planes, DECLARED), paimon).passed
 

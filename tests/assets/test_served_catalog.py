@@ -6,7 +6,8 @@ import pyarrow.parquet as papq
 import pytest
 
 from paimon_assets import Schema, assets
-from paimon_assets.engine.spec.evolution.schema_change import add_column, change_to_json
+from paimon_assets.engine.codec.rest.structure import change_to_json
+from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.table.api import CATALOGS
 from tests.testkit.asset_tables import instance_beside, run
 from tests.testkit.served_catalog import Answer, ServedCatalog

@@ -1,15 +1,19 @@
 """The documents of REST catalogs: Java's own, byte for byte, and what else is read."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
 
 from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError, move_column
 from paimon_assets import documents as d
+from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.codec.rest.bodies import (
-    INSTANT,
     AlterTableRequest,
     AlterViewRequest,
     CommitRequest,
@@ -28,7 +32,7 @@ from paimon_assets.engine.codec.rest.bodies import (
     VersionSnapshotResponse,
     ViewResponse,
 )
-from paimon_assets.engine.codec.rest.structure import ABSENT, SCHEMA_CHANGE
+from paimon_assets.engine.codec.rest.structure import write_value
 from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey
 
 VECTORS = [
@@ -88,7 +92,7 @@ def test_null_lists_and_maps_are_empty():
 def test_names_of_older_documents_are_read():
     identifier = Identifier(database="d", object="t")
     assert Identifier.from_json({"databaseName": "d", "tableName": "t"}) == identifier
-    assert INSTANT.read({"snapshotId": 5}) == SnapshotInstant(snapshot_id=5)
+    assert d.read_document(d.Instant, {"snapshotId": 5}) == SnapshotInstant(snapshot_id=5)
     assert TokenResponse.from_json({"token": {}, "expiresAt": "7"}).expires_at_millis == 7
     consumers = ListConsumersResponse.from_json(
         {"consumers": [{"consumerId": "c", "nextSnapshotId": 5}]}
@@ -115,7 +119,7 @@ def test_a_snapshot_may_lack_its_counts_and_a_wrapping():
 
 def test_an_absent_base_is_not_a_null_base():
     request = {"tableId": "u", "snapshot": SNAPSHOT, "statistics": []}
-    assert CommitRequest.from_json(request).base_snapshot_uuid is ABSENT
+    assert CommitRequest.from_json(request).base_snapshot_uuid is UNSET
     with_null = CommitRequest.from_json({**request, "baseSnapshotUuid": None})
     assert with_null.base_snapshot_uuid is None
     assert list(with_null.to_json())[:2] == ["tableId", "baseSnapshotUuid"]
@@ -131,16 +135,16 @@ def test_dlf_gets_its_own_names():
     assert Identifier(database="d", object="t").to_dlf() == {"databaseName": "d", "tableName": "t"}
     view = ViewResponse.from_bytes(vector("ViewResponse")["read"].encode()).to_dlf()
     assert list(view) == ["id", "name", "schema"]
-    assert INSTANT.dlf(SnapshotInstant(snapshot_id=5)) == {"snapshotId": 5}
+    assert SnapshotInstant(snapshot_id=5).to_dlf() == {"snapshotId": 5}
     with_uuid = VersionSnapshotResponse.from_json({"snapshot": {**SNAPSHOT, "uuid": "x"}})
     assert "uuid" not in with_uuid.to_dlf()["snapshot"]
-    assert SCHEMA_CHANGE.dlf(move_column("a")) == {
+    assert write_value(move_column("a"), dlf=True) == {
         "type": "updateColumnPosition",
         "fieldNames": ["a"],
         "move": {"fieldName": "a", "referenceFieldName": None, "type": "LAST"},
     }
     with pytest.raises(UnsupportedFeatureError, match="dropPrimaryKey"):
-        SCHEMA_CHANGE.dlf(DropPrimaryKey())
+        write_value(DropPrimaryKey(), dlf=True)
 
 
 def test_dlf_documents_are_read_again():
@@ -162,7 +166,10 @@ def test_dlf_documents_are_read_again():
         (b'{"name":["t"]}', "TableResponse: member 'name' cannot be a list"),
         (b'{"name":"t","path":"p","schemaId":1.5}', "'schemaId' cannot be a float"),
         (b'{"name":"t","path":"p","schemaId":9223372036854775808}', "64 bits"),
-        (b'{"name":"t","path":"p","schemaId":1,"schema":{"fields":[1]}}', "'schema' cannot be"),
+        (
+            b'{"name":"t","path":"p","schemaId":1,"schema":{"fields":[1]}}',
+            "'schema': Schema: member 'fields' cannot be a list",
+        ),
         (
             b'{"name":"t","path":"p","schemaId":1,"schema":{"fields":[{"id":0,"name":"a","type":"I"}]}}',
             "'schema': .*'I'",
@@ -172,6 +179,82 @@ def test_dlf_documents_are_read_again():
 def test_what_is_no_document_is_said_to_be_none(data, message):
     with pytest.raises(FormatError, match=message):
         TableResponse.from_bytes(data)
+
+
+TABLE = {"name": "t", "path": "p", "schemaId": 1, "schema": {"fields": []}}
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("schemaId", None, "TableResponse: member 'schemaId' is missing"),
+        ("schemaId", True, "member 'schemaId' cannot be a bool .expected a whole number"),
+        ("schemaId", 1.0, "member 'schemaId' cannot be a float"),
+        ("schemaId", "1.0", "member 'schemaId' cannot be a text"),
+        ("schemaId", "9" * 5000, "member 'schemaId' cannot be a text"),
+        ("schemaId", -(2**63) - 1, "64 bits"),
+        ("schemaId", float("nan"), "member 'schemaId' cannot be a float"),
+        ("createdAt", float("inf"), "member 'createdAt' cannot be a float"),
+        ("isExternal", 1, "member 'isExternal' cannot be a int .expected true or false"),
+        ("isExternal", "null", "member 'isExternal' cannot be a text"),
+        ("path", 1.5, "member 'path' cannot be a float .expected a text"),
+        ("schema", [], "TableResponse: member 'schema': Schema: expected an object, not a list"),
+        ("schema", {"fields": {}}, "Schema: member 'fields' cannot be an object"),
+        ("schema", {"options": {"a": []}}, "Schema: member 'options' cannot be an object"),
+    ],
+)
+def test_a_member_of_another_form_is_named_with_its_document(member, value, message):
+    data = json.dumps({**TABLE, member: value}).encode()
+    with pytest.raises(FormatError, match=message):
+        TableResponse.from_bytes(data)
+
+
+def test_of_a_member_that_comes_twice_the_last_counts():
+    data = json.dumps(TABLE).encode()[:-1] + b',"name":"u"}'
+    assert TableResponse.from_bytes(data).name == "u"
+
+
+@pytest.mark.parametrize("depth", [10, 300, 450, 600, 900, 5_000, 200_000])
+def test_types_inside_each_other_are_read_or_refused(depth):
+    nested = '{"type":"ARRAY","element":' * depth + '"INT"' + "}" * depth
+    fields = f'"fields":[{{"id":0,"name":"a","type":{nested}}}]'.encode()
+    table = b'{"name":"t","path":"p","schemaId":1,"schema":{%s}}' % fields
+    try:
+        assert TableResponse.from_bytes(table).schema.fields[0].type.element
+    except FormatError:
+        assert depth > 10
+    try:
+        assert schema_from_json(b'{"id":0,"highestFieldId":1,%s}' % fields, "schema-0").fields
+    except FormatError:
+        assert depth > 10
+
+
+JUNK = st.sampled_from(
+    [None, 0, -1, 1.0, 1.5, "", "1", " 1", "1.0", "x", True, "TRUE", "null", [], {}, [None], ["a"],
+     {"a": None}, {"a": 1.5}, 2**63, -(2**63), 2**70, "9" * 5000, float("nan"), float("inf")]
+).map(deepcopy)  # fmt: skip
+
+
+@settings(max_examples=500)
+@given(st.data())
+def test_a_document_with_other_members_is_refused_or_read_as_it_is_written(data):
+    each = data.draw(st.sampled_from(VECTORS))
+    document = json.loads(each["read"])
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = document
+        while place:
+            keys = list(place) if isinstance(place, dict) else range(len(place))
+            key = data.draw(st.sampled_from(keys))
+            if not isinstance(place[key], dict | list) or data.draw(st.booleans()):
+                place[key] = data.draw(JUNK)
+                break
+            place = place[key]
+    cls = getattr(bodies, each["structure"])
+    try:
+        read = cls.from_bytes(json.dumps(document).encode())
+    except FormatError:
+        return
+    assert cls.from_bytes(read.to_bytes()) == read
 
 
 def test_a_snapshot_names_no_file_elsewhere():

@@ -19,8 +19,8 @@ from paimon_assets import (
     update_column_nullability,
     update_column_type,
 )
+from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
-from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, RowType, TypeRoot
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask

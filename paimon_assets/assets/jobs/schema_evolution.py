@@ -30,6 +30,7 @@ from paimon_assets.assets.translator import (
     PaimonTranslator,
     identifier_of,
 )
+from paimon_assets.engine.codec.rest.structure import changes_from_json
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -120,7 +121,7 @@ def _changes_of(listed: Sequence[Any]) -> list[sc.SchemaChange]:
     changes: list[sc.SchemaChange] = []
     for each in listed:
         if not isinstance(each, str):
-            changes += sc.changes_from_json([each])
+            changes += changes_from_json([each])
             continue
         statement = parse_sql(f"ALTER TABLE db.t {each}")
         if not isinstance(statement, AlterTable):

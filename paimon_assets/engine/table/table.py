@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from paimon_assets.engine.add_ons import add_ons_of
+from paimon_assets.engine.codec.rest.structure import changes_of
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import OnOverflow, changes_of
+from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.table.table_state import TableState, Tags
 

@@ -3,10 +3,11 @@
 Functions are stored and listed as they are; this server runs none.
 """
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
+
+from msgspec import structs
 
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
@@ -175,7 +176,7 @@ def get_database(service: Service, request: Request) -> Answer:
         request.require(Action.DESCRIBE, name)
     database = service.catalog.get_database(name)
     if not request.principal.may(Action.DESCRIBE, name):
-        database = dataclasses.replace(database, options={}, owner="", created_by="", updated_by="")
+        database = structs.replace(database, options={}, owner="", created_by="", updated_by="")
     return database.to_json()
 
 

@@ -13,8 +13,9 @@ from http import HTTPStatus
 from threading import Lock
 from typing import Any, cast
 
+from msgspec import UNSET
+
 from paimon_assets.engine.codec.rest import bodies
-from paimon_assets.engine.codec.rest.structure import ABSENT
 from paimon_assets.engine.control.catalog.catalog import missing_table
 from paimon_assets.engine.control.catalog.catalog_state import Members, NumberedDocument
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
@@ -64,8 +65,8 @@ def commit_table(service: Service, request: Request) -> Answer:
     done = publish_external(
         table.managed(service).store,
         body.snapshot,
-        base_uuid=None if base is ABSENT else base,
-        compares_base=base is not ABSENT,
+        base_uuid=None if base is UNSET else base,
+        compares_base=base is not UNSET,
     )
     request.noted["success"] = done
     return bodies.CommitResponse(success=done).to_json()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from paimon_assets import Schema, Table, set_option
-from paimon_assets.engine.spec.evolution.schema_change import changes_to_json
+from paimon_assets.engine.codec.rest.structure import changes_to_json
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle

@@ -24,7 +24,8 @@ from paimon_assets import (
     update_column_type,
 )
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.spec.evolution.schema_change import UpdateComment, changes_to_json
+from paimon_assets.engine.codec.rest.structure import changes_to_json
+from paimon_assets.engine.spec.evolution.schema_change import UpdateComment
 from paimon_assets.engine.spec.types.data_types import DataField
 from tests.interop.java_values import as_java_says, java_rows
 from tests.interop.steps import JavaSide, OurSide, Write

@@ -4,284 +4,210 @@ Named as in Java: `org.apache.paimon.rest.requests`, `org.apache.paimon.rest.res
 """
 
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, Self, TypeVar, get_args
 
-from msgspec.structs import asdict
+from msgspec import UNSET, UnsetType
 
+from paimon_assets.engine.codec.json.metadata_json import UNREADABLE
 from paimon_assets.engine.codec.rest.structure import (
-    ABSENT,
-    BOOLEAN,
-    FIELDS,
-    INTEGER,
-    OBJECTS,
-    OPTIONAL_INTEGER,
-    OPTIONAL_TEXT,
-    REQUIRED_BOOLEAN,
-    REQUIRED_INTEGER,
-    SCHEMA,
-    SCHEMA_CHANGE,
-    SNAPSHOT,
-    TEXT,
-    TEXT_MAP,
-    TEXTS,
-    Absent,
-    Kind,
+    READERS,
+    Needed,
+    Omitted,
+    Rules,
     Structure,
-    list_of,
-    member,
-    nested,
     one_of,
-    optional,
+    read_members,
+    write_value,
 )
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    Move,
-    SchemaChange,
-    read_move,
-    write_move,
-)
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import DataField, DataType
-from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_type, type_to_json
+from paimon_assets.engine.spec.types.data_types import DataField
+from paimon_assets.engine.spec.types.type_text import Json
+
+T = TypeVar("T")
+_Unsent = Annotated[T | None, Rules(dlf=None, is_omitted=True)]
 
 
 class Identifier(Structure):
     """A database and an item in it: a table, a branch of it (`t$branch_b`), a view."""
 
-    database: str = member(TEXT, also=("databaseName",), dlf="databaseName")
-    object: str = member(TEXT, also=("tableName",), dlf="tableName")
-
-
-class _Differences(Structure):
-    """The members of `PartitionStatistics`."""
-
-    spec: Mapping[str, str] = member(TEXT_MAP)
-    record_count: int = member(INTEGER)
-    file_size_in_bytes: int = member(INTEGER)
-    file_count: int = member(INTEGER)
-    last_file_creation_time: int = member(INTEGER)
-    total_buckets: int = member(INTEGER)
-
-
-PARTITION_STATISTICS: Kind[PartitionStatistics] = Kind(
-    lambda json: PartitionStatistics(**vars(_Differences.from_json(json))),
-    lambda statistics: _Differences(**asdict(statistics)).to_json(),
-)
-"""The kind of a member that says what a commit changes in a partition."""
+    database: Annotated[str, Rules(also=("databaseName",), dlf="databaseName")]
+    object: Annotated[str, Rules(also=("tableName",), dlf="tableName")]
 
 
 class Partition(Structure):
-    spec: Mapping[str, str] = member(TEXT_MAP)
-    record_count: int = member(INTEGER)
-    file_size_in_bytes: int = member(INTEGER)
-    file_count: int = member(INTEGER)
-    last_file_creation_time: int = member(INTEGER)
-    total_buckets: int = member(INTEGER, dlf=None, default=0)
-    done: bool = member(BOOLEAN, dlf=None, default=False)
-    created_at: int | None = member(OPTIONAL_INTEGER, omitted=None, dlf=None, default=None)
-    created_by: str | None = member(OPTIONAL_TEXT, omitted=None, dlf=None, default=None)
-    updated_at: int | None = member(OPTIONAL_INTEGER, omitted=None, dlf=None, default=None)
-    updated_by: str | None = member(OPTIONAL_TEXT, omitted=None, dlf=None, default=None)
-    options: Mapping[str, str] | None = member(
-        optional(TEXT_MAP), omitted=None, dlf=None, default=None
-    )
+    spec: Mapping[str, str]
+    record_count: int
+    file_size_in_bytes: int
+    file_count: int
+    last_file_creation_time: int
+    total_buckets: Annotated[int, Rules(dlf=None)] = 0
+    done: Annotated[bool, Rules(dlf=None)] = False
+    created_at: _Unsent[int] = None
+    created_by: _Unsent[str] = None
+    updated_at: _Unsent[int] = None
+    updated_by: _Unsent[str] = None
+    options: _Unsent[Mapping[str, str]] = None
 
 
 class TableSnapshot(Structure):
-    snapshot: Snapshot = member(SNAPSHOT)
-    record_count: int = member(INTEGER)
-    file_size_in_bytes: int = member(INTEGER)
-    file_count: int = member(INTEGER)
-    last_file_creation_time: int = member(INTEGER)
+    snapshot: Snapshot
+    record_count: int
+    file_size_in_bytes: int
+    file_count: int
+    last_file_creation_time: int
 
 
 class ViewSchema(Structure):
     """A view: its columns and its query, in one dialect or more."""
 
-    fields: tuple[DataField, ...] = member(FIELDS)
-    query: str = member(TEXT)
+    fields: tuple[DataField, ...]
+    query: str
     """The query of dialects that `dialects` does not name."""
-    dialects: Mapping[str, str] = member(TEXT_MAP, default={})
+    dialects: Mapping[str, str] = {}
     """Name of a dialect, such as `spark`, → the query in it."""
-    comment: str | None = member(OPTIONAL_TEXT, omitted=None, default=None)
-    options: Mapping[str, str] = member(TEXT_MAP, default={})
+    comment: Omitted[str] = None
+    options: Mapping[str, str] = {}
 
 
-class SetViewOption(Structure):
-    key: str = member(TEXT)
-    value: str = member(TEXT)
+class _ViewChange(Structure, tag_field="action"):
+    """Written is what Java reads, such as `setOption`."""
 
 
-class RemoveViewOption(Structure):
-    key: str = member(TEXT)
+class SetViewOption(_ViewChange, tag="setOption"):
+    key: str
+    value: str
 
 
-class UpdateViewComment(Structure):
+class RemoveViewOption(_ViewChange, tag="removeOption"):
+    key: str
+
+
+class UpdateViewComment(_ViewChange, tag="updateComment"):
     """Set the view's comment; None removes it."""
 
-    comment: str | None = member(OPTIONAL_TEXT, also=("key",))
+    comment: Annotated[str | None, Rules(also=("key",))]
 
 
-class AddDialect(Structure):
+class AddDialect(_ViewChange, tag="addDialect"):
     """Add the query of a dialect that has none."""
 
-    dialect: str = member(TEXT)
-    query: str = member(TEXT)
+    dialect: str
+    query: str
 
 
-class UpdateDialect(Structure):
+class UpdateDialect(_ViewChange, tag="updateDialect"):
     """Change the query of a dialect that has one."""
 
-    dialect: str = member(TEXT)
-    query: str = member(TEXT)
+    dialect: str
+    query: str
 
 
-class DropDialect(Structure):
-    dialect: str = member(TEXT)
+class DropDialect(_ViewChange, tag="dropDialect"):
+    dialect: str
 
 
 ViewChange = (
     SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
 )
 
-VIEW_CHANGE: Kind[ViewChange] = one_of(
-    "action",
-    {
-        "setOption": SetViewOption,
-        "removeOption": RemoveViewOption,
-        "updateComment": UpdateViewComment,
-        "addDialect": AddDialect,
-        "updateDialect": UpdateDialect,
-        "dropDialect": DropDialect,
-    },
-    also={
-        "setViewOption": "setOption",
-        "removeViewOption": "removeOption",
-        "updateViewComment": "updateComment",
-    },
-)
-"""The kind of a member that is a view's change.
-
-Written is what Java reads, such as `setOption`; `setViewOption`, a name of its specification, is
-read too.
-"""
-
 
 class ConsumerInfo(Structure):
-    consumer_id: str = member(TEXT)
-    next_snapshot: int | None = member(OPTIONAL_INTEGER, also=("nextSnapshotId",))
+    consumer_id: str
+    next_snapshot: Annotated[int | None, Rules(also=("nextSnapshotId",))]
 
 
-class FunctionBody(Structure):
-    """The body of a function; its definitions are kept as they are."""
-
-    name: str = member(TEXT)
-    input_params: tuple[DataField, ...] = member(FIELDS, default=())
-    return_params: tuple[DataField, ...] = member(FIELDS, default=())
-    deterministic: bool = member(BOOLEAN, default=False)
-    definitions: Mapping[str, Json] = member(OBJECTS, default={})
-    comment: str | None = member(OPTIONAL_TEXT, default=None)
-    options: Mapping[str, str] = member(TEXT_MAP, default={})
+class _Instant(Structure, tag_field="type"):
+    def to_dlf(self) -> dict[str, Json]:
+        """Write the document with DLF's own names, which has no `type`."""
+        return {key: value for key, value in super().to_dlf().items() if key != "type"}
 
 
-class SnapshotInstant(Structure):
-    snapshot_id: int = member(REQUIRED_INTEGER)
+class SnapshotInstant(_Instant, tag="snapshot"):
+    snapshot_id: Needed[int]
 
 
-class TagInstant(Structure):
-    tag_name: str = member(TEXT)
+class TagInstant(_Instant, tag="tag"):
+    tag_name: str
 
 
 Instant = SnapshotInstant | TagInstant
-_TYPED: Kind[Instant] = one_of("type", {"snapshot": SnapshotInstant, "tag": TagInstant})
-
-
-def _instant(json: Json) -> Instant:
-    if isinstance(json, dict) and "type" not in json:
-        return _TYPED.read({**json, "type": "snapshot" if "snapshotId" in json else "tag"})
-    return _TYPED.read(json)
-
-
-INSTANT: Kind[Instant] = Kind(_instant, _TYPED.write, lambda instant: instant.to_dlf())
-"""The kind of a member that is an instant; without `type` it is what its member says."""
-
-
-_SPECS = list_of(TEXT_MAP)
-_IDENTIFIER = nested(Identifier)
 
 
 class CreateDatabaseRequest(Structure):
-    name: str = member(TEXT)
-    options: Mapping[str, str] = member(TEXT_MAP, default={})
+    name: str
+    options: Mapping[str, str] = {}
 
 
 class AlterDatabaseRequest(Structure):
-    removals: tuple[str, ...] = member(TEXTS, default=())
-    updates: Mapping[str, str] = member(TEXT_MAP, default={})
+    removals: tuple[str, ...] = ()
+    updates: Mapping[str, str] = {}
 
 
 class CreateTableRequest(Structure):
-    identifier: Identifier = member(_IDENTIFIER)
-    schema: Schema = member(SCHEMA)
+    identifier: Identifier
+    schema: Schema
 
 
 class AlterTableRequest(Structure):
     """Changes that make one schema."""
 
-    changes: tuple[SchemaChange, ...] = member(list_of(SCHEMA_CHANGE))
+    changes: tuple[SchemaChange, ...]
 
 
 class RegisterTableRequest(Structure):
     """A table that lies at a path already."""
 
-    identifier: Identifier = member(_IDENTIFIER)
-    path: str = member(TEXT)
+    identifier: Identifier
+    path: str
 
 
 class RenameRequest(Structure):
     """A table or a view, and its new name."""
 
-    source: Identifier = member(_IDENTIFIER)
-    destination: Identifier = member(_IDENTIFIER)
+    source: Identifier
+    destination: Identifier
 
 
-class CommitRequest(Structure):
+class CommitRequest(Structure, kw_only=True):
     """A snapshot to publish, if the table is still the one it was made for."""
 
-    table_id: str | None = member(OPTIONAL_TEXT)
-    base_snapshot_uuid: str | Absent | None = member(OPTIONAL_TEXT, omitted=ABSENT, default=ABSENT)
-    """Uuid of the snapshot before; ABSENT: the client is of 1.4 and does not compare."""
-    snapshot: Snapshot = member(SNAPSHOT)
-    statistics: tuple[PartitionStatistics, ...] = member(list_of(PARTITION_STATISTICS))
+    table_id: str | None
+    base_snapshot_uuid: str | UnsetType | None = UNSET
+    """Uuid of the snapshot before; UNSET: the client is of 1.4 and does not compare."""
+    snapshot: Snapshot
+    statistics: tuple[PartitionStatistics, ...]
 
 
 class RollbackRequest(Structure):
-    instant: Instant = member(INSTANT)
-    from_snapshot: int | None = member(OPTIONAL_INTEGER, omitted=None, default=None)
+    instant: Instant
+    from_snapshot: Omitted[int] = None
     """Id of the newest snapshot the client saw."""
 
 
 class RollbackSchemaRequest(Structure):
-    schema_id: int = member(REQUIRED_INTEGER)
+    schema_id: Needed[int]
 
 
 class CreateTagRequest(Structure):
-    tag_name: str = member(TEXT)
-    snapshot_id: int | None = member(OPTIONAL_INTEGER, default=None)
+    tag_name: str
+    snapshot_id: int | None = None
     """None is the newest snapshot."""
-    time_retained: str | None = member(OPTIONAL_TEXT, default=None)
+    time_retained: str | None = None
     """Such as `1d`; None is for ever."""
-    ignore_if_exists: bool = member(BOOLEAN, omitted=False, default=False)
+    ignore_if_exists: Annotated[bool, Rules(is_omitted=True)] = False
 
 
 class CreateBranchRequest(Structure):
-    branch: str = member(TEXT)
-    from_tag: str | None = member(OPTIONAL_TEXT, default=None)
+    branch: str
+    from_tag: str | None = None
 
 
 class RenameBranchRequest(Structure):
-    to_branch: str = member(TEXT)
+    to_branch: str
 
 
 class ForwardBranchRequest(Structure):
@@ -289,105 +215,110 @@ class ForwardBranchRequest(Structure):
 
 
 class ResetConsumerRequest(Structure):
-    consumer_id: str = member(TEXT)
-    next_snapshot_id: int | None = member(OPTIONAL_INTEGER, default=None)
+    consumer_id: str
+    next_snapshot_id: int | None = None
     """None deletes the consumer."""
 
 
 class AuthRequest(Structure):
-    select: tuple[str, ...] | None = member(optional(TEXTS), default=None)
+    select: tuple[str, ...] | None = None
     """None is all of them."""
 
 
 class PartitionsRequest(Structure):
     """Partitions to mark as done, or to list."""
 
-    specs: tuple[Mapping[str, str], ...] = member(_SPECS)
+    specs: tuple[Mapping[str, str], ...]
 
 
 class CreatePartitionsRequest(Structure):
-    partition_specs: tuple[Mapping[str, str], ...] = member(_SPECS)
-    ignore_if_exists: bool = member(BOOLEAN, default=False)
+    partition_specs: tuple[Mapping[str, str], ...]
+    ignore_if_exists: bool = False
 
 
 class DropPartitionsRequest(Structure):
-    partition_specs: tuple[Mapping[str, str], ...] = member(_SPECS, also=("specs",))
-    ignore_if_not_exists: bool = member(BOOLEAN, default=False)
+    partition_specs: Annotated[tuple[Mapping[str, str], ...], Rules(also=("specs",))]
+    ignore_if_not_exists: bool = False
 
 
 class CreateViewRequest(Structure):
-    identifier: Identifier = member(_IDENTIFIER)
-    schema: ViewSchema = member(nested(ViewSchema))
+    identifier: Identifier
+    schema: ViewSchema
 
 
 class AlterViewRequest(Structure):
-    changes: tuple[ViewChange, ...] = member(list_of(VIEW_CHANGE))
+    changes: tuple[ViewChange, ...]
 
 
-class CreateFunctionRequest(FunctionBody):
-    """A function to create."""
+class CreateFunctionRequest(Structure):
+    """A function to create; its definitions are kept as they are."""
+
+    name: str
+    input_params: tuple[DataField, ...] = ()
+    return_params: tuple[DataField, ...] = ()
+    deterministic: bool = False
+    definitions: Mapping[str, Json] = {}
+    comment: str | None = None
+    options: Mapping[str, str] = {}
 
 
 class AlterFunctionRequest(Structure):
     """Changes of a function, kept as they are."""
 
-    changes: tuple[Mapping[str, Json], ...] = member(list_of(OBJECTS))
+    changes: tuple[Mapping[str, Json], ...]
 
 
-_IDENTIFIERS = list_of(nested(Identifier))
-
-
-class Page(Structure):
-    next_page_token: str | None = member(OPTIONAL_TEXT, default=None)
+class Page(Structure, kw_only=True):
+    next_page_token: str | None = None
     """What asks for the next page; None: this is the last."""
 
 
-class Audited(Structure):
+class Audited(Structure, kw_only=True):
     """Creator, last author and times, epoch milliseconds; 0 is not known."""
 
-    owner: str | None = member(OPTIONAL_TEXT, default=None)
-    created_at: int = member(INTEGER, default=0)
-    created_by: str | None = member(OPTIONAL_TEXT, default=None)
-    updated_at: int = member(INTEGER, default=0)
-    updated_by: str | None = member(OPTIONAL_TEXT, default=None)
+    owner: str | None = None
+    created_at: int = 0
+    created_by: str | None = None
+    updated_at: int = 0
+    updated_by: str | None = None
 
 
 class ErrorResponse(Structure):
-    resource_type: str | None = member(OPTIONAL_TEXT, default=None)
+    resource_type: str | None = None
     """DATABASE, TABLE, PARTITION, COLUMN, SNAPSHOT, BRANCH, TAG, VIEW, DIALECT, FUNCTION, …"""
-    resource_name: str | None = member(OPTIONAL_TEXT, default=None)
-    message: str | None = member(OPTIONAL_TEXT, default=None)
-    code: int = member(INTEGER, default=0)
+    resource_name: str | None = None
+    message: str | None = None
+    code: int = 0
 
 
 class ConfigResponse(Structure):
     """Options of the server: below and above those of the client."""
 
-    defaults: Mapping[str, str] = member(TEXT_MAP, default={})
-    overrides: Mapping[str, str] = member(TEXT_MAP, default={})
+    defaults: Mapping[str, str] = {}
+    overrides: Mapping[str, str] = {}
 
 
 class DatabaseResponse(Audited):
-    id: str | None = member(OPTIONAL_TEXT)
-    name: str = member(TEXT)
-    location: str | None = member(OPTIONAL_TEXT, default=None)
-    options: Mapping[str, str] = member(TEXT_MAP, default={})
+    id: str | None
+    name: str
+    location: str | None = None
+    options: Mapping[str, str] = {}
 
 
 class TableResponse(Audited):
-    id: str | None = member(OPTIONAL_TEXT)
-    database: str | None = member(OPTIONAL_TEXT, dlf=None, default=None)
-    name: str = member(TEXT)
-    path: str = member(TEXT)
-    is_external: bool = member(BOOLEAN, dlf_as_text=True, default=False)
-    schema_id: int = member(REQUIRED_INTEGER, dlf_as_text=True)
-    schema: Schema = member(SCHEMA)
+    id: str | None
+    database: Annotated[str | None, Rules(dlf=None)]
+    name: str
+    path: str
+    is_external: Annotated[bool, Rules(dlf_as_text=True)]
+    schema_id: Annotated[int, Rules(dlf_as_text=True, is_needed=True)]
+    schema: Schema
 
 
 class ViewResponse(Audited):
-    id: str | None = member(OPTIONAL_TEXT)
-    name: str = member(TEXT)
-    schema: ViewSchema = member(nested(ViewSchema))
+    id: str | None
+    name: str
+    schema: ViewSchema
 
     def to_dlf(self) -> dict[str, Json]:
         """Write the document with DLF's own names, which has no audit."""
@@ -395,28 +326,35 @@ class ViewResponse(Audited):
         return {key: value for key, value in super().to_dlf().items() if key in own}
 
 
-class FunctionResponse(FunctionBody, Audited):
-    uuid: str | None = member(OPTIONAL_TEXT, default=None)
+class FunctionResponse(Audited):
+    uuid: str | None
+    name: str
+    input_params: tuple[DataField, ...] = ()
+    return_params: tuple[DataField, ...] = ()
+    deterministic: bool = False
+    definitions: Mapping[str, Json] = {}
+    comment: str | None = None
+    options: Mapping[str, str] = {}
 
 
 class AlterDatabaseResponse(Structure):
     """Which options of a database were removed and set, and which there were none of."""
 
-    removed: tuple[str, ...] = member(TEXTS, default=())
-    updated: tuple[str, ...] = member(TEXTS, default=())
-    missing: tuple[str, ...] = member(TEXTS, default=())
+    removed: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 class CommitResponse(Structure):
     """Whether the snapshot was published; if not, another was faster."""
 
-    success: bool = member(REQUIRED_BOOLEAN)
+    success: Needed[bool]
     """Must be said: an answer without it is none."""
 
 
 class TokenResponse(Structure):
-    token: Mapping[str, str] = member(TEXT_MAP)
-    expires_at_millis: int = member(INTEGER, also=("expiresAt",))
+    token: Mapping[str, str]
+    expires_at_millis: Annotated[int, Rules(also=("expiresAt",))]
 
     def __repr__(self) -> str:
         return f"TokenResponse(expires_at_millis={self.expires_at_millis})"
@@ -425,118 +363,122 @@ class TokenResponse(Structure):
 class AuthResponse(Structure):
     """Row filters and column masks for a reader, each as JSON text."""
 
-    filter: tuple[str, ...] | None = member(optional(TEXTS), omitted=None, default=None)
-    column_masking: Mapping[str, str] | None = member(
-        optional(TEXT_MAP), omitted=None, default=None
-    )
+    filter: Omitted[tuple[str, ...]] = None
+    column_masking: Omitted[Mapping[str, str]] = None
 
 
 class SnapshotResponse(Structure):
-    snapshot: TableSnapshot = member(nested(TableSnapshot))
+    snapshot: TableSnapshot
 
     @classmethod
-    def reshaped(cls, json: dict[str, Json]) -> dict[str, Json]:
-        """Wrap a table snapshot that comes bare."""
-        inner = json.get("snapshot")
-        return {"snapshot": json} if isinstance(inner, dict) and "snapshot" not in inner else json
+    def from_json(cls, json: Json) -> Self:
+        """Read the document; a table snapshot may come bare."""
+        inner = json.get("snapshot") if isinstance(json, dict) else None
+        is_bare = isinstance(inner, dict) and "snapshot" not in inner
+        return super().from_json({"snapshot": json} if is_bare else json)
 
 
 class VersionSnapshotResponse(Structure):
-    snapshot: Snapshot = member(SNAPSHOT)
+    snapshot: Snapshot
 
 
 class TagResponse(Structure):
-    tag_name: str = member(TEXT)
-    snapshot: Snapshot = member(SNAPSHOT)
-    tag_create_time: int | None = member(OPTIONAL_INTEGER, default=None)
+    tag_name: str
+    snapshot: Snapshot
+    tag_create_time: int | None = None
     """Epoch milliseconds."""
-    tag_time_retained: str | None = member(OPTIONAL_TEXT, default=None)
+    tag_time_retained: str | None = None
 
 
 class CreatePartitionsResponse(Structure):
-    created: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
-    existed: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
+    created: tuple[Mapping[str, str], ...] = ()
+    existed: tuple[Mapping[str, str], ...] = ()
 
 
 class DropPartitionsResponse(Structure):
-    dropped: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
-    missing: tuple[Mapping[str, str], ...] = member(_SPECS, default=())
+    dropped: tuple[Mapping[str, str], ...] = ()
+    missing: tuple[Mapping[str, str], ...] = ()
 
 
 class ListDatabasesResponse(Page):
-    databases: tuple[str, ...] = member(TEXTS)
+    databases: tuple[str, ...]
 
 
 class ListTablesResponse(Page):
-    tables: tuple[str, ...] = member(TEXTS)
+    tables: tuple[str, ...]
 
 
 class ListTableDetailsResponse(Page):
-    table_details: tuple[TableResponse, ...] = member(list_of(nested(TableResponse)))
+    table_details: tuple[TableResponse, ...]
 
 
 class ListTablesGloballyResponse(Page):
-    tables: tuple[Identifier, ...] = member(_IDENTIFIERS)
+    tables: tuple[Identifier, ...]
 
 
 class ListViewsResponse(Page):
-    views: tuple[str, ...] = member(TEXTS)
+    views: tuple[str, ...]
 
 
 class ListViewDetailsResponse(Page):
-    view_details: tuple[ViewResponse, ...] = member(list_of(nested(ViewResponse)))
+    view_details: tuple[ViewResponse, ...]
 
 
 class ListViewsGloballyResponse(Page):
-    views: tuple[Identifier, ...] = member(_IDENTIFIERS, also=("tables",))
+    views: Annotated[tuple[Identifier, ...], Rules(also=("tables",))]
 
 
 class ListFunctionsResponse(Page):
-    functions: tuple[str, ...] = member(TEXTS)
+    functions: tuple[str, ...]
 
 
 class ListFunctionDetailsResponse(Page):
-    function_details: tuple[FunctionResponse, ...] = member(list_of(nested(FunctionResponse)))
+    function_details: tuple[FunctionResponse, ...]
 
 
 class ListFunctionsGloballyResponse(Page):
-    functions: tuple[Identifier, ...] = member(_IDENTIFIERS)
+    functions: tuple[Identifier, ...]
 
 
 class ListSnapshotsResponse(Page):
     """A page of snapshots, in an order each server chooses."""
 
-    snapshots: tuple[Snapshot, ...] = member(list_of(SNAPSHOT))
+    snapshots: tuple[Snapshot, ...]
 
 
 class ListPartitionsResponse(Page):
-    partitions: tuple[Partition, ...] = member(list_of(nested(Partition)))
+    partitions: tuple[Partition, ...]
 
 
 class ListBranchesResponse(Structure):
-    branches: tuple[str, ...] = member(TEXTS)
+    branches: tuple[str, ...]
 
 
 class ListTagsResponse(Page):
-    tags: tuple[str, ...] = member(TEXTS)
+    tags: tuple[str, ...]
 
 
 class ListConsumersResponse(Page):
-    consumers: tuple[ConsumerInfo, ...] = member(list_of(nested(ConsumerInfo)))
+    consumers: tuple[ConsumerInfo, ...]
 
 
-VALUES: Mapping[Any, Kind[Any]] = {
-    Schema: SCHEMA,
-    DataField: Kind(lambda json: FIELDS.read([json])[0], field_to_json),
-    DataType: Kind(parse_type, type_to_json),
-    Snapshot: SNAPSHOT,
-    PartitionStatistics: PARTITION_STATISTICS,
-    Move: Kind(read_move, write_move),
-    SchemaChange: SCHEMA_CHANGE,
-    Instant: INSTANT,
-    ViewChange: VIEW_CHANGE,
+def _instant(json: Json) -> Instant:
+    """Read an instant; without `type` it is what its member says."""
+    if isinstance(json, dict) and "type" not in json:
+        json = {**json, "type": "snapshot" if "snapshotId" in json else "tag"}
+    instant: Instant = one_of(json, {"snapshot": SnapshotInstant, "tag": TagInstant}, "type")
+    return instant
+
+
+READERS[Instant] = _instant
+_VIEW_CHANGES: Mapping[str, type[Structure]] = {
+    **{str(kind.__struct_config__.tag): kind for kind in get_args(ViewChange)},
+    "setViewOption": SetViewOption,
+    "removeViewOption": RemoveViewOption,
+    "updateViewComment": UpdateViewComment,
 }
-"""Structures that are values of the format, or one of several classes."""
+"""Action → class of a view's change; those of its specification, which Java does not write, too."""
+READERS[ViewChange] = partial(one_of, kinds=_VIEW_CHANGES, tag="action")
 
 
 def read_document(kind: Any, json: Json) -> Any:
@@ -548,10 +490,10 @@ def read_document(kind: Any, json: Json) -> Any:
     Raises:
         FormatError, InvalidInputError: The JSON is not one of the structure.
     """
-    plain: Kind[Any] = VALUES[kind] if kind in VALUES else nested(kind)
     try:
-        return plain.read(json)
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        default = getattr(kind, "from_json", partial(read_members, kind))
+        return READERS.get(kind, default)(json)
+    except UNREADABLE as error:
         name = getattr(kind, "__name__", "one of several structures")
         raise FormatError(f"The document is no {name}: {error}.", kind="document") from error
 
@@ -562,7 +504,5 @@ def write_document(value: Any, *, dlf: bool = False) -> Json:
     >>> write_document(TagInstant(tag_name="a"))
     {'type': 'tag', 'tagName': 'a'}
     """
-    kind = next((kind for of, kind in VALUES.items() if isinstance(value, of)), None)
-    kind = nested(type(value)) if kind is None else kind
-    json: Json = (kind.dlf if dlf and kind.dlf else kind.write)(value)
+    json: Json = write_value(value, dlf=dlf)
     return json

@@ -1,142 +1,100 @@
-"""Structures: classes whose attributes declare how JSON members are read and written.
+"""Structures: structs whose annotations say how JSON members are read and written.
 
     class RenameBranchRequest(Structure):
-        to_branch: str = member(TEXT)
+        to_branch: str
 
 A member is called in JSON as in Python, in camel case. Members are written in the order of the
-class, those of its bases behind its own, as Java's printer does. Unknown members are ignored.
-Members are read as leniently as Java does: numbers and truth values may come as texts, numbers as
-the values of texts. Null and absent are one: empty lists and objects, 0, false.
+class, those of its bases, which are keyword-only, behind its own: as Java's printer does. Unknown
+members are ignored. Numbers and truth values may come as texts, numbers as the values of texts.
+Null and absent are one, where `UNSET` is not allowed: empty lists and objects, 0, false.
+`msgspec.convert` takes no number for a text as Java does, but 1.0 for 1, 1 for true, "null" for
+null, and it does not name what is wrong in a value of the format: so members are read here.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from threading import RLock
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import fields
 
 from paimon_assets.engine.codec.json.metadata_json import (
+    UNREADABLE,
     json_bytes,
     json_object,
     snapshot_from_members,
     snapshot_members,
 )
-from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    FormatError,
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.spec.types.data_types import DataField
-from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
+from paimon_assets.engine.spec.types.data_types import DataField, DataType
+from paimon_assets.engine.spec.types.type_text import (
+    Json,
+    field_to_json,
+    parse_field,
+    parse_type,
+    type_to_json,
+)
 from paimon_assets.engine.spec.words import camel_case
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
 
 
-class Absent(Enum):
-    ABSENT = "absent"
+class Rules(NamedTuple):
+    """What an annotation says of a member besides its type."""
+
+    also: tuple[str, ...] = ()
+    """Its names in older documents."""
+    dlf: str | None = ""
+    """Its name in DLF's documents, empty if it is the same; None: they do not have it."""
+    dlf_as_text: bool = False
+    is_needed: bool = False
+    """Whether a document without it is refused, where absent is 0 or false otherwise."""
+    is_omitted: bool = False
+    """Whether it is not written where it is None or false."""
 
 
-ABSENT = Absent.ABSENT
-"""The value of a member that is not in the document, where that is not the same as null."""
+Needed = Annotated[T, Rules(is_needed=True)]
+Omitted = Annotated[T | None, Rules(is_omitted=True)]
 
 
-class Kind(Struct, Generic[T], frozen=True):
-    """The kind of a member: how its value is read and written."""
-
-    read: Callable[[Json], T]
-    write: Callable[[T], Json]
-    dlf: Callable[[T], Json] | None = None
-    empty: Callable[[], T] | None = None
-
-
-class _Member(Struct, frozen=True):
-    kind: Kind[Any]
-    name: str
-    also: tuple[str, ...]
-    omitted: object
-    dlf: str | None
-    dlf_as_text: bool
-
-    def named(self, attribute: str) -> "_Member":
-        name = camel_case(attribute)
-        return replace(self, name=name, dlf=name if self.dlf == _SAME else self.dlf)
-
-
-_MAKING = RLock()
-_KEY = "member"
-_SAME = "="
-NEVER = object()
-"""A member is never omitted."""
-
-
-def member(
-    kind: Kind[T],
-    *,
-    also: tuple[str, ...] = (),
-    omitted: object = NEVER,
-    dlf: str | None = _SAME,
-    dlf_as_text: bool = False,
-    default: Any = MISSING,
-) -> Any:
-    declared = _Member(kind, "", also, omitted, dlf, dlf_as_text)
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata={_KEY: declared})
-    return field(default=default, metadata={_KEY: declared})
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(member,))
-class Structure:
-    """Base of all structures: frozen dataclasses whose attributes are members.
-
-    They become dataclasses with their first object: most processes need few of them.
-    """
-
-    MEMBERS: ClassVar[Mapping[str, _Member]] = {}
-    """Attribute → member, in the order of the document."""
-
-    def __init_subclass__(cls) -> None:
-        declared = ((name, each) for name, each in vars(cls).items() if isinstance(each, Field))
-        members = {name: each.metadata[_KEY].named(name) for name, each in declared}
-        for base in cls.__mro__[1:]:
-            others = vars(base).get("MEMBERS", {}).items()
-            members |= {name: each for name, each in others if name not in members}
-        cls.MEMBERS = members
-
-    def __new__(cls, **_: Any) -> Self:
-        with _MAKING:
-            for base in reversed(cls.__mro__):
-                is_made = base is Structure or "__dataclass_fields__" in vars(base)
-                if issubclass(base, Structure) and not is_made:
-                    dataclass(frozen=True, kw_only=True)(base)
-        return super().__new__(cls)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Structure(Struct, frozen=True):
+    """Base of all structures."""
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
-        if not isinstance(json, dict):
-            raise _wrong(cls.__name__, f"expected an object, not {_show(json)}")
-        json = cls.reshaped(json)
-        return cls(**{key: _read(cls, each, json) for key, each in cls.MEMBERS.items()})
+        return read_members(cls, json)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read a body; an empty one is an empty object."""
         return cls.from_json(json_object(data, cls.__name__) if data.strip() else {})
 
-    @classmethod
-    def reshaped(cls, json: dict[str, Json]) -> dict[str, Json]:
-        """Return a document of an older shape in today's."""
-        return json
-
     def to_json(self) -> dict[str, Json]:
         """Write the document as Java's printer does."""
-        return {
-            each.name: each.kind.write(value)
-            for each, value in self._values()
-            if value != each.omitted
-        }
+        return write_members(self)
 
     def to_bytes(self) -> bytes:
         """Write the body, byte for byte Java's."""
@@ -144,83 +102,131 @@ class Structure:
 
     def to_dlf(self) -> dict[str, Json]:
         """Write the document with DLF's own names."""
-        written: dict[str, Json] = {}
-        for each, value in self._values():
-            if each.dlf is None or value == each.omitted:
-                continue
-            json = (each.kind.dlf or each.kind.write)(value)
-            written[each.dlf] = str(json).lower() if each.dlf_as_text else json
-        return written
-
-    def _values(self) -> list[tuple[_Member, Any]]:
-        return [(each, getattr(self, key)) for key, each in self.MEMBERS.items()]
+        return write_members(self, dlf=True)
 
 
-def _read(cls: type[Structure], each: _Member, json: Mapping[str, Json]) -> Any:
-    name = next((name for name in (each.name, *each.also) if json.get(name) is not None), None)
-    if name is None:
-        if each.omitted is ABSENT and each.name not in json:
-            return ABSENT
-        if each.kind.empty is None:
-            raise _wrong(cls.__name__, f"member '{each.name}' is missing")
-        return each.kind.empty()
-    try:
-        return each.kind.read(json[name])
-    except PaimonError as error:
-        raise _wrong(cls.__name__, f"member '{name}': {error.message}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        shown = _show(json[name])
-        raise _wrong(cls.__name__, f"member '{name}' cannot be {shown} ({error})") from error
+class _Member(NamedTuple):
+    attribute: str
+    name: str
+    names: tuple[str, ...]
+    read: Reader
+    empty: Callable[[], Any] | None
+    """What absent and null are; None: they are refused."""
+    is_absent: bool
+    """Whether absent is not null."""
+    rules: Rules
+
+
+@cache
+def _members(cls: type[Any]) -> tuple[_Member, ...]:
+    members = []
+    for each in fields(cls):
+        name, hint = camel_case(each.name), each.type
+        rules = next(iter(getattr(hint, "__metadata__", ())), Rules())
+        read, empty = _form(hint)
+        empty = None if rules.is_needed else empty
+        is_absent = UnsetType in get_args(hint)
+        members.append(_Member(each.name, name, (name, *rules.also), read, empty, is_absent, rules))
+    return tuple(members)
+
+
+def _form(hint: Any) -> tuple[Reader, Callable[[], Any] | None]:
+    """Return how a value of a type is read, and what absent and null are."""
+    kind, args = get_origin(hint) or hint, get_args(hint)
+    if hint in READERS:
+        return READERS[hint], _EMPTY.get(hint)
+    if kind is Annotated:
+        return _form(args[0])
+    if kind in (Union, UnionType):
+        (inner,) = (each for each in args if each not in (NoneType, UnsetType))
+        return _form(inner)[0], NoneType
+    if kind is tuple:
+        return partial(_list, _form(args[0])[0]), tuple
+    if kind is Mapping:
+        return (_texts if args[1] is str else _object), dict
+    return partial(_word if issubclass(kind, Enum) else read_members, kind), None
+
+
+def read_members(cls: type[T], json: Json) -> T:
+    """Read an object of a structure, or of another class whose annotations are as theirs."""
+    if not isinstance(json, dict):
+        raise _wrong(cls, f"expected an object, not {_show(json)}")
+    values = {}
+    for each in _members(cast("Any", cls)):
+        name = next((name for name in each.names if json.get(name) is not None), None)
+        if name is not None:
+            try:
+                values[each.attribute] = each.read(json[name])
+            except PaimonError as error:
+                raise _wrong(cls, f"member '{name}': {error.message}") from error
+            except UNREADABLE as error:
+                shown = _show(json[name])
+                raise _wrong(cls, f"member '{name}' cannot be {shown} ({error})") from error
+        elif not each.is_absent or each.name in json:
+            if each.empty is None:
+                raise _wrong(cls, f"member '{each.name}' is missing")
+            values[each.attribute] = each.empty()
+    return cls(**values)
 
 
 def _show(json: Json) -> str:
     """Return the kind of a JSON value; the value itself may be a secret, or long."""
-    return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(
+    return {dict: "an object", list: "a list", str: "a text", NoneType: "null"}.get(
         type(json), f"a {type(json).__name__}"
     )
 
 
-def _wrong(name: str, what: str) -> FormatError:
-    return FormatError(f"{name}: {what.rstrip('.')}.", kind="rest-json")
+def _wrong(cls: type[Any], reason: str) -> FormatError:
+    return FormatError(f"{cls.__name__}: {reason.rstrip('.')}.", kind="rest-json")
 
 
-def nested(cls: type[Any]) -> Kind[Any]:
-    """Return the kind of a member that is a structure."""
-    return Kind(
-        read=cls.from_json,
-        write=lambda value: cast("Structure", value).to_json(),
-        dlf=lambda value: cast("Structure", value).to_dlf(),
-    )
+def write_members(value: Any, *, dlf: bool = False) -> dict[str, Json]:
+    """Return the members of an object that `read_members` reads."""
+    config = getattr(value, "__struct_config__", None)
+    written = {config.tag_field: config.tag} if config is not None and config.tag else {}
+    for each in _members(cast("Any", type(value))):
+        held, rules = getattr(value, each.attribute), each.rules
+        is_omitted = rules.is_omitted and (held is None or held is False)
+        if held is UNSET or is_omitted or (dlf and rules.dlf is None):
+            continue
+        if not dlf:
+            written[each.name] = write_value(held)
+        else:
+            json = write_value(held, dlf=True)
+            written[rules.dlf or each.name] = str(json).lower() if rules.dlf_as_text else json
+    return written
 
 
-def one_of(
-    tag: str, kinds: Mapping[str, type[Any]], *, also: Mapping[str, str] | None = None
-) -> Kind[Any]:
-    """Return the kind of a member whose structure is said by its member `tag`."""
-    names = {cls: name for name, cls in kinds.items()}
-
-    def read(json: Json) -> Any:
-        if not isinstance(json, dict):
-            raise TypeError(f"expected an object with '{tag}'")
-        said = str(json.get(tag))
-        cls = kinds.get((also or {}).get(said, said))
-        if cls is None:
-            raise ValueError(f"'{tag}' must be one of {', '.join(kinds)}")
-        return cls.from_json(json)
-
-    def write(value: Any) -> Json:
-        return {tag: names[type(value)], **value.to_json()}
-
-    return Kind(read=read, write=write)
-
-
-_FIELD_MEMBERS = frozenset({"id", "name", "type"})
-_COUNTS = ("totalRecordCount", "deltaRecordCount")
-_NUMBERS = frozenset({*_COUNTS, "id", "schemaId", "commitIdentifier", "timeMillis", "watermark"})
+def write_value(value: Any, *, dlf: bool = False) -> Any:
+    match value:
+        case None | Enum() | str() | int() | Mapping():
+            return value.value if isinstance(value, Enum) else value
+        case tuple():
+            return [write_value(each, dlf=dlf) for each in value]
+        case DataType():
+            return type_to_json(value)
+        case DataField():
+            return _plain_fields(field_to_json(value)) if dlf else field_to_json(value)
+        case Snapshot():
+            members = snapshot_members(value)
+            return {key: held for key, held in members.items() if not dlf or key != "uuid"}
+        case Schema():
+            members = write_members(value, dlf=dlf)
+            return {key: held for key, held in members.items() if held is not None}
+        case Structure():
+            return value.to_dlf() if dlf else value.to_json()
+        case _ if type(value) in _ACTIONS:
+            return _dlf_change(value) if dlf else change_to_json(value)
+        case _:
+            return write_members(value, dlf=dlf)
 
 
-def _same(value: Any) -> Json:
-    return cast("Json", value)
+def one_of(json: Json, kinds: Mapping[str, type[Structure]], tag: str) -> Any:
+    """Read a structure of which its member `tag` says the class."""
+    cls = kinds.get(str(_object(json).get(tag)))
+    if cls is None:
+        raise ValueError(f"'{tag}' must be one of {', '.join(kinds)}")
+    return cls.from_json(json)
 
 
 def _text(json: Json) -> str:
@@ -241,13 +247,17 @@ def _integer(json: Json) -> int:
 
 
 def _boolean(json: Json) -> bool:
-    match str(json).lower():
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            raise TypeError("expected true or false")
+    text = str(json).lower()
+    if text not in ("true", "false"):
+        raise TypeError("expected true or false")
+    return text == "true"
+
+
+def _word(kind: type[Enum], json: Json) -> Enum:
+    text = _text(json).upper()
+    if text not in kind.__members__:
+        raise ValueError(f"expected one of {', '.join(kind.__members__)}")
+    return kind[text]
 
 
 def _object(json: Json) -> dict[str, Json]:
@@ -257,51 +267,17 @@ def _object(json: Json) -> dict[str, Json]:
 
 
 def _texts(json: Json) -> dict[str, str]:
+    """Read an object of texts; members that are null are left out."""
     return {key: _text(value) for key, value in _object(json).items() if value is not None}
 
 
-TEXT: Kind[str] = Kind(_text, _same)
-INTEGER: Kind[int] = Kind(_integer, _same, empty=int)
-"""Absent is 0."""
-REQUIRED_INTEGER: Kind[int] = Kind(_integer, _same)
-BOOLEAN: Kind[bool] = Kind(_boolean, _same, empty=bool)
-"""Absent is false."""
-REQUIRED_BOOLEAN: Kind[bool] = Kind(_boolean, _same)
-TEXT_MAP: Kind[Mapping[str, str]] = Kind(_texts, _same, empty=dict)
-"""Absent is empty; members that are null are left out."""
-OBJECTS: Kind[Mapping[str, Json]] = Kind(_object, _same, empty=dict)
-"""An object of anything."""
+def _list(read: Reader, json: Json) -> tuple[Any, ...]:
+    if not isinstance(json, list):
+        raise TypeError("expected a list")
+    return tuple(map(read, json))
 
 
-def optional(kind: Kind[T]) -> Kind[T | None]:
-    def written(value: T | None) -> Json:
-        return None if value is None else kind.write(value)
-
-    def dlf(value: T | None) -> Json:
-        return None if value is None else (kind.dlf or kind.write)(value)
-
-    return Kind(kind.read, written, dlf, empty=lambda: None)
-
-
-def list_of(kind: Kind[T]) -> Kind[tuple[T, ...]]:
-    """Return the kind of a list; absent is empty."""
-
-    def read(json: Json) -> tuple[T, ...]:
-        if not isinstance(json, list):
-            raise TypeError("expected a list")
-        return tuple(kind.read(item) for item in json)
-
-    return Kind(
-        read,
-        lambda values: [kind.write(value) for value in values],
-        lambda values: [(kind.dlf or kind.write)(value) for value in values],
-        empty=tuple,
-    )
-
-
-OPTIONAL_TEXT = optional(TEXT)
-OPTIONAL_INTEGER = optional(REQUIRED_INTEGER)
-TEXTS = list_of(TEXT)
+_FIELD_MEMBERS = frozenset({"id", "name", "type"})
 
 
 def _plain_fields(json: Json) -> Json:
@@ -318,39 +294,8 @@ def _plain_fields(json: Json) -> Json:
     }
 
 
-_FIELDS = list_of(Kind(lambda json: parse_field(_object(json)), field_to_json))
-FIELDS: Kind[tuple[DataField, ...]] = replace(
-    _FIELDS, dlf=lambda fields: _plain_fields(_FIELDS.write(fields))
-)
-
-
-def _schema(json: Json) -> Schema:
-    members = {key: value for key, value in _object(json).items() if value is not None}
-    comment = members.get("comment")
-    return Schema(
-        fields=FIELDS.read(members.get("fields", [])),
-        partition_keys=TEXTS.read(members.get("partitionKeys", [])),
-        primary_keys=TEXTS.read(members.get("primaryKeys", [])),
-        options=_texts(members.get("options", {})),
-        comment=None if comment is None else _text(comment),
-    )
-
-
-def _written_schema(schema: Schema, *, fields: Json) -> Json:
-    members: dict[str, Json] = {
-        "fields": fields,
-        "partitionKeys": list(schema.partition_keys),
-        "primaryKeys": list(schema.primary_keys),
-        "options": dict(schema.options),
-    }
-    return members if schema.comment is None else {**members, "comment": schema.comment}
-
-
-SCHEMA: Kind[Schema] = Kind(
-    _schema,
-    lambda schema: _written_schema(schema, fields=FIELDS.write(schema.fields)),
-    lambda schema: _written_schema(schema, fields=cast("Any", FIELDS.dlf)(schema.fields)),
-)
+_COUNTS = ("totalRecordCount", "deltaRecordCount")
+_NUMBERS = frozenset({*_COUNTS, "id", "schemaId", "commitIdentifier", "timeMillis", "watermark"})
 
 
 def _snapshot(json: Json) -> Snapshot:
@@ -361,21 +306,102 @@ def _snapshot(json: Json) -> Snapshot:
     return snapshot_from_members(members, "snapshot")
 
 
-SNAPSHOT: Kind[Snapshot] = Kind(
-    _snapshot, snapshot_members, lambda snapshot: snapshot_members(replace(snapshot, uuid=None))
-)
+_ACTIONS: Mapping[type[Any], str] = {
+    kind: kind.__name__[0].lower() + kind.__name__[1:] for kind in get_args(sc.SchemaChange)
+}
+
+
+def change_to_json(change: sc.SchemaChange) -> dict[str, Json]:
+    """Write a change as REST catalogs take it.
+
+    >>> change_to_json(sc.rename_column("a", "b"))
+    {'action': 'renameColumn', 'fieldNames': ['a'], 'newName': 'b'}
+    """
+    return {"action": _ACTIONS[type(change)], **write_members(change)}
+
+
+def changes_to_json(changes: Iterable[sc.SchemaChange]) -> list[Json]:
+    return [change_to_json(change) for change in changes]
 
 
 def _dlf_change(change: sc.SchemaChange) -> Json:
-    written = sc.change_to_json(change)
-    action = written.pop("action")
+    action, members = _ACTIONS[type(change)], write_members(change)
     if isinstance(change, sc.UpdateColumnDefaultValue | sc.DropPrimaryKey):
         raise UnsupportedFeatureError(
             f"DLF has no schema change '{action}'.", kind="dlf-schema-change"
         )
     if isinstance(change, sc.UpdateColumnPosition):
-        return {"type": action, "fieldNames": [change.move.field_name], **written}
-    return {"type": action, **written}
+        return {"type": action, "fieldNames": [change.move.field_name], **members}
+    return {"type": action, **members}
 
 
-SCHEMA_CHANGE: Kind[sc.SchemaChange] = Kind(sc.change_from_json, sc.change_to_json, _dlf_change)
+def changes_from_json(json: object) -> tuple[sc.SchemaChange, ...]:
+    """Read a list of changes, or the body of a request: `{"changes": [...]}`."""
+    listed = json.get("changes") if isinstance(json, Mapping) else json
+    if not isinstance(listed, list | tuple):
+        raise _no_change(f"expected a list of changes, got {json!r}")
+    changes = []
+    for number, item in enumerate(listed, start=1):
+        try:
+            changes.append(change_from_json(item))
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"Change {number} of {len(listed)}: {error.message}",
+                kind=error.kind,
+                details={**error.details, "change": number},
+            ) from error
+    return tuple(changes)
+
+
+def changes_of(
+    changes: Iterable[sc.SchemaChange | Mapping[str, Any]],
+) -> tuple[sc.SchemaChange, ...]:
+    """Return changes, of which some may be documents: the members of their JSON."""
+    return tuple(change_from_json(each) if isinstance(each, Mapping) else each for each in changes)
+
+
+def change_from_json(json: object) -> sc.SchemaChange:
+    """Read one change: `type` may stand for `action`, one column's name for a list.
+
+    >>> change_from_json({"action": "dropColumn", "fieldNames": ["a"]})
+    DropColumn(field_names=('a',))
+    """
+    if not isinstance(json, Mapping):
+        raise _no_change(f"expected an object such as {{action: dropColumn, …}}, got {json!r}")
+    action, names = json.get("action", json.get("type")), json.get("fieldNames")
+    kind = next((kind for kind, known in _ACTIONS.items() if known == str(action)), None)
+    if kind is None:
+        known = ", ".join(_ACTIONS.values())
+        raise _no_change(f"unknown action {action!r}; there are {known}")
+    members = {key: str(held) if isinstance(held, float) else held for key, held in json.items()}
+    for each in fields(kind):
+        name = camel_case(each.name)
+        if each.required and name not in json:
+            raise _no_change(f"'{action}' needs '{name}'")
+        if each.type is bool and json.get(name, False) is None:
+            raise _no_change(f"'{name}' of '{action}' must be true or false, not None")
+        if each.type == sc.Path:
+            members[name] = names = [names] if isinstance(names, str) else names
+            if not names or not isinstance(names, list) or not {str}.issuperset(map(type, names)):
+                raise _no_change(f"'{name}' of '{action}' must list names, not {names!r}")
+    try:
+        return cast("sc.SchemaChange", read_members(kind, members))
+    except FormatError as error:
+        raise _no_change(error.message.removesuffix(".")) from error
+
+
+def _no_change(reason: str) -> InvalidInputError:
+    return InvalidInputError(f"No schema change: {reason}.", kind="schema-change")
+
+
+READERS: dict[Any, Reader] = {
+    str: _text,
+    int: _integer,
+    bool: _boolean,
+    DataType: parse_type,
+    DataField: lambda json: parse_field(_object(json)),
+    Snapshot: _snapshot,
+    sc.SchemaChange: change_from_json,
+}
+"""Type → how a value of it is read, where its annotations do not say so."""
+_EMPTY = {int: int, bool: bool}

@@ -19,13 +19,14 @@ completes it.
 Source: `org.apache.paimon.view.ViewChange`.
 """
 
-import dataclasses
 import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 from uuid import uuid4
+
+from msgspec import structs
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import json_bytes
@@ -487,7 +488,7 @@ def changed_view(
                 dialects[dialect] = query
             case bodies.DropDialect(dialect=dialect):
                 del dialects[dialect]
-    return dataclasses.replace(view, options=options, dialects=dialects, comment=comment)
+    return structs.replace(view, options=options, dialects=dialects, comment=comment)
 
 
 _SCHEMA = "schema"
