@@ -14,8 +14,13 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
-from paimon_assets.engine.control.maintenance.references import metadata_paths
+from paimon_assets.engine.control.maintenance.expire_snapshots import (
+    Retention,
+    expire_changelogs,
+    expire_snapshots,
+)
+from paimon_assets.engine.control.maintenance.references import metadata_paths, retained_changelog
+from paimon_assets.engine.control.rollback import rollback_to_tag
 from paimon_assets.engine.control.managers import snapshot_manager
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -266,6 +271,54 @@ def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_er
         assert all(map(LocalFileIO().exists, metadata_paths(store, last)))
         assert store.snapshots.earliest_id() == last.id
     assert calls > 30
+
+
+def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
+    """Others commit and expire at any of its calls; before, some histories were rolled back."""
+    longer = {"changelog.num-retained.min": "50", "changelog.num-retained.max": "50"}
+    schema = Schema.of({"a": "BIGINT"}, options=longer)
+    slow, gone = 0, 0
+    for seed in range(often(60)):
+        random, path = Random(seed), tmp_path / str(seed)  # noqa: S311
+        store = new_store(path, schema)
+
+        def others(store, random=random):
+            for _ in range(random.randint(1, 5)):
+                commit(store, files_of(store, f"{uuid4()}"), user=NewUser())
+            for _ in range(random.randint(1, 3)):
+                expire(store, random.randint(1, 2))
+                if random.random() < 0.8:
+                    expire_changelogs(store, retention=keep(random.randint(1, 3)), clock=LATER)
+
+        others(store)
+        if random.random() < 0.3:  # numbers are used twice: a hint to changelogs would be too high
+            store.tags.create("kept", store.snapshots.latest())
+            others(store)
+            rollback_to_tag(store, "kept")
+        for number in range(3):
+            commit(store, files_of(store, f"{number}"), user=NewUser())
+        stop, calls = random.choice([None, random.randrange(60)]), []
+
+        def before(number, method, path, stop=stop, calls=calls, store=store, others=others):
+            publishes = method == "publish" and "/changelog/" in path
+            if not calls and (publishes if stop is None else number == stop):
+                calls.append(number)
+                others(opened(store))
+
+        expire(opened(store, before), 1)
+        slow += len(calls)
+        ids, oldest = store.changelogs.list_ids(), store.snapshots.earliest_id()
+        try:
+            # None has come back below a hole, and none was lost.
+            assert ids == list(range(ids[0], oldest))
+            for number in ids:
+                changelog = store.changelogs.changelog_or_none(number)
+                assert list(retained_changelog(store, changelog))
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        gone += ids[0] > 1
+    assert (slow > often(20), gone > often(20)) == (True, True)
 
 
 @pytest.mark.parametrize("commits", [0, 2])

@@ -1,7 +1,7 @@
 """Expire old snapshots and changelogs, oldest first, each with the files that nothing else needs.
 
     changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ hint, their files ─▶ next ones
-    changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one ─▶ hint to the oldest
+    hint to the oldest ─▶ changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one
 
 Numbers decide what stays (`Retention`), then the needs of readers: consumers, and snapshots that a
 command has to find again. All is planned before anything is deleted: data files that a later
@@ -447,8 +447,13 @@ def _delete_snapshots(
     """Delete snapshots one by one; False if the table is rolled back or dropped meanwhile."""
     for count, step in enumerate(steps, 1):
         number, data = step.snapshot.id, snapshot_to_json(step.snapshot)
-        if keeps_changelogs:
-            published(store.file_io, store.paths.changelog(number), data)
+        is_late = (
+            keeps_changelogs
+            and published(store.file_io, store.paths.changelog(number), data)
+            and store.snapshots.snapshot_or_none(number) is None
+        )
+        if is_late and store.changelogs.earliest_hint() > number:  # it expired meanwhile
+            store.file_io.delete_file(store.paths.changelog(number))
         store.file_io.delete_file(store.paths.snapshot(number))
         if not store.snapshots.is_same(survivor):
             _put_back(store, [each.snapshot for each in steps[:count]])
@@ -534,6 +539,9 @@ def expire_changelogs(
     survivors = (store.snapshots.snapshot(oldest), newest)
     steps = _plan(store, changelogs[:count], changelogs[count:], survivors) if count else []
     if steps and not dry_run:
+        # First: by it a slow expiration of snapshots sees that its changelog is expired already.
+        hint = f"{store.paths.changelog_directory}/{EARLIEST}"
+        store.file_io.replace(hint, str(ids[count]).encode())
         for number, step in enumerate(steps):
             store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
             if watch.has_more() or not store.snapshots.is_same(survivors[0]):
@@ -541,8 +549,6 @@ def expire_changelogs(
                 return ExpiredSnapshots.of(steps[:number], OVERTAKEN, goes_on=True)
             delete_files(store, step.data_paths)
             delete_files(store, step.metadata_paths)
-        hint = f"{store.paths.changelog_directory}/{EARLIEST}"
-        store.file_io.replace(hint, str(ids[count]).encode())
     return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
 
 

@@ -381,9 +381,16 @@ class ChangelogManager:
         """Return the ids of all changelogs, ascending. Cost: one listing."""
         return numbered_files(self._file_io, self._paths.changelog_directory, CHANGELOG_PREFIX)
 
+    def earliest_hint(self) -> int:
+        """Return the oldest one by its hint, 0 if there is none; those below expired."""
+        data = read_or_none(self._file_io, f"{self._paths.changelog_directory}/{EARLIEST}") or b""
+        return number_of(data.decode("ascii", "replace")) or 0
+
     def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
         """Delete the changelogs of later snapshots, newest first, and return their ids."""
         later = [number for number in reversed(self.list_ids()) if number > snapshot_id]
+        if later:  # their numbers are used again
+            self._file_io.delete_file(f"{self._paths.changelog_directory}/{EARLIEST}")
         for number in later:
             self._file_io.delete_file(self._paths.changelog(number))
         return tuple(later)
