@@ -20,9 +20,9 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.references import metadata_paths, retained_changelog
-from paimon_assets.engine.control.rollback import rollback_to_tag
 from paimon_assets.engine.control.managers import snapshot_manager
 from paimon_assets.engine.control.managers.commit_history import NewUser
+from paimon_assets.engine.control.rollback import rollback_to_tag
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import often
@@ -176,7 +176,7 @@ def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
     with pytest.raises(errors.CommitUnknownError):
         commit(opened(store, before), message(plain_file("b")))
     assert set(live_names(store)) == {"a", "b", *map(str, range(5))}
-    assert all(map(LocalFileIO().exists, metadata_paths(store, store.newest())))
+    assert all(map(LocalFileIO().exists, metadata_paths(store, store.snapshots.latest())))
 
 
 @pytest.mark.parametrize("stop", ["delete_file", "replace"])
@@ -332,7 +332,7 @@ def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path)
     shutil.copytree(
         tmp_path / "client" / "manifest", tmp_path / "table" / "manifest", dirs_exist_ok=True
     )
-    base_uuid = store.newest().uuid if commits else None
+    base_uuid = store.snapshots.latest().uuid if commits else None
 
     def others():
         for number in range(5):

@@ -27,7 +27,7 @@ def retype(table, column, new_type):
 def write_on(table, rows):
     """Write rows as engines do that do not look at the key types of the files before."""
     store = FileStore.open(LocalFileIO(), table.path)
-    latest = store.newest()
+    latest = store.snapshots.latest()
     numbers = {}
     for entry in [] if latest is None else table.state.live_files(latest):
         place = (entry.partition, entry.bucket)

@@ -536,7 +536,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     if scope.strategy is CompactStrategy.SORT:
         check_sortable(store.label, store.schema)
         check_order(store.label, store.schema, scope.order)
-    snapshot = store.newest()
+    snapshot = store.snapshots.latest()
     entries = PartitionFilter.where(store, scope.predicate).live_files(snapshot)
     if snapshot is None:
         return CompactionPlan(snapshot=None, context=store.rewrite_context(()))

@@ -277,10 +277,6 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
             managed.identifier, managed.uuid, snapshot, base_uuid=base_uuid, statistics=statistics
         )
 
-    def newest(self) -> Snapshot | None:
-        """Return the newest snapshot, None if nothing was committed yet."""
-        return self.snapshots.latest()
-
     @cached_property
     def changelogs(self) -> ChangelogManager:
         """Its changelogs that outlived their snapshots."""

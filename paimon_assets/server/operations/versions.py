@@ -75,7 +75,7 @@ def commit_table(service: Service, request: Request) -> Answer:
 def rollback_table(service: Service, request: Request) -> None:
     table = service.table(request, Action.ALTER).managed(service)
     body = request.read(bodies.RollbackRequest)
-    latest = table.store.newest()
+    latest = table.store.snapshots.latest()
     if body.from_snapshot is not None and (latest is None or latest.id != body.from_snapshot):
         newest = "there is none" if latest is None else f"it is {latest.id}"
         raise Refusal(
@@ -101,7 +101,7 @@ def rollback_table_schema(service: Service, request: Request) -> None:
 
 def get_table_snapshot(service: Service, request: Request) -> Answer:
     table = service.table(request, Action.DESCRIBE)
-    latest = table.store.newest()
+    latest = table.store.snapshots.latest()
     if latest is None:
         raise _missing(table, LATEST)
     counted = counted_snapshot(table.store, latest)
@@ -116,7 +116,7 @@ def get_version_snapshot(service: Service, request: Request) -> Answer:
     if version == EARLIEST:
         number = snapshots.earliest_id()
     if version == LATEST:
-        snapshot = table.store.newest()
+        snapshot = table.store.snapshots.latest()
     elif number is not None:
         snapshot = snapshots.snapshot_or_none(number)
     else:
@@ -315,7 +315,7 @@ def _partitioned(service: Service, request: Request, action: Action) -> ServedTa
 
 def _all(table: ServedTable) -> dict[str, bodies.Partition]:
     """Return the partitions that hold files, or were created, by name. Cost: all manifests."""
-    latest = table.store.newest()
+    latest = table.store.snapshots.latest()
     metas = () if latest is None else table.store.manifests.manifests_of(latest)
     known: dict[str, dict[str, Any]] = {
         _name(table, part.spec): {name: getattr(part, name) for name in _NUMBERS}

@@ -45,7 +45,7 @@ def write_columns(
     """
 
     def attempt(named: ColumnWriteBuilder) -> ColumnWriteOutcome:
-        snapshot = named.store.newest()
+        snapshot = named.store.snapshots.latest()
         if snapshot is None:
             return ColumnWriteOutcome(snapshot=None, report=WriteReport())
         return _write_ranges(named, snapshot, compute, session)

@@ -37,7 +37,7 @@ def publish_external(
     store: FileStore, snapshot: Snapshot, *, base_uuid: str | None, compares_base: bool = True
 ) -> bool:
     """Publish a snapshot if it is the next one of the table."""
-    latest = store.newest()
+    latest = store.snapshots.latest()
     if latest is not None and snapshot.id <= latest.id:
         known = store.snapshots.snapshot_or_none(snapshot.id)
         return known is not None and _is_same(known, snapshot)

@@ -358,7 +358,7 @@ class ReadBuilder(FrameReads, Value):
 
     def _plan_state(self, current: FileStore) -> Plan:
         snapshot, store = state_by_options(current)
-        snapshot = snapshot or current.newest()
+        snapshot = snapshot or current.snapshots.latest()
         predicate = self._bound(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)

@@ -43,7 +43,7 @@ def enable_row_ids(store: FileStore, *, data_evolution: bool) -> FileStore:
 
 
 def _assign(store: FileStore, *, evolves: bool) -> None:
-    latest = store.newest()
+    latest = store.snapshots.latest()
     if latest is None:
         return
     files = [entry.file for entry in FileStoreScan(store).live_files(latest)]

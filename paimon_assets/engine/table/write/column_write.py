@@ -108,7 +108,7 @@ class ColumnWriteBuilder(CommitBuilder):
         Raises:
             InvalidInputError, NotFoundError, UnsupportedFeatureError: As `write`.
         """
-        snapshot = self.store.newest()
+        snapshot = self.store.snapshots.latest()
         if snapshot is None:
             return RowsBehind(behind=0, total=0)
         return RowsBehind.of(self.store, self.groups(snapshot).counts())
@@ -178,7 +178,7 @@ class _Run(Struct, kw_only=True):
 
     def outcome(self, compute: Compute) -> ColumnWriteOutcome:
         builder = self.builder
-        store, snapshot = builder.store, builder.store.newest()
+        store, snapshot = builder.store, builder.store.snapshots.latest()
         if snapshot is None:
             return ColumnWriteOutcome(snapshot=None, report=WriteReport())
         try:

@@ -491,7 +491,7 @@ class RowChangeBuilder(CommitBuilder):
     def _drop(self, predicate: pred.Predicate | None) -> RowChangeOutcome:
         """Drop the partitions a predicate over partition columns is true for; None drops all."""
         store = self.store
-        latest = store.newest()
+        latest = store.snapshots.latest()
         if latest is not None:
             check_segments(store, latest, "delete")
         if latest is None or not PartitionFilter.where(store, predicate).live_files(latest):
@@ -542,7 +542,7 @@ class _Run(Struct, kw_only=True):
             CommitConflictError: Others changed the same rows meanwhile; kind `commit-retries` if
                 they were only faster.
         """
-        snapshot = self.builder.store.newest()
+        snapshot = self.builder.store.snapshots.latest()
         deletes = self.assignments is None and self.merge is None
         plan = None
         if snapshot is not None:
