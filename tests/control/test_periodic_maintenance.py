@@ -357,6 +357,11 @@ def test_a_consumer_holds_the_snapshots_it_has_not_read(store):
 LANDING = f"{LEDGER_PROPERTY_PREFIX}landing"
 
 
+def pointers(store):
+    listed = store.file_io.list_directory(store.paths.pointer_directory)
+    return [status.path for status in listed if status.name.startswith("pointer-")]
+
+
 def ingest(store, name, ledger):
     store.file_io.write_bytes(store.paths.ledger(ledger), b'{"source": "landing"}')
     return add(store, name, properties={LANDING: ledger})
@@ -405,10 +410,9 @@ def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_co
 ):
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
-    if not pointer_was_written:  # its commit was killed before
-        LocalFileIO().delete_file(
-            store.file_io.list_directory(store.paths.ledger_directory)[-1].path
-        )
+    if not pointer_was_written:  # the commits were killed before
+        for path in pointers(store):
+            LocalFileIO().delete_file(path)
     for name in "cd":
         others = replace(add(store, name), properties={})
         LocalFileIO().replace(store.paths.snapshot(others.id), snapshot_to_json(others))
@@ -438,6 +442,40 @@ def test_a_slow_writer_does_not_point_to_its_ledger_over_a_later_one(store):
     ingest(slow, "b", "ledger-2.json")
     assert others
     assert pointed_ledger(store, LANDING) == "ledger-3.json"
+
+
+def test_of_two_writers_that_point_to_their_ledgers_in_any_order_the_later_one_counts(tmp_path):
+    """One is slow before any call that comes after its commit; an old name counts until then."""
+    for stop in itertools.count():
+        store, calls = new_store(tmp_path / str(stop)), []
+        ingest(store, "a", "ledger-1.json")
+        [pointer] = pointers(store)
+        old = f"{pointer.removesuffix('-1.json')}.json"
+        store.file_io.write_bytes(old, store.file_io.read_bytes(pointer))
+        store.file_io.delete_file(pointer)
+        assert pointed_ledger(store, LANDING) == "ledger-1.json"
+
+        def before(_number, method, path, store=store, stop=stop, calls=calls):
+            if calls or (method == "publish" and "/snapshot/" in path):
+                calls.append(method)
+            if len(calls) == stop + 2:
+                ingest(store, "c", "ledger-3.json")
+
+        ingest(
+            replace(store, file_io=FaultyFileIO(store.file_io, before=before)), "b", "ledger-2.json"
+        )
+        if len(calls) < stop + 2:
+            break
+        assert pointed_ledger(store, LANDING) == "ledger-3.json"
+        assert len(pointers(store)) == 3
+        for name in "de":
+            made = replace(add(store, name), properties={})
+            LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(made))
+        expire_snapshots(store, retention=NEWEST)
+        assert pointed_ledger(store, LANDING) == "ledger-3.json"
+        assert len(pointers(store)) == 1
+        assert clean_orphan_files(store, clock=LATER).files == ()
+    assert stop > 2
 
 
 def test_a_rollback_undoes_what_points_to_ledgers(store):

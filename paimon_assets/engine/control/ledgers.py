@@ -4,11 +4,15 @@
 
 Commits of this engine carry the property on; those of other engines do not, and the snapshots that
 had it expire. So a commit that names a ledger leaves a pointer, and the expiration of the last such
-snapshot writes it again: `<branch>/ingestion/pointer-<hash of the property>.json`.
+snapshot writes it again: `<branch>/ingestion/pointer-<hash of the property>-<snapshot>.json`. The
+one with the highest number that the table has reached counts. So a slow writer replaces no other
+one's; expirations delete those below.
 """
 
 import hashlib
 import json
+import re
+from collections import defaultdict
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.numbered_files import read_or_none
@@ -16,7 +20,8 @@ from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
 
-_PREFIX, _SUFFIX = "pointer-", ".json"
+_NAME = re.compile(r"pointer-([0-9a-f]+)(?:-(\d+))?\.json")
+"""Earlier versions wrote no number into the name."""
 
 
 def ledgers_named(snapshot: Snapshot) -> dict[str, str]:
@@ -29,25 +34,16 @@ def ledgers_named(snapshot: Snapshot) -> dict[str, str]:
 
 
 def point_to(store: FileStore, snapshot: Snapshot, key: str) -> None:
-    """Keep a snapshot's entry of one source after it expires; a later one's stays."""
-    path = f"{store.paths.pointer_directory}/{_name(key)}"
-    pointer = _read(store, path)
-    if pointer is not None and pointer[2] > snapshot.id:
-        newest = store.snapshots.latest()
-        if newest is not None and pointer[2] <= newest.id:  # else a rollback undid it
-            return
+    """Keep a snapshot's entry of one source after it expires."""
+    path = f"{store.paths.pointer_directory}/pointer-{_hash(key)}-{snapshot.id}.json"
     members = {"property": key, "ledger": snapshot.properties[key], "snapshot": snapshot.id}
-    data = json.dumps(members, ensure_ascii=False).encode()
-    store.file_io.replace(path, data)
+    store.file_io.replace(path, json.dumps(members, ensure_ascii=False).encode())
 
 
 def pointed_ledger(store: FileStore, key: str) -> str | None:
     """Return the ledger that counts if no snapshot names one; deleting it gives up the source."""
-    pointer = _read(store, f"{store.paths.pointer_directory}/{_name(key)}")
-    newest = store.snapshots.latest()
-    if pointer is None or newest is None or pointer[2] > newest.id:
-        return None
-    return pointer[1] if store.file_io.exists(store.paths.ledger(pointer[1])) else None
+    name = pointed_ledgers(store, _hash(key)).get(key)
+    return name if name is not None and store.file_io.exists(store.paths.ledger(name)) else None
 
 
 def ledger_files(store: FileStore, name: str) -> tuple[str, ...]:
@@ -59,28 +55,46 @@ def ledger_files(store: FileStore, name: str) -> tuple[str, ...]:
         return (name,)
 
 
-def pointed_ledgers(store: FileStore) -> dict[str, str]:
-    """Return property → ledger of all pointers of a branch. Cost: one listing, and each is read."""
-    return {key: name for key, name, _ in _pointers(store).values()}
+def pointed_ledgers(store: FileStore, of: str = "") -> dict[str, str]:
+    """Return property → ledger of the pointers that count, of all or of one property by its hash.
+
+    Cost: one listing, and each is read.
+    """
+    listed = _listed(store)  # first: a pointer comes after its snapshot
+    newest, pointed = store.snapshots.latest_id() or 0, dict[str, str]()
+    for hashed, paths in listed.items():
+        reached = [number for number in paths if number <= newest]
+        pointer = _read(store, paths[max(reached)]) if reached and of in ("", hashed) else None
+        if pointer is not None and pointer[2] <= newest:
+            pointed[pointer[0]] = pointer[1]
+    return pointed
+
+
+def forget_older(store: FileStore) -> None:
+    """Delete the pointers below those that count."""
+    listed = _listed(store)
+    newest = store.snapshots.latest_id() or 0
+    for paths in listed.values():
+        for number in sorted(number for number in paths if number <= newest)[:-1]:
+            store.file_io.delete_file(paths[number])
 
 
 def forget_after(store: FileStore, snapshot_id: int) -> None:
     """Delete the pointers to entries of later snapshots, which are undone."""
-    for path, (_, _, number) in _pointers(store).items():
-        if number > snapshot_id:
-            store.file_io.delete_file(path)
+    for paths in _listed(store).values():
+        for number, path in paths.items():
+            pointer = None if number else _read(store, path)
+            if (number if pointer is None else pointer[2]) > snapshot_id:
+                store.file_io.delete_file(path)
 
 
-def _pointers(store: FileStore) -> dict[str, tuple[str, str, int]]:
-    """Return path → (property, ledger, snapshot) of all pointers."""
-    listed = store.file_io.list_directory(store.paths.pointer_directory)
-    return {
-        status.path: pointer
-        for status in listed
-        if status.name.startswith(_PREFIX)
-        and status.name.endswith(_SUFFIX)
-        and (pointer := _read(store, status.path)) is not None
-    }
+def _listed(store: FileStore) -> dict[str, dict[int, str]]:
+    """Return hash of a property → snapshot → path of its pointers; 0 where the name has none."""
+    listed = defaultdict[str, dict[int, str]](dict)
+    for status in store.file_io.list_directory(store.paths.pointer_directory):
+        if name := _NAME.fullmatch(status.name):
+            listed[name[1]][int(name[2] or 0)] = status.path
+    return listed
 
 
 def _read(store: FileStore, path: str) -> tuple[str, str, int] | None:
@@ -96,5 +110,5 @@ def _read(store: FileStore, path: str) -> tuple[str, str, int] | None:
         ) from error
 
 
-def _name(key: str) -> str:
-    return f"{_PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}{_SUFFIX}"
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -19,7 +19,7 @@ _FOLDERS = {
     "manifest": rf"(?:index-)?manifest-(?:list-)?{_UUID}(?:-\d+)?(?:\.\w+)?",
     "index": _INDEX,
     "statistics": rf"stats?-{_UUID}-\d+",
-    "ingestion": rf"ledger-{_UUID}\.(?:json|parquet)|pointer-[0-9a-f]+\.json",
+    "ingestion": rf"ledger-{_UUID}\.(?:json|parquet)|pointer-[0-9a-f]+(?:-\d+)?\.json",
     "metadata": rf"version-hint\.text|v\d+\.metadata\.json|.*{_UUID}(?:-.+)?\.(?:avro|puffin)"
     rf"|\d+-{_UUID}\.metadata\.json",
     "schema": r"schema-\d+",

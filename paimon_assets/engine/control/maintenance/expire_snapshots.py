@@ -26,7 +26,12 @@ from msgspec import Struct, field
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.ledgers import ledgers_named, point_to, pointed_ledgers
+from paimon_assets.engine.control.ledgers import (
+    forget_older,
+    ledgers_named,
+    point_to,
+    pointed_ledgers,
+)
 from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
@@ -393,6 +398,8 @@ def _keep_ledgers(store: FileStore, expired: Sequence[Snapshot], survivor: Snaps
         ledger = store.paths.ledger(snapshot.properties[key])
         if key not in survivor.properties and store.file_io.exists(ledger):
             point_to(store, snapshot, key)
+    if last:
+        forget_older(store)
 
 
 def _is_in_main(store: FileStore, snapshot: Snapshot) -> bool:
