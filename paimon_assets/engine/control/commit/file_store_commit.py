@@ -438,11 +438,11 @@ class FileStoreCommit:
             below, above = last.gap
             text = (
                 f"snapshot {above} is there, but what it is built on is not: a rollback or an "
-                "expiration has not finished, or a writer died beside one. Look at both. "
-                f"'rollback_to({below})' drops snapshot {above} with all that is not in snapshot "
-                f"{below}, and keeps all up to snapshot {below}. To keep "
-                f"snapshot {above} instead, make a branch of it, and let main become that branch "
-                "('fast_forward')."
+                "expiration has not finished, or a writer died beside one. Make a branch of "
+                f"snapshot {above}, which keeps it, and compare it with snapshot {below}. If the "
+                "branch has all rows, let main become that branch ('fast_forward'). "
+                f"Else 'rollback_to({below})' drops snapshot {above} with all that is not in "
+                f"snapshot {below}, and keeps all up to snapshot {below}."
             )
         return CommitConflictError(
             f"Table '{label}': {text}",
