@@ -298,3 +298,101 @@ def test_a_run_of_nothing_but_a_change_of_columns_goes_on_with_the_log(
         land(tmp_path, f"{number}", json.dumps({**where, **change}))
         applied(orders(tmp_path, "maxwell-json"), paimon)
     assert rows_of(paimon) == {}
+
+
+def made_at(kind: str, op: str, key: int, state: str, at: int, minute: int) -> str:
+    """A change at a position, of a minute."""
+    millis = 1_700_000_000_000 + 60_000 * minute
+    if kind == "maxwell":
+        types = {"c": "insert", "u": "update", "d": "delete"}
+        where = {"database": "shop", "table": "orders", "data": {"id": key, "state": state}}
+        return json.dumps({
+            "type": types[op], **where, "ts": millis // 1000,
+            "position": f"bin.{at // 50:06}:{at * 9}",
+        })  # fmt: skip
+    return record(kind, op, key, state, ts_ms=millis, **place(kind, at, at, at - 1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "kind", ["mysql", "postgresql", "sqlserver", "db2", "oracle", "informix", "maxwell"]
+)
+def test_a_log_that_goes_back_is_another_one_once_that_is_accepted(
+    kind: str, seed: int, tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    """Such as of a database that was restored: what it undid has no record."""
+    draw, model = random.Random(f"{kind}{seed}"), dict[int, str]()  # noqa: S311
+    log: list[str] = []
+    at, minute = 100, 0
+    for part in range(2):
+        for number in range(15):
+            at, minute = at + draw.randint(5, 20), minute + draw.choice([0, 1, 5])
+            key, state = draw.randrange(5), f"{part}.{number}"
+            op = draw.choice("ud") if key in model else "c"
+            model[key] = state
+            if op == "d":
+                del model[key]
+            log.append(made_at(kind, op, key, state, at, minute))
+            if draw.random() < 0.2:  # at least once
+                log.append(draw.choice(log))
+        at, minute = draw.randint(100, at - 40), minute + draw.choice([2, 1000])
+    cuts = sorted(draw.sample(range(1, len(log)), draw.randint(0, 4)))
+    for number, (a, b) in enumerate(zip([0, *cuts], [*cuts, None], strict=True)):
+        land(tmp_path, f"{number}", *log[a:b])
+    asset = orders(tmp_path, "maxwell-json" if kind == "maxwell" else "debezium-json")
+    refusals = 0
+    for _ in range(len(cuts) + 1):
+        config = {"max_files": 1} if seed else {}
+        result = run(asset, paimon, run_config={"ops": {"shop__orders": {"config": config}}})
+        if not result.success:
+            assert "went back" in failure_text(result)
+            refusals += 1
+            applied(asset, paimon, new_log=True, **config)
+    assert refusals == 1
+    assert rows_of(paimon) == model
+    land(tmp_path, "again", *draw.sample(log, 10))
+    applied(asset, paimon)
+    assert rows_of(paimon) == model
+    applied(asset, paimon, reload=True)
+    assert rows_of(paimon) == model
+
+
+def test_a_change_that_comes_late_is_not_of_a_log_that_went_back(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    for kind in ("mysql", "oracle", "maxwell"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        asset = orders(folder, "maxwell-json" if kind == "maxwell" else "debezium-json")
+        land(folder, "1", made_at(kind, "c", 1, "a", 100, 0), made_at(kind, "u", 1, "b", 300, 9))
+        applied(asset, paimon, reload=True)
+        # of a transaction whose time is that of its beginning, and of a clock that was set back
+        land(folder, "2", made_at(kind, "c", 2, "late", 200, 9), made_at(kind, "c", 3, "c", 400, 2))
+        land(folder, "3", made_at(kind, "u", 1, "b", 300, 9))
+        applied(asset, paimon)
+        assert rows_of(paimon) == {1: "b", 2: "late", 3: "c"}
+
+
+def test_rows_of_an_incremental_snapshot_are_read_at_a_later_time(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    """A connector that was killed goes back to the position that it had acknowledged."""
+    log = [made_at("postgresql", "c", 1, "a", 100, 0), made_at("postgresql", "u", 1, "b", 300, 9)]
+    row = json.loads(made_at("postgresql", "u", 2, "read", 100, 99))
+    row["op"], row["source"]["snapshot"] = "r", "incremental"
+    land(tmp_path, "1", *log, json.dumps(row), log[1])
+    applied(orders(tmp_path), paimon)
+    assert rows_of(paimon) == {1: "b", 2: "read"}
+
+
+def test_a_truncate_of_a_log_that_went_back_is_not_lost(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    asset = orders(tmp_path, log=ChangeLog(on_truncate="empty"))
+    land(tmp_path, "1", made_at("postgresql", "c", 1, "a", 300, 0))
+    applied(asset, paimon)
+    truncate = json.loads(made_at("postgresql", "d", 1, "", 200, 99))
+    land(tmp_path, "2", json.dumps({**truncate, "op": "t", "before": None}))
+    assert "went back" in refused(asset, paimon)
+    applied(asset, paimon, new_log=True)
+    assert rows_of(paimon) == {}

@@ -142,7 +142,7 @@ class ChangeLogRun(IngestionRun):
         if config.reload:  # files do not tell the order of logs
             head = LogHead(logs=known.logs)
             if len(known.logs) > 1:
-                head = replace(head, ends=known.ends, by_lsn=known.by_lsn)
+                head = replace(head, ends=known.ends, began=known.began, by_lsn=known.by_lsn)
             self.intake.ledger = replace(self.intake.ledger, log=head.members())
 
     def write_once(self) -> WriteOutcome | None:

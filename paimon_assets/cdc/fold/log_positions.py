@@ -15,15 +15,24 @@ from msgspec.structs import asdict, replace
 
 from paimon_assets.cdc.fold.change_fold import LogState, number_texts, position_texts
 from paimon_assets.cdc.fold.change_images import ReadChanges
-from paimon_assets.cdc.records.change_batch import LOG, ORIGIN_SCHEMA, PLACE, ChangeBatch, EventKind
+from paimon_assets.cdc.records.change_batch import (
+    LOG,
+    MADE,
+    ORIGIN_SCHEMA,
+    PLACE,
+    ChangeBatch,
+    EventKind,
+)
 from paimon_assets.cdc.records.connectors import ZERO
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, string
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
 _OF_COLUMNS = ("columns", "types", "dropped")
+_CLOCK_STEP = 60_000
+"""Milliseconds that the clock of a source may be set back by, or connectors may be late by."""
 _BEHIND, _BEFORE_DIGITS = "+", "!"
 """Sorts below digits, so that a position with a suffix comes before the next position."""
 
@@ -36,6 +45,11 @@ class LogHead(Value):
     has its name twice."""
     ends: tuple[str, ...] = ()
     """The highest position of each log; empty: not known."""
+    began: tuple[int, ...] = ()
+    """When each log began that is the one of before, gone back: since then changes of that name are
+    its own. 0: it is another one."""
+    made: int = 0
+    """When the newest change of the last log was made, in milliseconds; 0: not known."""
     by_lsn: tuple[str, ...] = ()
     """The highest position of each log of Postgres that an older version has ordered by LSN alone,
     without the commits: up to it, that order stays."""
@@ -62,15 +76,19 @@ class LogHead(Value):
         ends = tuple(map(str, members.get("ends", ())))
         old = [text for text in (*ends, state.high) if _is_by_lsn(text, logs)]
         by_lsn = tuple(map(str, members.get("by_lsn", dict.fromkeys(old))))
-        return cls(logs=logs, ends=ends, by_lsn=by_lsn, state=state, **{**texts, **of_columns})
+        began, made = tuple(map(int, members.get("began", ()))), int(members.get("made", 0))
+        return cls(
+            logs=logs, ends=ends, began=began, made=made, by_lsn=by_lsn, state=state,
+            **{**texts, **of_columns},
+        )  # fmt: skip
 
     def members(self) -> Mapping[str, Any]:
         """Return the JSON members for the ledger."""
         state = asdict(self.state)
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
-        lists = {name: [*getattr(self, name)] for name in ("logs", "ends", "by_lsn")}
-        return {**lists, "state": state, **texts, **more}
+        lists = {name: [*getattr(self, name)] for name in ("logs", "ends", "began", "by_lsn")}
+        return {**lists, "made": self.made, "state": state, **texts, **more}
 
     def with_log(
         self, table: str, name: str, *, accepted: bool, is_last: bool = False
@@ -204,7 +222,8 @@ def positions_of(
         reload: Whether all is read again, in the order of logs that the table knows.
 
     Raises:
-        InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`; or `cdc-position`: one cannot be
+        InvalidInputError: Kind `cdc-log`, as `LogHead.with_log`, or where the log went back, such
+            as that of a restored database; or `cdc-position`: one cannot be
             read, only some have a position, or several new logs are mixed.
     """
     events = changes.events(EventKind.TRUNCATE)
@@ -250,13 +269,34 @@ def positions_of(
             kind="cdc-position",
             details={"table": table, "log": unknown[0]},
         )
-    high = head.state.high or f"{0:03}"
+    high, known_logs = head.state.high or f"{0:03}", head.logs
     head = head.with_log(table, unknown[0], accepted=accepted or reload)
     places = pc.if_else(stands, pa.scalar(None, pa.string()), places)
     head, texts = _placed(head, logs, places, table, accepted=accepted, reload=reload)
+    if head.logs != known_logs:
+        head = replace(head, made=0)
+    befores = np.array([before for before, _ in events], dtype=np.int64)
+    order = np.argsort(np.concatenate([2 * np.arange(count) + 1, 2 * befores]), kind="stable")
+    made = origin[MADE].combine_chunks()
+    row, head, texts = _gone_back(head, logs, places, texts, made, order, accepted=accepted)
+    if row >= 0 and not reload:
+        raise InvalidInputError(
+            f"The log '{head.logs[-1]}' of table '{table}' went back: '{origin['file'][row]}', "
+            f"line {origin['line'][row]}, is below changes before it and was made later. Nothing "
+            "was committed. If the source was restored, or its log was reset, run with "
+            "new_log=true once: rows that a restore undid stay, unless a new snapshot is loaded. "
+            "If a clock was wrong, and the change only comes late, load the table again with "
+            "reload=true.",
+            kind="cdc-log",
+            details={"table": table, "log": head.logs[-1], "file": str(origin["file"][row])},
+        )
+    ends = [*head.ends, *[""] * len(head.logs)][: len(head.logs)]
+    for epoch in range(len(ends)):
+        inside = texts.filter(pc.starts_with(texts, f"{epoch:03}:"))
+        ends[epoch] = max(ends[epoch], pc.max(inside).as_py() or "")
+    head = replace(head, ends=tuple(ends))
     if pc.any(stands).as_py():
-        befores = [before for before, _ in events]
-        texts = _with_neighbours(texts, origin["file"], befores, high, generation)
+        texts = _with_neighbours(texts, origin["file"], befores.tolist(), high, generation)
     return Positions(head=head, texts=texts[:count], truncates=tuple(texts[count:].to_pylist()))
 
 
@@ -338,10 +378,66 @@ def _placed(
             own = pc.if_else(goes_on, texts_of(newest + 1), own)
             ends.append("")
         texts = pc.if_else(is_own, own, texts)
-    for epoch in range(len(ends)):
-        inside = texts.filter(pc.starts_with(texts, f"{epoch:03}:"))
-        ends[epoch] = max(ends[epoch], pc.max(inside).as_py() or "")
     return replace(head, ends=tuple(ends)), texts
+
+
+def _gone_back(
+    head: LogHead, logs: Any, places: Any, texts: Any, made: Any, order: Any, *, accepted: bool
+) -> tuple[int, LogHead, Any]:
+    """Find where the last log went back: to a lower position at a later time.
+
+    Args:
+        head: Knows the logs.
+        logs: Of the changes.
+        places: Their positions in the logs.
+        texts: The same, with the numbers of the logs.
+        made: When they were made, if that is known.
+        order: In which they have come.
+        accepted: Whether what was made since then is a new log of that name.
+
+    Returns:
+        The first change, -1 if there is none or it was accepted; head and positions.
+    """
+    names, began = [*head.logs], [*head.began, *[0] * len(head.logs)][: len(head.logs)]
+    times = to_numpy(made.fill_null(-1))
+    newest, last = len(names) - 1, head.made
+    high = head.state.high if last else ""
+
+    def texts_of(epoch: int, flags: Flags) -> Any:
+        is_own = pc.fill_null(pc.equal(logs, pa.scalar(names[epoch])), names[epoch] == names[-1])
+        moved: Any = pc.binary_join_element_wise(f"{epoch:03}", places, ":")
+        return pc.if_else(pc.and_(is_own, from_numpy(flags)), moved, texts)
+
+    for epoch in range(newest, 0, -1):
+        if since := began[epoch]:
+            inside = to_numpy(pc.starts_with(texts, f"{epoch:03}:").fill_null(False))  # noqa: FBT003
+            before = max(each for each in range(epoch) if names[each] == names[epoch])
+            texts = texts_of(before, inside & (times >= 0) & (times < since))
+    for epoch, since in enumerate(began):
+        texts = texts_of(epoch, times >= since) if since else texts
+    while True:
+        inside = to_numpy(pc.starts_with(texts, f"{newest:03}:").fill_null(False))  # noqa: FBT003
+        rows = order[(inside & (times >= 0))[order]]
+        if not len(rows):
+            break
+        ranks: Any = pc.rank(
+            pa.concat_arrays([pa.array([high], pa.string()), texts.take(from_numpy(rows))]),
+            tiebreaker="dense",
+        )
+        highest = np.maximum.accumulate(to_numpy(ranks))
+        latest = np.maximum.accumulate(np.concatenate([[last], times[rows]]))
+        is_back = to_numpy(ranks)[1:] < highest[:-1]
+        is_back &= times[rows] > latest[:-1] + _CLOCK_STEP
+        if not is_back.any():
+            last = int(latest[-1])
+            break
+        row = int(rows[np.argmax(is_back)])
+        if not accepted:
+            return row, head, texts
+        names, began, newest = [*names, names[-1]], [*began, int(times[row])], newest + 1
+        texts = texts_of(newest, times >= began[-1])
+        high, last = "", 0
+    return -1, replace(head, logs=tuple(names), began=tuple(began), made=last), texts
 
 
 def _is_by_lsn(text: str, logs: Sequence[str]) -> bool:

@@ -75,13 +75,14 @@ def origin_of(
     log: Array | None = None,
     position: Array | None = None,
     op_millis: Array | None = None,
+    made: Array | None = None,
 ) -> pa.Table:
     """Return where records come from; a time that no calendar has is not known."""
     if op_millis is not None:
         is_time = kernels.less(kernels.abs_checked(op_millis), pa.scalar(_MOST_MILLIS))
         op_millis = kernels.if_else(is_time, op_millis, None)
     file = pa.repeat(pa.scalar(source.file), len(records))
-    parts = (log, position, op_millis, file, from_numpy(records.lines))
+    parts = (log, position, op_millis, made, file, from_numpy(records.lines))
     columns = [
         pa.nulls(len(records), known.type) if part is None else part.cast(known.type)
         for part, known in zip(parts, ORIGIN_SCHEMA, strict=True)

@@ -22,11 +22,12 @@ from paimon_assets.engine.spec.values import Value
 
 Kinds: TypeAlias = npt.NDArray[np.int8]
 
-LOG, PLACE = "log", "position"
+LOG, PLACE, MADE = "log", "position", "made"
 _ORIGIN: dict[str, pa.DataType] = {
     LOG: pa.string(),
     PLACE: pa.string(),
     "op_time": pa.timestamp("ms", "UTC"),
+    MADE: pa.int64(),
     "file": pa.string(),
     "line": pa.int64(),
 }
@@ -37,6 +38,8 @@ ORIGIN_SCHEMA = pa.schema(_ORIGIN)
     position    sorts as the log does; null: none, or with a log one that cannot be read; empty:
                 a row of a snapshot, which comes after the record before it
     op_time     when the source database made the change
+    made        the same in milliseconds, where that rises with the log; null for rows that an
+                incremental snapshot has read
     line        of the record in its file, from 1; a record of several rows has them in order
 """
 _REJECTED: dict[str, pa.DataType] = {

@@ -102,6 +102,7 @@ def _informix(members: Members, is_snapshot: Array) -> Array:
 
 
 _STAYS = "stays as it is; null in an insert"
+_BACK = "a lower position, made later"
 _PLACEHOLDER = "`unavailable.value.placeholder`"
 
 CONNECTORS = (
@@ -112,7 +113,7 @@ CONNECTORS = (
         null="`null`",
         unchanged="absent (`binlog_row_image`)",
         position="number in `file`, `pos`, `row`",
-        new_log="`name`, `server_id`, name in `file`",
+        new_log=f"`name`, `server_id`, name in `file`; {_BACK}",
         refused="a `file` without a number",
         shown_by=("file",),
         read=_mysql,
@@ -124,7 +125,7 @@ CONNECTORS = (
         null="`null`",
         unchanged=_PLACEHOLDER,
         position="`sequence`: the last commit, `lsn`",
-        new_log="`name`",
+        new_log=f"`name`; {_BACK}",
         refused="an `lsn` that is no number",
         shown_by=("lsn",),
         read=_postgres,
@@ -136,7 +137,7 @@ CONNECTORS = (
         null="`null`",
         unchanged="does not occur",
         position="`commit_lsn`, `change_lsn`, `event_serial_no`",
-        new_log="`name`",
+        new_log=f"`name`; {_BACK}",
         refused="a change without `commit_lsn`",
         shown_by=("commit_lsn", "change_lsn"),
         read=_sql_server,
@@ -148,7 +149,7 @@ CONNECTORS = (
         null="`null`",
         unchanged=_PLACEHOLDER,
         position="`commit_scn`, `scn`, `rs_id`, `ssn`; of a snapshot `scn`",
-        new_log="`name`",
+        new_log=f"`name`; {_BACK}",
         refused="a change without `commit_scn`",
         shown_by=("scn", "commit_scn", "lcr_position"),
         read=_oracle,
@@ -160,7 +161,7 @@ CONNECTORS = (
         null="`null`",
         unchanged=_PLACEHOLDER,
         position="`commit_lsn`, `change_lsn`",
-        new_log="`name`",
+        new_log=f"`name`; {_BACK}",
         refused="a change without `commit_lsn`",
         shown_by=("commit_lsn", "change_lsn"),
         read=_informix,
@@ -198,7 +199,7 @@ CONNECTORS = (
         null="`null`, or absent (`output_nulls`)",
         unchanged="absent from `data` and `old`",
         position="number and offset in `position`, `xoffset`; without it `xid`, `xoffset`",
-        new_log="`server_id`, name in `position`",
+        new_log=f"`server_id`, name in `position`; {_BACK}",
         refused="-",
     ),
 )

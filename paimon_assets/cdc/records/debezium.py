@@ -30,7 +30,13 @@ from paimon_assets.cdc.records.assembling import (
     shapes_of,
     whole,
 )
-from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch, EventKind, TableEvent
+from paimon_assets.cdc.records.change_batch import (
+    MADE,
+    CdcOptions,
+    ChangeBatch,
+    EventKind,
+    TableEvent,
+)
 from paimon_assets.cdc.records.connect import encodings_of, row_schema
 from paimon_assets.cdc.records.connectors import POSITION_MEMBERS, debezium_positions
 from paimon_assets.cdc.records.json_columns import Spans, is_one_of, kernels, overlaid
@@ -43,7 +49,8 @@ from paimon_assets.engine.spec.types.data_types import RowKind
 _MESSAGE_MEMBERS = 3
 """Topic, key and value; more would come from a text that is no JSON by itself."""
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
-_PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", *POSITION_MEMBERS)
+_PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "snapshot",
+          *POSITION_MEMBERS)  # fmt: skip
 _ADDED, _OF_SOURCE = "__", "source_"
 
 
@@ -206,7 +213,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     parts = {name: origin.spans(name) for name in _PARTS}
     parts["op"] = members.spans("op")
     times = parts["ts_ms"]
-    parts["ts_ms"] = times.where(times.has_value, members.spans("ts_ms"))
+    parts[MADE], parts["ts_ms"] = times, times.where(times.has_value, members.spans("ts_ms"))
     yield from _rows(
         messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts,
         source, events,
@@ -239,6 +246,7 @@ def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     owners = np.flatnonzero(has_row | tombstone)
     rows = messages.payload.take(owners)
     parts = {name: added.get(name, none) for name in (*_PARTS, "op")}
+    parts[MADE] = members.spans(f"{_ADDED}{_OF_SOURCE}ts_ms")
     yield from _rows(messages, rows, owners, kinds[owners], parts, source, is_flattened=True)
 
 
@@ -314,8 +322,10 @@ def _origin(records: Records, source: Source, parts: Mapping[str, Spans]) -> pa.
     stands = kernels.and_(is_read, kernels.and_not(position.is_null(), is_unread))
     log = kernels.if_else(kernels.or_(position.is_valid(), is_unread), log, None)
     position = kernels.if_else(stands, "", position)
+    is_incremental = kernels.equal(parts["snapshot"].texts(), "incremental").fill_null(False)  # noqa: FBT003
+    made = kernels.if_else(is_incremental, None, whole(parts[MADE]))
     millis = whole(parts["ts_ms"])
-    return origin_of(records, source, log=log, position=position, op_millis=millis)
+    return origin_of(records, source, log=log, position=position, op_millis=millis, made=made)
 
 
 def _event_of(text: str, options: CdcOptions) -> TableEvent:

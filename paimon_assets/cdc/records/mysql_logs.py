@@ -173,12 +173,14 @@ def _maxwell_origin(records: Records, source: Source, top: Members, types: Array
     words = [kernels.fill_null(part, "") for part in (server, base)]
     log = kernels.binary_join_element_wise("maxwell", *words, ":")
     is_snapshot = kernels.equal(types, "bootstrap-insert")
+    millis = kernels.if_else(is_millis, times, kernels.multiply(times, 1000))
     return origin_of(
         records,
         source,
         log=kernels.if_else(position.is_valid(), log, None),
         position=kernels.if_else(kernels.and_(is_snapshot, position.is_null()), "", position),
-        op_millis=kernels.if_else(is_millis, times, kernels.multiply(times, 1000)),
+        op_millis=millis,
+        made=kernels.if_else(is_snapshot, None, millis),
     )
 
 
