@@ -101,12 +101,11 @@ def test_a_dry_run_changes_nothing(paimon):
     metadata = output_metadata(result)
     assert ("ods.a", "expire_snapshots", 2) in summary(metadata)
     assert len(table.snapshots()) == 6
-    [why] = [
-        line.data["note"]
-        for line in metadata["paimon/summary"].records
-        if line.data["task"] == "expire_snapshots"
-    ]
-    assert why == (
+    notes = {line.data["task"]: line.data["note"] for line in metadata["paimon/summary"].records}
+    assert notes["compact_manifests"] == (
+        "6 manifests to 1; by the default of manifest.target-file-size"
+    )
+    assert notes["expire_snapshots"] == (
         "by snapshot.time-retained = 0 s, snapshot.num-retained.max = 2, "
         "snapshot.num-retained.min = 2"
     )

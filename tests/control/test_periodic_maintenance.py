@@ -227,12 +227,15 @@ def test_manifests_are_folded_by_one_commit(store):
     for name in "abc":
         commit(store, message(plain_file(name)))
     commit(store, message(deleted=[plain_file("b")]), kind=CommitKind.OVERWRITE)
-    assert compact_manifests(store, commit_user="x", dry_run=True).before == 4
+    planned = compact_manifests(store, commit_user="x", dry_run=True)
+    assert (planned.snapshot, planned.before, planned.after) == (None, 4, 1)
     done = compact_manifests(store, commit_user="x")
     assert (done.before, done.after) == (4, 1)
     assert done.snapshot.commit_kind is CommitKind.COMPACT
     assert live_names(store) == ["a", "c"]
-    assert compact_manifests(store, commit_user="y").snapshot is None
+    for dry_run in (True, False):
+        again = compact_manifests(store, commit_user="y", dry_run=dry_run)
+        assert (again.snapshot, again.before, again.after) == (None, 1, 1)
 
 
 NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)

@@ -9,7 +9,7 @@ Source: `org.apache.paimon.manifest.PartitionEntry`.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 
@@ -32,6 +32,17 @@ from paimon_assets.engine.spec.metadata.manifest import (
 )
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 from paimon_assets.engine.spec.values import Value
+
+
+def folding_of(
+    store: FileStore, write: Callable[[Sequence[ManifestEntry]], ManifestFileMeta]
+) -> ManifestFolding:
+    return ManifestFolding(
+        options=store.schema.typed_options,
+        read=store.manifests.read,
+        write=write,
+        may_hold=lambda meta, named: PartitionFilter.of(store, named).may_hold(meta),
+    )
 
 
 def partition_statistics(
@@ -112,12 +123,7 @@ class CommitFiles(Struct, kw_only=True):
             self._changes = changes
         manifests = self.store.manifests
         before = () if latest is None else manifests.manifests_of(latest)
-        folding = ManifestFolding(
-            options=self.store.schema.typed_options,
-            read=manifests.read,
-            write=lambda entries: manifests.write(entries, self.names),
-            may_hold=lambda meta, named: PartitionFilter.of(self.store, named).may_hold(meta),
-        )
+        folding = folding_of(self.store, lambda entries: manifests.write(entries, self.names))
         merged = folding.folded(before) if live is None else self._manifests(live)
         index_manifest = latest.index_manifest if latest else None
         if index is not None:

@@ -8,6 +8,7 @@ Source: `org.apache.paimon.operation.PartitionExpire`,
 """
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit.commit_files import folding_of
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.partition_age import expired_partitions
@@ -74,15 +75,20 @@ class CompactedManifests(Value):
 def compact_manifests(
     store: FileStore, *, commit_user: str, dry_run: bool = False
 ) -> CompactedManifests:
-    """Fold the manifests of the newest snapshot, if one holds deletes or several are small."""
+    """Fold the manifests of the newest snapshot, if one holds deletes or several are small.
+
+    Cost: reads what it folds, in a dry run, too.
+    """
     latest = store.snapshots.latest()
     metas = store.manifests.manifests_of(latest) if latest else ()
     target_bytes = store.schema.typed_options.get(opt.MANIFEST_TARGET_FILE_SIZE)
     small = sum(meta.file_size < target_bytes for meta in metas)
     is_due = small > 1 or any(meta.num_deleted_files for meta in metas)
-    if dry_run or not is_due:
-        return CompactedManifests(snapshot=None, before=len(metas), after=len(metas))
     eager = store.with_options({opt.MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"})
+    if dry_run or not is_due:
+        folding = folding_of(eager, lambda _: metas[0])
+        after = len(folding.folded(metas)) if is_due else len(metas)
+        return CompactedManifests(snapshot=None, before=len(metas), after=after)
     made = FileStoreCommit(eager).commit(
         (),
         commit_user=commit_user,

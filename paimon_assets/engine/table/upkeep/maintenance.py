@@ -197,10 +197,7 @@ _RULES: Mapping[MaintenanceTask, tuple[Option[Any], ...]] = {
         opts.PARTITION_EXPIRATION_TIME,
         opts.PARTITION_EXPIRATION_STRATEGY,
     ),
-    MaintenanceTask.COMPACT_MANIFESTS: (
-        opts.MANIFEST_MERGE_MIN_COUNT,
-        opts.MANIFEST_FULL_COMPACTION_SIZE,
-    ),
+    MaintenanceTask.COMPACT_MANIFESTS: (opts.MANIFEST_TARGET_FILE_SIZE,),
     MaintenanceTask.CREATE_TAGS: (opts.TAG_AUTOMATIC_CREATION, opts.TAG_CREATION_PERIOD),
     MaintenanceTask.EXPIRE_SNAPSHOTS: (
         opts.SNAPSHOT_TIME_RETAINED,
@@ -303,8 +300,10 @@ class Maintenance(Value):
     def _compact_manifests(self, report: _Report) -> MaintenanceReport:
         user = f"{self.commit_user}:manifests"
         manifests = compact_manifests(self.store, commit_user=user, dry_run=self.dry_run)
-        note = f"{manifests.before} manifests to {manifests.after}" if manifests.snapshot else ""
-        return report(manifests.before - manifests.after, note=note)
+        count = manifests.before - manifests.after
+        is_due = manifests.snapshot is not None or count
+        note = f"{manifests.before} manifests to {manifests.after}" if is_due else ""
+        return report(count, note=note)
 
     def _create_tags(self, report: _Report) -> MaintenanceReport:
         tags = create_auto_tags(self.store, dry_run=self.dry_run)
