@@ -97,8 +97,13 @@ def test_a_table_of_java_keeps_its_manifests_and_is_copied(catalog, tmp_path, in
     for change in changes_by(catalog, tmp_path, invoke).values():
         with pytest.raises(InvalidInputError, match=r"(?s)manifests there are parquet.*copy"):
             change(value)
+    table = catalog.get_table("db.t")
     with pytest.raises(UnsupportedFeatureError, match="manifest"):
-        write(catalog.get_table("db.t"), (3,))
+        write(table, (3,))
+    if value:
+        with pytest.raises(InvalidInputError, match=r"table's is parquet.*copy"):
+            table.copy({_KEY: value})
+    assert read(table.copy({_KEY: "PARQUET"})) == [(1,), (2,)]
     invoke("copy", "db.t", "db.copy")
     copy = catalog.get_table("db.copy")
     write(copy, (3,))

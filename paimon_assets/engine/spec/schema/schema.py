@@ -274,7 +274,16 @@ class TableSchema(Value, dict=True):
 
     def with_dynamic_options(self, options: Mapping[str, str]) -> "TableSchema":
         """Return the schema with options for this use only; nothing is stored."""
-        return replace(self, options={**self.options, **options})
+        copy, option = replace(self, options={**self.options, **options}), opt.MANIFEST_FORMAT
+        stored = self.typed_options.get(option)
+        if stored not in (option.default, copy.typed_options.get(option)):
+            raise InvalidInputError(
+                f"Option '{option.key}' cannot change for one use: the table's is {stored}. To "
+                "write its rows, copy them into a new table (`paimon-assets copy`).",
+                kind="option-change",
+                details={"option": option.key},
+            )
+        return copy
 
 
 def column_not_found(name: str, names: Sequence[str]) -> NotFoundError:
