@@ -59,6 +59,8 @@ _SEGMENT = seg.Segment(
     options={"path": "/x"},
 )
 
+_LISTED = SegmentList(next_id=1, segments=(replace(_SEGMENT, removers=(("u", 3),)),))
+
 
 @pytest.fixture
 def store(new_catalog):
@@ -104,6 +106,20 @@ def test_loads_come_back_from_json_and_may_be_absent():
     torn = data.replace(b'["data-1.parquet","data-2.orc"]', b'["data-1.parquet"]')
     with pytest.raises(FormatError, match="registry 'x'"):
         segments_from_json(torn, "x")
+
+
+@pytest.mark.parametrize("member", json.loads(segments_to_json(_LISTED))["segments"][0])
+@pytest.mark.parametrize("value", [[], {}, [1], 1.5, True, "../x", 2**70, "absent"])
+def test_a_segment_with_another_member_is_refused_or_read_as_it_is_written(member, value):
+    members = json.loads(segments_to_json(_LISTED))
+    members["segments"][0][member] = value
+    if value == "absent":
+        del members["segments"][0][member]
+    try:
+        listed = segments_from_json(json.dumps(members).encode(), "x")
+    except FormatError:
+        return
+    assert segments_from_json(segments_to_json(listed), "x") == listed
 
 
 def test_each_change_is_a_generation_and_few_are_kept(store):

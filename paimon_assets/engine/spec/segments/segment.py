@@ -15,8 +15,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from msgspec import field
-
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.options.all_options import DATA_FILE_EXTERNAL_PATHS
@@ -26,6 +24,7 @@ from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.spec.words import camel_case
 
 PAIMON_FORMATS = frozenset({"parquet", "orc", "avro"})
 """Formats whose files stand in manifests, so that every Paimon reader sees them."""
@@ -49,7 +48,19 @@ class SegmentStatus(StrEnum):
     FAILURE = "Failure"
 
 
-class SegmentFile(Value):
+_NAMES = {
+    "partition_text": "partitionSpec",
+    "load_start_ms": "loadStartTime",
+    "load_end_ms": "loadEndTime",
+    "removed_ms": "removedTime",
+}
+
+
+def _member_name(attribute: str) -> str:
+    return _NAMES.get(attribute) or camel_case(attribute)
+
+
+class SegmentFile(Value, array_like=True):
     """One external file as it was at the last look."""
 
     name: str
@@ -64,14 +75,14 @@ class SegmentFile(Value):
     """An ETag, or nanoseconds and inode; empty if the storage, or an older registry, says none."""
 
 
-class SegmentCommit(Value):
+class SegmentCommit(Value, array_like=True):
     """A snapshot, so that it is known again: ids are used twice after a rollback."""
 
     snapshot_id: int
     delta_manifest_list: str
 
 
-class Segment(Value):
+class Segment(Value, rename=_member_name):
     """The files of one folder, all of one partition and one format."""
 
     id: int
@@ -85,7 +96,6 @@ class Segment(Value):
     """Serialized BinaryRow of the partition values."""
     partition_text: str = ""
     """`name=value,name=value`, empty without partitions."""
-    files: tuple[SegmentFile, ...]
     schema_id: int
     """The table's schema whose column names the files have."""
     commit_user: str
@@ -97,12 +107,13 @@ class Segment(Value):
     refreshed: SegmentCommit | None = None
     """The last that took its files as they are; what they were before is not known."""
     removed_ms: int | None = None
-    removers: tuple[tuple[str, int], ...] = ()
-    """(user, identifier) of overwrites that take it out if they are committed; see `resolve`."""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = {}
     """What the command said."""
     roots: tuple[str, ...] = ()
     """Folders that its files had to lie in, wherever links lead; empty if they might anywhere."""
+    files: tuple[SegmentFile, ...]
+    removers: tuple[tuple[str, int], ...] = ()
+    """(user, identifier) of overwrites that take it out if they are committed; see `resolve`."""
 
     @property
     def reader_options(self) -> Mapping[str, str]:
@@ -148,7 +159,7 @@ class LoadFile(NamedTuple):
     rows: int
 
 
-class Load(Value):
+class Load(Value, rename=_member_name):
     """The files that one snapshot of the table itself brought."""
 
     id: int
@@ -160,7 +171,6 @@ class Load(Value):
     partition_text: str = ""
     """`name=value,name=value` of the first partition, empty without partitions."""
     partition_count: int = 1
-    files: tuple[LoadFile, ...]
     format: str
     """The format of the files; of several, `avro, parquet`."""
     schema_id: int
@@ -173,6 +183,7 @@ class Load(Value):
     """Id of the load that took its rows in, if a compaction was the last to take files of it."""
     removed_ms: int | None = None
     """When a snapshot last took files of it."""
+    files: tuple[LoadFile, ...]
 
     @property
     def readers(self) -> str:
