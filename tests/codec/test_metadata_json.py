@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.codec.json.metadata_json import (
@@ -10,8 +11,9 @@ from paimon_assets.engine.codec.json.metadata_json import (
     schema_to_json,
     snapshot_from_json,
     snapshot_to_json,
+    statistics_to_json,
 )
-from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from paimon_assets.engine.spec.metadata.snapshot import ColumnStatistics, CommitKind, Statistics
 from tests.testkit.builders import snapshot
 from tests.testkit.codec_strategies import file_names, longs, texts
 from tests.testkit.errors import refused
@@ -148,6 +150,17 @@ def test_newer_versions_are_refused_by_name():
         parse_snapshot({**JAVA_SNAPSHOT, "version": 4})
     with refused(UnsupportedFeatureError, "schema version 4", kind="schema-version"):
         parse_schema({**JAVA_SCHEMA, "version": 4})
+
+
+def test_statistics_are_written_without_what_is_unknown():
+    statistics = Statistics(snapshot_id=1, schema_id=0, columns={})
+    assert statistics_to_json(statistics) == b'{"snapshotId": 1, "schemaId": 0, "colStats": {}}'
+    known = ColumnStatistics(column_id=2, distinct_count=0, minimum="ä", average_length=4)
+    columns = replace(statistics, merged_record_count=5, columns={"a": known})
+    assert statistics_to_json(columns).decode() == (
+        '{"snapshotId": 1, "schemaId": 0, "mergedRecordCount": 5, "colStats": {"a": {"colId": 2,'
+        ' "distinctCount": 0, "min": "ä", "avgLen": 4}}}'
+    )
 
 
 def test_a_schema_of_java_is_read_and_written_with_all_its_members():

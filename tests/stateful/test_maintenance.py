@@ -240,7 +240,7 @@ class History:
         self._number += 1
         newest = self._table.refresh().schema.id
         FileStoreCommit(self._store).commit_statistics(
-            Statistics(snapshot_id=1, schema_id=newest),
+            Statistics(snapshot_id=1, schema_id=newest, columns={}),
             commit_user=f"analyze-{self._number}",
             commit_identifier=1,
         )

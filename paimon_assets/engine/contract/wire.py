@@ -22,7 +22,11 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 from msgspec.structs import replace
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
+from paimon_assets.engine.codec.json.metadata_json import (
+    UNREADABLE,
+    schema_from_json,
+    schema_to_json,
+)
 from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to_row
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -244,24 +248,17 @@ def dump(value: Any) -> bytes:
 def load(kind: type[T], data: bytes) -> T:
     source, what, asked = DataInput(data), kind.__name__, cast("Any", kind)
     try:
-        members = json.loads(source.read_bytes())
-    except ValueError as error:
-        raise errors.FormatError(
-            f"The header of a {what} is damaged: {error}.", kind="wire"
-        ) from error
-    found = (members.get("what"), members.get("version")) if isinstance(members, dict) else None
-    if found != (what, WIRE_VERSION):
-        raise errors.FormatError(
-            f"Expected a {what} of version {WIRE_VERSION}, got {found}; driver and workers must "
-            "run the same version of paimon-assets.",
-            kind="wire",
-        )
-    parts = []
-    while not source.at_end():
-        parts.append(source.read_bytes())
-    try:
+        members, parts = json.loads(source.read_bytes()), []
+        if (found := (members["what"], members["version"])) != (what, WIRE_VERSION):
+            raise errors.FormatError(
+                f"Expected a {what} of version {WIRE_VERSION}, got {found}; driver and workers "
+                "must run the same version of paimon-assets.",
+                kind="wire",
+            )
+        while not source.at_end():
+            parts.append(source.read_bytes())
         value: T = _value(members["value"], _classes(asked), parts)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         raise errors.FormatError(f"A {what} is damaged: {error!r}.", kind="wire") from error
     return value
 

@@ -13,7 +13,7 @@ from functools import cache, partial
 from reprlib import repr as short
 from typing import Annotated, Any, NamedTuple, cast
 
-from msgspec import Meta, convert
+from msgspec import Meta, convert, to_builtins
 from msgspec.structs import fields, replace
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
@@ -147,7 +147,7 @@ def _written(value: Snapshot | TableSchema, changed: Mapping[str, Json]) -> dict
     known = {
         key: getattr(value, each[0]) for key, each in _members(cast("Any", type(value))).items()
     }
-    members = _known({**known, **changed})
+    members = {key: held for key, held in {**known, **changed}.items() if held is not None}
     return members | {key: held for key, held in value.unknown.items() if key not in known}
 
 
@@ -181,36 +181,9 @@ def _damaged(path: str, what: str) -> FormatError:
     return FormatError(f"{path}: {what}.", kind="metadata-json", details={"path": path})
 
 
-_COLUMN = {
-    "colId": "column_id",
-    "distinctCount": "distinct_count",
-    "min": "minimum",
-    "max": "maximum",
-    "nullCount": "null_count",
-    "avgLen": "average_length",
-    "maxLen": "maximum_length",
-}
-"""Member → attribute of a column's statistics."""
-
-
-def _known(members: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in members.items() if value is not None}
-
-
 def statistics_to_json(statistics: Statistics) -> bytes:
     """Write statistics; unknown ones are left out."""
-    columns: dict[str, Json] = {
-        column: _known({key: getattr(known, name) for key, name in _COLUMN.items()})
-        for column, known in statistics.columns.items()
-    }
-    members: dict[str, Json] = {
-        "snapshotId": statistics.snapshot_id,
-        "schemaId": statistics.schema_id,
-        "mergedRecordCount": statistics.merged_record_count,
-        "mergedRecordSize": statistics.merged_record_size,
-        "colStats": columns,
-    }
-    return json.dumps(_known(members), ensure_ascii=False).encode()
+    return json.dumps(to_builtins(statistics), ensure_ascii=False).encode()
 
 
 _CREATE_TIME = "tagCreateTime"

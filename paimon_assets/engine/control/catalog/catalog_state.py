@@ -23,13 +23,13 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.json.metadata_json import json_bytes
+from paimon_assets.engine.codec.json.metadata_json import UNREADABLE, json_bytes
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -175,19 +175,15 @@ class _Newest(NamedTuple):
 
 
 def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
-    members, history, cause = None, None, None
     try:
         file = json.loads(data)
-        members, history = file[_MEMBERS], file[_HISTORY]
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
-        cause = error
-    if not isinstance(members, dict) or not isinstance(history, list):
+        return convert(file[_MEMBERS], dict[str, Any]), convert(file[_HISTORY], list[Any])
+    except UNREADABLE as error:
         raise errors.FormatError(
             f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
             kind="metadata-json",
             details={"path": path},
-        ) from cause
-    return members, history
+        ) from error
 
 
 def _unknown(path: str) -> errors.CommitUnknownError:

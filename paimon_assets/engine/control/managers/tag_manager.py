@@ -9,8 +9,11 @@ import datetime as dt
 import json
 from collections.abc import Callable
 
+from msgspec import convert
+
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import (
+    UNREADABLE,
     snapshot_to_json,
     tag_from_json,
     tag_to_json,
@@ -159,18 +162,14 @@ class ConsumerManager:
         data = read_or_none(self._file_io, path)
         if data is None:
             return None
-        value, cause = None, None
         try:
-            value = json.loads(data)[_NEXT_SNAPSHOT]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            cause = error
-        if isinstance(value, bool) or not isinstance(value, int):
+            return convert(json.loads(data)[_NEXT_SNAPSHOT], int)
+        except UNREADABLE as error:
             raise errors.FormatError(
                 f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number.",
                 kind="metadata-json",
                 details={"path": path},
-            ) from cause
-        return value
+            ) from error
 
     def list(self) -> dict[str, int]:
         """Return consumer → next snapshot, by name. Cost: one listing, and each is read."""

@@ -111,7 +111,23 @@ class PartitionStatistics(Value):
     """Buckets of the partition; -1 without a fixed number, -2 of waiting rows."""
 
 
-class ColumnStatistics(Value):
+_JSON_NAMES = {
+    "column_id": "colId",
+    "distinct_count": "distinctCount",
+    "minimum": "min",
+    "maximum": "max",
+    "null_count": "nullCount",
+    "average_length": "avgLen",
+    "maximum_length": "maxLen",
+    "snapshot_id": "snapshotId",
+    "schema_id": "schemaId",
+    "merged_record_count": "mergedRecordCount",
+    "merged_record_size": "mergedRecordSize",
+    "columns": "colStats",
+}
+
+
+class ColumnStatistics(Value, omit_defaults=True, rename=_JSON_NAMES):
     """Statistics of one column; None is unknown."""
 
     column_id: int
@@ -126,7 +142,7 @@ class ColumnStatistics(Value):
     """Bytes."""
 
 
-class Statistics(Value):
+class Statistics(Value, omit_defaults=True, rename=_JSON_NAMES):
     """Statistics of a table; None is unknown."""
 
     snapshot_id: int
@@ -137,4 +153,4 @@ class Statistics(Value):
     """Rows after merging."""
     merged_record_size: int | None = None
     """Their bytes."""
-    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    columns: Mapping[str, ColumnStatistics]
