@@ -20,6 +20,7 @@ from tests.testkit import footers
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment as add
+from tests.testkit.foreign_cases import avro_of
 from tests.testkit.tables import new_table
 
 _COLUMNS = {
@@ -242,3 +243,62 @@ def test_timestamps_that_no_read_takes_are_refused_by_add(tmp_path, unit, value,
     other = catalog.create_table("db.u", Schema.of({"t": way_out}))
     add(other, tmp_path / "in")
     assert other.to_arrow()["t"].cast(pa.int64()).to_pylist() == [0, value, None]
+
+
+_TIMES = {
+    "TIME(3)": (pa.time32("ms"), "time-millis", [86_400_000, -1, 2**31 - 1]),
+    "TIMESTAMP(6)": (pa.timestamp("ms"), "timestamp-millis", [2**61, -(2**61)]),
+    "TIMESTAMP(9)": (pa.timestamp("us"), "timestamp-micros", [2**62, -(2**61)]),
+}
+
+
+@pytest.mark.parametrize("writer", ["avro", "parquet", "parquet without statistics", "nested"])
+@pytest.mark.parametrize("kind", _TIMES)
+def test_times_that_no_read_takes_are_refused_by_add_without_statistics(tmp_path, kind, writer):
+    arrow, logical, values = _TIMES[kind]
+    stored = pa.int32() if arrow.bit_width == 32 else pa.int64()
+    catalog = open_catalog(str(tmp_path / "w"))
+    declared = f"ARRAY<{kind}>" if writer == "nested" else kind
+    table = new_table(catalog, {"t": declared})
+    for number, value in enumerate([1, *values]):
+        times = pa.array([0, value, None], stored).view(arrow)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if writer == "avro":
+            branch = {"type": "int" if stored == pa.int32() else "long", "logicalType": logical}
+            (folder / "a.avro").write_bytes(avro_of(["null", branch], [0, value, None]))
+        else:
+            if writer == "nested":
+                times = _lists(times)
+            has_statistics = "without" not in writer
+            pq.write_table(
+                pa.table({"t": times}), folder / "a.parquet", write_statistics=has_statistics
+            )
+        if value == 1:
+            add(table, folder, writer.partition(" ")[0].replace("nested", "parquet"))
+            assert table.count() == 3
+            continue
+        expected = "format" if kind == "TIME(3)" else "column-type"
+        if writer == "parquet":
+            expected = "timestamp-range"
+        with refused(FormatError, r"olumn 't'", kind=expected):
+            add(table, folder, writer.partition(" ")[0].replace("nested", "parquet"))
+    assert table.to_arrow().num_rows == 3
+
+
+def _lists(values):
+    return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), values)
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_times_finer_than_milliseconds_are_cut(tmp_path, unit):
+    data = pa.table(
+        {"t": pa.array([123_456, None, 86_399_999_999], pa.int64()).view(pa.time64(unit))}
+    )
+    (tmp_path / "in").mkdir()
+    pq.write_table(data, tmp_path / "in" / "a.parquet")
+    table = new_table(open_catalog(str(tmp_path / "w")), {"t": "TIME(3)"})
+    add(table, tmp_path / "in")
+    per_milli = 1000 if unit == "us" else 1_000_000
+    expected = [123_456 // per_milli, None, 86_399_999_999 // per_milli]
+    assert table.to_arrow()["t"].cast(pa.int32()).to_pylist() == expected

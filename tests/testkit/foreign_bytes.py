@@ -24,6 +24,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.row_files import RowFormat, naming, open_rows
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.spec.predicate.predicate import IsNull
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
 
@@ -84,10 +85,13 @@ def _ways(case: Case, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
         source = SegmentSource(path=str(path.parent), format=case.file_format, options=options)
         table.segments().add(source)
         try:
-            for name, _ in case.columns:
-                table.to_arrow([name]).validate(full=True)
             read = table.to_arrow()
             read.validate(full=True)
+            for name, _ in case.columns:
+                table.to_arrow([name]).validate(full=True)
+                counts = [table.count(IsNull(name, negated=negated)) for negated in (False, True)]
+                if counts != [read[name].null_count, len(read) - read[name].null_count]:
+                    raise ValueError(f"filters of '{name}' find {counts} rows")  # noqa: TRY301
         except Exception as error:
             if case.is_damaged and isinstance(error, PaimonError):
                 raise

@@ -83,8 +83,8 @@ def case_of(seed: int) -> Case:
     return Case(
         file_format=file_format,
         data=_damaged(draw, data) if is_damaged else data,
-        # No footer speaks of texts that are not UTF-8, or of an Avro file's values.
-        is_damaged=is_damaged or has_wrong_texts or written_as == "avro",
+        # No footer speaks of texts that are not UTF-8.
+        is_damaged=is_damaged or has_wrong_texts,
         columns=columns,
         options=_options(draw, file_format),
     )
@@ -217,11 +217,13 @@ def _avro(draw: Random, columns: tuple[tuple[str, str], ...]) -> bytes:
             schema = {"type": "record", "name": "s", "fields": [{"name": "a", "type": schema}]}
         case _:
             pass
-    sink, sync = io.BytesIO(), bytes(range(16))
-    text = json.dumps(schema).encode()
-    metadata = {"avro.schema": text, "avro.codec": b"null"}
     body = draw.randbytes(draw.choice((0, 1, 5, 40))) if draw.random() < 0.5 else bytes(9)
-    count = draw.choice((0, 1, 1, 2))
+    return _container(schema, draw.choice((0, 1, 1, 2)), body)
+
+
+def _container(schema: Any, count: int, body: bytes) -> bytes:
+    sink, sync = io.BytesIO(), bytes(range(16))
+    metadata = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
     sink.write(b"Obj\x01")
     fastavro.schemaless_writer(sink, {"type": "map", "values": "bytes"}, metadata)
     sink.write(sync)
@@ -230,6 +232,15 @@ def _avro(draw: Random, columns: tuple[tuple[str, str], ...]) -> bytes:
         fastavro.schemaless_writer(sink, "long", len(body))
         sink.write(body + sync)
     return sink.getvalue()
+
+
+def avro_of(kind: Any, values: list[int | None]) -> bytes:
+    """Return a file of one column `t`: a union of null and an integer, of whatever meaning."""
+    plain, body = ["null", kind[1]["type"]], io.BytesIO()
+    for value in values:
+        fastavro.schemaless_writer(body, plain, value)
+    record = {"type": "record", "name": "r", "fields": [{"name": "t", "type": kind}]}
+    return _container(record, len(values), body.getvalue())
 
 
 _AVRO_OF = {

@@ -290,14 +290,15 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
 
 
 def _coarsen(column: Array, arrow_type: Any) -> Any:
-    """Cut timestamps that are finer than their column."""
-    if not pat.is_timestamp(column.type) or not pat.is_timestamp(arrow_type):
+    """Cut times and timestamps that are finer than their column."""
+    if not any(is_kind(column.type) and is_kind(arrow_type) for is_kind in _WITH_UNITS):
         return column
     if UNIT_NANOS[column.type.unit] >= UNIT_NANOS[arrow_type.unit]:
         return column
     return pc.floor_temporal(column, unit=_UNIT_NAMES[arrow_type.unit])
 
 
+_WITH_UNITS = (pat.is_timestamp, pat.is_time)
 _UNIT_NAMES: Mapping[str, Any] = {"s": "second", "ms": "millisecond", "us": "microsecond"}
 
 

@@ -1,21 +1,24 @@
 """The task `segment-footers`: external files → rows, columns and statistics; see `contract`.
 
-    parquet   footer: everything, bounds of every row group
-    orc       footer: everything; no bounds of timestamps and floating-point columns
-    avro      header and block heads: rows and columns
-    csv, json, text   every row is read and parsed; rows and columns
+    parquet                 footer: everything, bounds of every row group
+    orc                     footer: everything; no bounds of timestamps and floating-point columns
+    avro, csv, json, text   every row is read; rows and columns
 
-Statistics that a footer lacks, or that would be wrong for pruning, stay unknown.
+Statistics that a footer lacks, or that would be wrong for pruning, stay unknown. Columns are
+decoded whose values a read might refuse, if the footer does not bound them: all of text and Avro
+files; of others times, and timestamps in a coarser unit than declared.
 """
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.contract.report_tasks import (
     FileFooter,
@@ -24,8 +27,9 @@ from paimon_assets.engine.contract.report_tasks import (
     dump_footers,
 )
 from paimon_assets.engine.contract.wire import load
+from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
-from paimon_assets.engine.data.format.formats import FORMATS, open_reader
+from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.column_stats import StatsMode, stats_modes, stored_bounds
 from paimon_assets.engine.errors import FormatError, InvalidInputError
@@ -44,6 +48,8 @@ from paimon_assets.engine.spec.types.data_types import (
 from paimon_assets.engine.spec.types.literals import Internal
 
 _BATCH_ROWS = 1 << 16
+_DAY_MILLIS = 86_400_000
+_WITH_FOOTER = ("parquet", "orc")
 _UNORDERED = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.VARIANT, TypeRoot.BLOB})
 
 BoundsOf = Callable[[str], Bounds]
@@ -80,8 +86,9 @@ def _footer(
         )
         for field in reader.schema
     )
-    if FORMATS[context.format].is_text:
-        return FileFooter(rows=_count_rows(context, reader, columns), columns=columns)
+    read_rows = _check_values(context, reader, columns, bounds_of, path)
+    if context.format not in _WITH_FOOTER:
+        return FileFooter(rows=read_rows, columns=columns)
     rows = sum(stop - start for start, stop in reader.row_ranges(None))
     names, stats = _statistics(context, modes, columns, bounds_of, path)
     return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
@@ -97,18 +104,48 @@ def _type_text(arrow_type: pa.DataType) -> str:
         return str(arrow_type)
 
 
-def _count_rows(
-    context: FooterContext, reader: FormatReader, columns: tuple[seg.FileColumn, ...]
+def _check_values(
+    context: FooterContext,
+    reader: FormatReader,
+    columns: tuple[seg.FileColumn, ...],
+    bounds_of: BoundsOf,
+    path: str,
 ) -> int:
-    """Read every value the table declares, so that no read fails later, and count the rows."""
+    """Read what a read might refuse, so that none fails later; return the rows that were read."""
     schema = context.schema
     if seg.column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
         return 0  # the columns are the error to report
-    held = {column.name for column in columns}
-    stored = set(schema.field_names) - set(schema.partition_keys)
-    names = [name for name in schema.field_names if name in held & stored]
-    batches = reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS)
-    return sum(batch.num_rows for batch in batches)
+    held = {column.name for column in columns} - {*schema.partition_keys}
+    fields = [
+        field
+        for field in schema.fields
+        if field.name in held and _may_fail(context.format, reader, field, bounds_of(field.name))
+    ]
+    if not fields and context.format in _WITH_FOOTER:
+        return 0
+    mapping = FieldMapping.of(fields, (), schema, path, cuts_times=True)
+    rows = 0
+    names = [field.name for field in fields]
+    for batch in reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS):
+        rows += batch.num_rows
+        mapping.apply(batch)
+    return rows
+
+
+def _may_fail(file_format: str, reader: FormatReader, field: DataField, bounds: Bounds) -> bool:
+    """Whether a read may refuse values of a column, as far as the footer tells."""
+    if file_format not in _WITH_FOOTER:
+        return True
+    kind: Any = reader.schema.field(field.name).type
+    if pat.is_nested(kind):
+        return "time" in str(kind)  # times and timestamps inside, or a field of such a name
+    target: Any = to_arrow_type(field.type)
+    if bounds.minimum is not None or not pat.is_timestamp(kind):
+        return bounds.minimum is None and pat.is_time(kind)
+    if file_format == "orc":  # whose timestamps have microseconds if some year needs them
+        return target.unit == "ns" or bounds.null_count is None
+    is_vague = field.name in reader.vague_timestamps()
+    return is_vague or UNIT_NANOS[kind.unit] > UNIT_NANOS[target.unit]
 
 
 def _statistics(
@@ -146,16 +183,19 @@ def _statistics(
 
 
 def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path: str) -> None:
-    """Refuse timestamps that 64 bits do not hold in the column's unit: no read would take them."""
-    kind, ends = field.type, (bounds.minimum, bounds.maximum)
-    is_known = field.type.root in TIMESTAMP_ROOTS and column.type is not None
+    """Refuse times beyond a day, and timestamps that 64 bits do not hold in the column's unit."""
+    kind, is_time = field.type, field.type.root is TypeRoot.TIME
+    is_known = is_time or (kind.root in TIMESTAMP_ROOTS and column.type is not None)
     if not is_known or not isinstance(kind, AtomicType):
         return
-    unit = 10 ** (9 - -(-(kind.precision or 0) // 3) * 3)
-    if any(isinstance(end, int) and not -(2**63) <= end // unit < 2**63 for end in ends):
+    unit = 1 if is_time else 10 ** (9 - -(-(kind.precision or 0) // 3) * 3)
+    least, end = (0, _DAY_MILLIS) if is_time else (-(2**63), 2**63)
+    ends = (bounds.minimum, bounds.maximum)
+    if any(isinstance(each, int) and not least <= each // unit < end for each in ends):
+        held = "times beyond a day" if is_time else f"timestamps that 64 bits do not hold as {kind}"
+        way_out = "Leave the column out" if is_time else "Declare the column with fewer digits"
         raise FormatError(
-            f"Column '{field.name}' of file '{path}' holds timestamps that 64 bits do not hold as"
-            f" {kind}. Declare the column with fewer digits, or leave it out.",
+            f"Column '{field.name}' of file '{path}' holds {held}. {way_out}.",
             kind="timestamp-range",
             details={"path": path, "column": field.name},
         )

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from msgspec import field
 
-from paimon_assets.engine.codec.row_files import check_levels, checked_texts
+from paimon_assets.engine.codec.row_files import check_levels, checked_values
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.object_uploads import UploadStream
@@ -155,7 +155,7 @@ class FormatReader(ABC):
         """
         with self._errors():
             batches = self._batches(list(columns), predicate, batch_rows, batch_bytes)
-            yield from map(checked_texts, batches) if self._is_external else batches
+            yield from map(checked_values, batches) if self._is_external else batches
 
     @abstractmethod
     def _batches(
