@@ -138,13 +138,18 @@ class CommitHistory:
         return now is not None and now.delta_manifest_list == anchor.delta_manifest_list
 
     def _newer(self, after: int, latest: Snapshot) -> Iterator[Snapshot]:
-        """Yield the snapshots after `after`, newest first, until the first expired one."""
+        """Yield the snapshots after `after`, newest first, until the first expired one.
+
+        Below may lie a late one, with an expired number, whose writer died: it counts for nothing.
+        """
+        above = latest
         yield latest
         ids = range(latest.id - 1, after, -1)
         with ThreadPoolExecutor(_READERS, thread_name_prefix="commit-history") as pool:
             read = pool.map if len(ids) > 1 else map
             for start in range(0, len(ids), _READERS):
                 for snapshot in read(self._read, ids[start : start + _READERS]):
-                    if snapshot is None:
+                    if snapshot is None or not above.stands_on(snapshot):
                         return
+                    above = snapshot
                     yield snapshot

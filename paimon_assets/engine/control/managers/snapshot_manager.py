@@ -26,7 +26,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
 )
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.paths import (
     CHANGELOG_PREFIX,
     EARLIEST,
@@ -124,11 +124,7 @@ class SnapshotManager:
         if not self._exists(above) or self._exists(newest.id + 1):
             base = self.snapshot_or_none(before) if before else None
             if base is not None:
-                built_on = newest.properties.get(BUILT_ON_PROPERTY)
-                # Java's compaction of manifests takes over all properties of the snapshot before.
-                copied = base.properties.get(BUILT_ON_PROPERTY)
-                stands = built_on in (None, copied, base.delta_manifest_list)
-                ids, older = [], [] if stands else [before]
+                ids, older = [], [] if newest.stands_on(base) else [before]
             else:
                 ids = self.list_ids()
                 older = [number for number in ids if number < before]
@@ -291,8 +287,13 @@ class SnapshotManager:
         commit_identifier: int,
         kinds: Iterable[CommitKind],
     ) -> Snapshot | None:
-        """Return the same, given the newest snapshot."""
-        return self._history.find(latest, commit_user, commit_identifier, frozenset(kinds))
+        """Return the same, given the newest snapshot; one above a break in the line is none.
+
+        Its writer could not withdraw it, and a person decides what becomes of it.
+        """
+        commit = self._history.find(latest, commit_user, commit_identifier, frozenset(kinds))
+        is_stray = commit is not None and latest is not None and self.break_at(latest) is not None
+        return None if is_stray else commit
 
     def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
         """Delete all later snapshots, newest first, and return their ids.

@@ -84,6 +84,15 @@ class Snapshot(Value):
         own = self.uuid or self.delta_manifest_list.removeprefix("manifest-list-")
         return f"{self.id}-{own}"
 
+    def stands_on(self, base: "Snapshot") -> bool:
+        """Whether it may be built on a snapshot; those of other engines do not say on which.
+
+        Java's compaction of manifests takes over all properties of the snapshot before.
+        """
+        copied = base.properties.get(BUILT_ON_PROPERTY)
+        built_on = self.properties.get(BUILT_ON_PROPERTY)
+        return built_on in (None, copied, base.delta_manifest_list)
+
 
 class Tag(Value):
     """A tag, as its file `tag-<name>` holds it: the snapshot, and how long it is kept."""
