@@ -136,7 +136,9 @@ class BranchManager:
         }
         since, oldest = min((tagged_snapshots | line).items())
         shared = since if ours.snapshot_or_none(since) == oldest else since - 1
-        ours.delete_after(shared)
+        # Main is never empty: of its own line, the first one stays until the branch's are there.
+        own = min(ours.list_ids(), default=0)
+        ours.delete_after(max(shared, own))
         TagManager(file_io, paths).delete_after(since - 1)
         for tag, data in tagged.items():
             file_io.replace(paths.tag(tag), data)
@@ -150,6 +152,8 @@ class BranchManager:
             while copies and self.exists(name) and not theirs.is_same(copies[0]):
                 first = copies.pop(0).id + 1  # it has expired since
                 file_io.delete_file(paths.snapshot(first - 1))
+            if shared < own and own not in line:
+                file_io.delete_file(paths.snapshot(own))
             self._join(first)
             if all(map(ours.is_same, copies)):
                 break
@@ -160,12 +164,23 @@ class BranchManager:
                 kind="branch-overtaken",
                 details={"path": paths.table, "branch": name},
             )
-        for number in reversed(SchemaManager(file_io, paths).list_ids()):
-            if number > max(schemas):
-                file_io.delete_file(paths.schema(number))
         newest = line[max(line)]
+        self._drop_above(newest, max(schemas))
         ours.write_latest_hint(newest.id)
         return newest
+
+    def _drop_above(self, newest: Snapshot, schema_id: int) -> None:
+        """Delete later schemas, and what was committed meanwhile on top of what is undone."""
+        for number in reversed(SchemaManager(self._file_io, self._paths).list_ids()):
+            if number > schema_id:
+                self._file_io.delete_file(self._paths.schema(number))
+        ours = SnapshotManager(self._file_io, self._paths)
+        later = [number for number in ours.list_ids() if number > newest.id]
+        above = [snapshot for snapshot in map(ours.snapshot_or_none, later) if snapshot is not None]
+        if above and above[0].id == newest.id + 1 and above[0].stands_on(newest):
+            return
+        for snapshot in filter(ours.is_same, reversed(above)):
+            self._file_io.delete_file(self._paths.snapshot(snapshot.id))
 
     def _join(self, first: int) -> None:
         """Join main's own snapshots and those of a branch to one line without gaps."""
