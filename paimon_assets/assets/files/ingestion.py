@@ -18,7 +18,13 @@ from msgspec.structs import replace
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.files.following import FollowConfig, follow
 from paimon_assets.assets.files.landing import Landing, compare_landing
-from paimon_assets.assets.files.ledger import ledger_snapshot, names_text, property_of, write_ledger
+from paimon_assets.assets.files.ledger import (
+    ledger_snapshot,
+    names_text,
+    property_of,
+    unless_ingested,
+    write_ledger,
+)
 from paimon_assets.assets.files.source_files import FileSource, IngestConfig, OnChanged
 from paimon_assets.assets.files.sources import Intake, Opening, Source, source_name_of
 from paimon_assets.assets.metadata import Metadata
@@ -214,6 +220,7 @@ class IngestionRun:
             .with_properties({key: name})
             .with_empty_commits()  # what has no rows is ingested too
             .with_last_check(self.intake.check_unchanged)
+            .with_condition(unless_ingested(ledger))
         )
         if not paimon.show_values:
             writer = writer.with_values_hidden()

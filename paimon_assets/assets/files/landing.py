@@ -130,7 +130,7 @@ class FileIntake:
                 kind="ingest-config",
             )
         if again:
-            ledger = Ledger(source=self.ledger.source, generation=self.ledger.generation)
+            ledger = self.ledger.emptied()
             pending = compare(self.landing.files, ledger, self.table)
             self.landing = replace(self.landing, ledger=ledger, pending=pending)
             self.ledger, self.quarantined = ledger, pending.quarantined

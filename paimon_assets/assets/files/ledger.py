@@ -33,8 +33,9 @@ from msgspec import field
 from msgspec.structs import replace
 
 from paimon_assets.assets.metadata import snapshot_or_none
+from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.control.segments import FolderFile
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.errors import CommitConflictError, FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.values import Value
@@ -207,6 +208,8 @@ class Ledger(Value):
     """Topic → its id, and the next offset of each partition; members of JSON."""
     log: Mapping[str, Any] = field(default_factory=dict)
     """How far a change log is applied; members of JSON."""
+    follows: str = ""
+    """Name of the ledger's file that this one was read from, or follows; empty if there is none."""
 
     @property
     def file_count(self) -> int:
@@ -220,6 +223,10 @@ class Ledger(Value):
         names = {file.name for file in listed}
         quarantined = tuple(each for each in self.quarantined if each.file.name not in names)
         return replace(self, generation=self.generation + 1, parts=parts, quarantined=quarantined)
+
+    def emptied(self) -> "Ledger":
+        """Return the ledger without what it holds, to ingest all again."""
+        return Ledger(source=self.source, generation=self.generation, follows=self.follows)
 
     def with_quarantined(self, files: Iterable[Quarantined]) -> "Ledger":
         """Return the ledger with further files in quarantine."""
@@ -287,6 +294,26 @@ def names_text(files: Iterable[FolderFile]) -> str:
 def property_of(source: str) -> str:
     """Return the snapshot property that names the ledger of a source."""
     return f"{LEDGER_PROPERTY_PREFIX}{source}"
+
+
+def unless_ingested(ledger: Ledger) -> Condition:
+    """Return the condition that the table still has the ledger which another one follows.
+
+    A commit of the same generation is found by its snapshot, as long as that has not expired; and a
+    rollback undoes files that this ledger names.
+    """
+    key = property_of(ledger.source)
+
+    def check(latest: Snapshot | None) -> None:
+        named = None if latest is None else latest.properties.get(key)
+        if named is not None and named != ledger.follows:
+            raise CommitConflictError(
+                f"Another run ingested from '{ledger.source}' meanwhile, or the table was rolled "
+                "back; nothing was committed. Run it again.",
+                kind="ingestion-conflict",
+            )
+
+    return check
 
 
 def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
@@ -408,7 +435,7 @@ def _directory(table: Table) -> str:
 
 def _read(table: Table, name: str) -> Ledger:
     path = f"{_directory(table)}/{name}"
-    return ledger_from_json(table.state.file_io.read_bytes(path), path)
+    return replace(ledger_from_json(table.state.file_io.read_bytes(path), path), follows=name)
 
 
 def ledger_to_json(ledger: Ledger) -> bytes:

@@ -81,7 +81,7 @@ class TopicIntake(Struct, kw_only=True):
         """Choose the offsets that the run reads; `again`: from the beginning."""
         check_config(config)
         if again:
-            self.ledger = Ledger(source=self.ledger.source, generation=self.ledger.generation)
+            self.ledger = self.ledger.emptied()
         client = self.source.client()
         names = [] if self.source.topic is None else [self.source.topic]
         self.topics = client.topics(names, self.source.pattern)
