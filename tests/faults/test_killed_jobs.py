@@ -26,7 +26,7 @@ from tests.testkit.faults.asset_jobs import (
     prepare,
     run,
 )
-from tests.testkit.faults.pairs import check_whole
+from tests.testkit.faults.whole_tables import check_whole
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.processes import LONGEST_SECONDS
 

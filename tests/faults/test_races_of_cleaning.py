@@ -17,7 +17,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import other_branches
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.testkit.faults.pairs import NEWEST, check_whole, opened, rows_in, rows_of
+from tests.testkit.faults.whole_tables import NEWEST, check_whole, opened, rows_in, rows_of
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import ORPHAN

@@ -30,7 +30,7 @@ from paimon_assets.spark.dataframes.merge import merge_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from tests.testkit import foreign
-from tests.testkit.faults.pairs import check_whole
+from tests.testkit.faults.whole_tables import check_whole
 from tests.testkit.processes import JVM_OPTIONS, LONGEST_SECONDS
 from tests.testkit.tables import new_table, read
 

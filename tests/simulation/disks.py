@@ -1,0 +1,410 @@
+"""What our own `FileIO`s stand on, over a simulated storage: a disk, an S3 bucket, HDFS.
+
+The code of `engine.fileio` runs as it is. Only what it calls is replaced: `Path`, `os.scandir` and
+files of the local disk; obstore's client and the listing of S3; pyarrow's HDFS.
+"""
+
+import datetime as dt
+import errno
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from paimon_assets.engine.fileio.s3_listing import Page
+from tests.simulation.scheduler import Call
+from tests.simulation.store import File, Store
+
+
+class _Writer(io.RawIOBase):
+    """A new file: it is there when it is opened, and has its bytes when it is closed."""
+
+    def __init__(self, close: Any) -> None:
+        super().__init__()
+        self._bytes, self._close = io.BytesIO(), close
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._bytes.write(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._close(self._bytes.getvalue())
+
+
+class Disk:
+    """The local disk: names that link to files, renames that replace, folders that must exist."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        disk = self
+
+        class SimulatedPath(_Path):
+            _disk = disk
+
+        self.path = SimulatedPath
+        self.os = SimpleNamespace(
+            scandir=self.scan, SEEK_END=os.SEEK_END, stat_result=os.stat_result
+        )
+        self.shutil = SimpleNamespace(rmtree=self.delete_tree)
+        self.pa = SimpleNamespace(OSFile=self.open_file, NativeFile=pa.NativeFile)
+
+    def read(self, path: str) -> bytes:
+        return self.store.call(Call("read", path), lambda: self.store.file(path).data)
+
+    def create(self, path: str, *, is_new: bool) -> io.RawIOBase:
+        """Make an empty file, and fill it when it is closed."""
+        call, store = Call("create", path, writes=True), self.store
+        file = store.call(call, lambda: store.put(path, b"", is_new=is_new))
+
+        def fill(data: bytes) -> None:
+            def effect() -> None:
+                file.data, file.modified_ms = data, store.now_ms
+
+            store.call(Call("write", path, writes=True), effect)
+
+        return _Writer(fill)
+
+    def rewrite(self, path: str) -> io.RawIOBase:
+        """Open a file to write in place."""
+        store = self.store
+        file = store.call(Call("open", path), lambda: store.file(path))
+
+        def fill(data: bytes) -> None:
+            def effect() -> None:
+                file.data, file.modified_ms = data, store.now_ms
+
+            store.call(Call("write", path, writes=True), effect)
+
+        return _Hint(fill)
+
+    def open_file(self, path: str, mode: str) -> Any:
+        if mode == "rb":
+            return pa.BufferReader(self.read(path))
+        return pa.PythonFile(self.create(path, is_new=False), mode="w")
+
+    def scan(self, path: str) -> "_Entries":
+        folders = self.store.folders
+
+        def effect() -> list[str]:
+            if path not in folders:
+                self.store.find(path)
+                raise NotADirectoryError(errno.ENOTDIR, "a file", path)
+            return sorted(folders[path])
+
+        names = self.store.call(Call("list", path), effect)
+        # Names first, then each name's file: between the two others may go on, once.
+        self.store.call(Call("list", path), lambda: None)
+        return _Entries([_Entry(self.store, path, name) for name in names])
+
+    def delete_tree(self, path: str) -> None:
+        store = self.store
+        for entry in self.scan(path):
+            if entry.is_dir():
+                self.delete_tree(entry.path)
+            else:
+                call = Call("delete", entry.path, writes=True)
+                store.call(call, partial(store.delete, entry.path))
+        store.call(Call("delete", path, writes=True), lambda: store.delete_folder(path))
+
+
+class _Hint(_Writer):
+    """A file that is written in place; its few bytes are there at once."""
+
+    def seek(self, *_: int) -> int:
+        return 0
+
+    def truncate(self, _: int | None = None) -> int:
+        return 0
+
+
+class _Entries(list["_Entry"]):
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class _Entry:
+    def __init__(self, store: Store, folder: str, name: str) -> None:
+        self.name, self.path = name, f"{folder}/{name}"
+        self._store = store
+
+    def is_dir(self) -> bool:
+        return self.path in self._store.folders
+
+    def stat(self) -> Any:
+        return _stat(self._store, self.path)
+
+
+def _stat(store: Store, path: str) -> Any:
+    file = store.find(path)
+    if not isinstance(file, File):
+        return SimpleNamespace(st_mtime_ns=store.now_ms * 1_000_000, st_size=0, st_ino=0)
+    return SimpleNamespace(
+        st_mtime_ns=file.modified_ms * 1_000_000,
+        st_size=len(file.data),
+        st_ino=file.number,
+        st_nlink=file.links,
+    )
+
+
+class _Path:
+    """The part of `pathlib.Path` that `LocalFileIO` uses."""
+
+    _disk: Disk
+
+    def __init__(self, path: object) -> None:
+        self._path = str(path)
+
+    def __str__(self) -> str:
+        return self._path
+
+    @property
+    def name(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "_Path":
+        return type(self)(self._path.rpartition("/")[0])
+
+    def with_name(self, name: str) -> "_Path":
+        return type(self)(f"{self.parent}/{name}")
+
+    def _call(self, kind: str, effect: Any, **more: Any) -> Any:
+        return self._disk.store.call(Call(kind, self._path, **more), effect)
+
+    def read_bytes(self) -> bytes:
+        return self._disk.read(self._path)
+
+    def open(self, mode: str, buffering: int = -1) -> io.RawIOBase:
+        if mode == "r+b":
+            return self._disk.rewrite(self._path)
+        return self._disk.create(self._path, is_new=True)
+
+    def stat(self) -> Any:
+        return self._call("stat", lambda: _stat(self._disk.store, self._path))
+
+    def exists(self) -> bool:
+        return bool(self._call("stat", lambda: self._disk.store.has(self._path)))
+
+    def mkdir(self, *, parents: bool, exist_ok: bool) -> None:
+        self._call("make folder", lambda: self._disk.store.make_folders(self._path), writes=True)
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        try:
+            self._call("delete", lambda: self._disk.store.delete(self._path), writes=True)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def rmdir(self) -> None:
+        self._call("delete", lambda: self._disk.store.delete_folder(self._path), writes=True)
+
+    def replace(self, target: "_Path") -> None:
+        self._move(target, is_tree=False)
+
+    def rename(self, target: "_Path") -> None:
+        self._move(target, is_tree=True)
+
+    def _move(self, target: "_Path", *, is_tree: bool) -> None:
+        store, goal = self._disk.store, str(target)
+        self._call(
+            "move",
+            lambda: store.move(self._path, goal, replaces=True),
+            target=goal,
+            writes=True,
+            is_tree=is_tree,
+        )
+
+    def hardlink_to(self, target: "_Path") -> None:
+        store, source = self._disk.store, str(target)
+        self._call("publish", lambda: store.link(source, self._path), target=source, writes=True)
+
+
+class _PreconditionError(Exception):
+    """As obstore says that a name is taken."""
+
+
+_PreconditionError.__name__ = "PreconditionError"
+
+
+class Bucket:
+    """S3 as obstore's client shows it: whole objects, conditional puts, listings that are right."""
+
+    def __init__(self, store: Store, root: str) -> None:
+        self.store, self.root = store, root
+
+    def _path(self, key: str) -> str:
+        return f"{self.root}/{key}" if key else self.root
+
+    def _meta(self, key: str, file: File) -> dict[str, Any]:
+        modified = dt.datetime.fromtimestamp(file.modified_ms / 1000, dt.UTC)
+        tag = hashlib.md5(file.data, usedforsecurity=False).hexdigest()
+        return {"path": key, "size": len(file.data), "e_tag": f'"{tag}"', "last_modified": modified}
+
+    def _file(self, kind: str, key: str) -> File:
+        path = self._path(key)
+        try:
+            return self.store.call(Call(kind, path), lambda: self.store.file(path))
+        except (FileNotFoundError, IsADirectoryError):
+            raise FileNotFoundError("<Code>NoSuchKey</Code>") from None
+
+    def head(self, key: str) -> dict[str, Any]:
+        return self._meta(key, self._file("stat", key))
+
+    def get(self, key: str, options: Any = None) -> Any:
+        options = options or {}
+        file = self._file("stat" if options.get("head") else "read", key)
+        start, end = options.get("range", (0, len(file.data)))
+        return SimpleNamespace(
+            bytes=lambda: file.data[start:end],
+            meta=self._meta(key, file),
+            attributes=file.mark or {},
+        )
+
+    def get_ranges(self, key: str, *, starts: Any, ends: Any, coalesce: int) -> list[bytes]:
+        file = self._file("read", key)
+        return [file.data[start:end] for start, end in zip(starts, ends, strict=True)]
+
+    def put(
+        self, key: str, data: bytes, *, mode: str = "overwrite", attributes: Any = None, **_: Any
+    ) -> dict[str, Any]:
+        path, is_new, content = self._path(key), mode == "create", bytes(data)
+        kind = "publish" if is_new else "write"
+
+        def effect() -> File:
+            return self.store.put(path, content, is_new=is_new, mark=attributes)
+
+        try:
+            return self._meta(key, self.store.call(Call(kind, path, writes=True), effect))
+        except FileExistsError:
+            raise _PreconditionError from None
+
+    def delete(self, keys: str | list[str]) -> None:
+        for key in [keys] if isinstance(keys, str) else keys:
+            path = self._path(key)
+
+            def effect(path: str = path) -> None:
+                with suppress(FileNotFoundError):
+                    self.store.delete(path)
+
+            self.store.call(Call("delete", path, writes=True), effect)
+
+    def copy(self, key: str, target: str) -> None:
+        data = self._file("read", key).data
+        self.put(target, data)
+
+    def pages(
+        self, prefix: str, *, delimiter: str = "", after: str = "", most: int = 1_000
+    ) -> Iterator[Page]:
+        """Yield one page: the objects below a prefix, or directly below it."""
+        folder = self._path(prefix.rstrip("/"))
+        call = Call("list", folder, is_tree=not delimiter)
+
+        def effect() -> list[dict[str, Any]]:
+            start = len(self.root) + 1
+            listed = [(path[start:], file) for path, file in self.store.below(folder)]
+            return [self._meta(key, file) for key, file in listed if key > after]
+
+        objects = self.store.call(call, effect)
+        if not delimiter:
+            yield Page(objects, [])
+            return
+        direct = [each for each in objects if "/" not in each["path"][len(prefix) :]]
+        inside = {
+            f"{prefix}{each['path'][len(prefix) :].partition('/')[0]}"
+            for each in objects
+            if "/" in each["path"][len(prefix) :]
+        }
+        yield Page(direct, sorted(inside))
+
+
+class Hdfs:
+    """HDFS as pyarrow's filesystem shows it: a rename never replaces."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def open_input_file(self, path: str) -> Any:
+        data = self.store.call(Call("read", path), lambda: self.store.file(path).data)
+        return pa.BufferReader(data)
+
+    def open_output_stream(self, path: str) -> Any:
+        store = self.store
+
+        def create() -> None:
+            store.make_folders(path.rpartition("/")[0])
+            store.put(path, b"")
+
+        store.call(Call("create", path, writes=True), create)
+
+        def fill(data: bytes) -> None:
+            def effect() -> None:
+                file = store.file(path)
+                file.data, file.modified_ms = data, store.now_ms
+
+            store.call(Call("write", path, writes=True), effect)
+
+        return pa.PythonFile(_Writer(fill), mode="w")
+
+    def move(self, source: str, target: str) -> None:
+        is_tree = source in self.store.folders
+        call = Call("publish", target, source, writes=True, is_tree=is_tree)
+        self.store.call(call, lambda: self.store.move(source, target, replaces=False))
+
+    def get_file_info(self, asked: Any) -> Any:
+        if isinstance(asked, pafs.FileSelector):
+            folder = asked.base_dir
+            call = Call("list", folder)
+            names = self.store.call(call, lambda: sorted(self.store.folders.get(folder, {})))
+            return [self._info(f"{folder}/{name}") for name in names]
+        if isinstance(asked, list):
+            return [self.get_file_info(path) for path in asked]
+        return self.store.call(Call("stat", asked), lambda: self._info(asked))
+
+    def _info(self, path: str) -> Any:
+        try:
+            file = self.store.find(path)
+        except FileNotFoundError:
+            file = None
+        kind = pafs.FileType.NotFound if file is None else pafs.FileType.Directory
+        is_file = isinstance(file, File)
+        return SimpleNamespace(
+            type=pafs.FileType.File if is_file else kind,
+            base_name=path.rpartition("/")[2],
+            size=len(file.data) if isinstance(file, File) else None,
+            mtime_ns=(file.modified_ms if isinstance(file, File) else 0) * 1_000_000,
+        )
+
+    def create_dir(self, path: str, *, recursive: bool) -> None:
+        call = Call("make folder", path, writes=True)
+        self.store.call(call, lambda: self.store.make_folders(path))
+
+    def delete_file(self, path: str) -> None:
+        call = Call("delete", path, writes=True)
+        self.store.call(call, lambda: self.store.delete(path))
+
+    def delete_dir(self, path: str) -> None:
+        """Delete a folder with all it holds, at once."""
+
+        def effect() -> None:
+            self.store.find(path)
+            for inside, _ in list(self.store.below(path)):
+                self.store.delete(inside)
+            for folder in sorted(self.store.folders, reverse=True):
+                if folder == path or folder.startswith(f"{path}/"):
+                    self.store.delete_folder(folder)
+
+        self.store.call(Call("delete", path, writes=True, is_tree=True), effect)

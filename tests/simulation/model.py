@@ -1,0 +1,343 @@
+"""What must hold, beside the actors: looked at after each write, and when all have ended.
+
+Snapshots make a tree: each names the one it is built on. A snapshot's task says what it did to the
+rows of its base, so the rows of each are known. A writer that comes too late publishes a snapshot
+whose base is gone, and withdraws it: such a one is astray until then, and needs nothing.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_assets import NotFoundError, PaimonError, Table
+from paimon_assets.assets.files import ledger
+from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, tag_from_json
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.references import data_file_paths, metadata_paths
+from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
+from tests.simulation.operations import (
+    EXECUTOR,
+    INGESTED,
+    OPERATIONS,
+    OTHER_NAME,
+    SHARED,
+    SOURCE,
+    TABLE,
+    Rows,
+    Task,
+    catalog_of,
+)
+from tests.simulation.scheduler import Call, Scheduler
+from tests.simulation.world import Kind, World
+
+_ROOT = re.compile(
+    r"(?P<table>.*/d\.db/[a-z]+)(?:/branch/branch-(?P<branch>[^/]+))?"
+    r"/(?P<kind>snapshot|tag)/(?:snapshot|tag)-(?P<name>[^/]+)"
+)
+_DATA = ("/bucket-", "/manifest/", "/index/", "/ingestion/", "/statistics/")
+
+
+@dataclass(slots=True)
+class Node:
+    """A snapshot that was published once."""
+
+    parent: str | None
+    user: str
+    identifier: int
+    kind: str
+    rows: Rows
+    made: int
+    """The call that published it."""
+
+
+@dataclass(slots=True)
+class Root:
+    """A snapshot or tag file that is there, and what it needs."""
+
+    snapshot: Snapshot
+    needed: frozenset[str]
+    """Paths inside the table."""
+    is_astray: bool = False
+
+    @property
+    def data(self) -> frozenset[str]:
+        return frozenset(path for path in self.needed if path.startswith("bucket-"))
+
+
+@dataclass(slots=True)
+class Record:
+    """What became of a task."""
+
+    task: Task
+    began: int
+    ended: int | None = None
+    """The call after which its outcome was known."""
+    outcome: str = "open"
+    """`done`, `refused`, or `unknown`: it died, or has no answer."""
+    value: object = None
+    error: BaseException | None = None
+    stumbled: bool = False
+    """Whether the storage failed, or it died, in one of its attempts."""
+
+    @property
+    def may_be_done(self) -> bool:
+        return self.outcome != "refused" or self.stumbled
+
+    def may_undo(self, other: "Record") -> bool:
+        """Whether it may have undone another one's commit, which began before it returned."""
+        if not (OPERATIONS[self.task.name].undoes and self.may_be_done):
+            return False
+        return self.outcome != "done" or (self.ended or 0) >= other.began
+
+
+@dataclass(slots=True)
+class Model:
+    world: World
+    scheduler: Scheduler
+    foreign: frozenset[str]
+    """Paths of files that are not the table's."""
+    records: list[Record] = field(default_factory=list)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """Name of the delta list → snapshot."""
+    roots: dict[str, Root] = field(default_factory=dict)
+    needed: dict[bytes, frozenset[str]] = field(default_factory=dict)
+    looks: int = 0
+
+    def look_around(self) -> None:
+        """Look at all snapshots and tags that are there."""
+        self.roots.clear()
+        paths = [path for path, _ in self.world.store.below("")]
+        matches = [match for path in paths if (match := _ROOT.fullmatch(path))]
+        for match in sorted(matches, key=_order):  # main first: branches begin there
+            self._seen(match[0], match)
+
+    def look(self, call: Call) -> None:
+        """Look at what a write may have broken; AssertionError if it has."""
+        self.looks += 1
+        self.world.outside.memory.clear()
+        paths = [path for path in (call.path, call.target) if path]
+        touched = self.foreign.intersection(paths)
+        assert not touched, f"{call.kind} touched the foreign file {touched}"
+        if call.is_tree:
+            self.look_around()
+            return
+        for path in paths:
+            if match := _ROOT.fullmatch(path):
+                self._root_changed(path, match)
+            elif call.kind == "delete" and not self._is_moving:
+                self._deleted(path)
+
+    @property
+    def _is_moving(self) -> bool:
+        """Whether the table may be on its way to another name, or out."""
+        return any(record.task.name in ("drop", "rename") for record in self.records)
+
+    def _root_changed(self, path: str, match: re.Match[str]) -> None:
+        if self.world.store.has(path):
+            self._seen(path, match)
+        elif self.roots.pop(path, None) is not None and match["kind"] == "snapshot":
+            number, home = int(match["name"]), path.rpartition("-")[0]
+            if f"{home}-{number - 1}" in self.roots:  # undone, not expired: what is above is astray
+                while (above := self.roots.get(f"{home}-{number + 1}")) is not None:
+                    above.is_astray, number = True, number + 1
+        store = self._store(match) if match["kind"] == "snapshot" else None
+        if store is not None and not (self._is_moving or self._may_be_empty):
+            assert store.snapshots.latest() is not None, f"the table is empty after {path} changed"
+
+    @property
+    def _may_be_empty(self) -> bool:
+        """Whether for a moment no snapshot may be there.
+
+        What a rollback goes to may expire meanwhile, and is put back. HDFS has no step that
+        replaces a file.
+        """
+        undoing = [r for r in self.records if r.ended is None and OPERATIONS[r.task.name].undoes]
+        if self.world.kind is Kind.HDFS and any(r.task.name == "forward" for r in undoing):
+            return True
+        expiring = [r for r in self.records if r.task.name == "expire"]
+        ends = [self.scheduler.calls if r.ended is None else r.ended for r in expiring]
+        return any(end >= record.began for record in undoing for end in ends)
+
+    def _deleted(self, path: str) -> None:
+        if not any(part in path for part in _DATA):
+            return
+        for root_path, root in self.roots.items():
+            table = root_path[: _ROOT.fullmatch(root_path).end("table")]  # type: ignore[union-attr]
+            if not root.is_astray and path.startswith(table):
+                inside = path[len(table) + 1 :]
+                assert inside not in root.needed, f"{path} was deleted, {root_path} needs it"
+
+    def _seen(self, path: str, match: re.Match[str]) -> None:
+        """Take in a snapshot or tag file, once it has its bytes."""
+        data = self.world.store.file(path).data
+        if not data:
+            return
+        if match["kind"] == "tag":
+            snapshot = tag_from_json(match["name"], data, path).snapshot
+        else:
+            snapshot = snapshot_from_json(data, path)
+        name = snapshot.delta_manifest_list
+        is_new, is_astray = name not in self.nodes, False
+        if is_new and match["kind"] == "snapshot":
+            is_astray = not self._follows(path, snapshot)
+            self.nodes[name] = self._node(snapshot)
+        if is_astray:
+            self.roots[path] = Root(snapshot, frozenset(), is_astray=True)
+            return
+        store = self._store(match)
+        if store is None:
+            return
+        if data not in self.needed:
+            self.needed[data] = frozenset(self._needed(store, snapshot))
+        self.roots[path] = Root(snapshot, self.needed[data])
+        if self._is_moving:
+            return
+        self._check_files(path, match["table"])
+        if is_new and match["kind"] == "snapshot":
+            if snapshot.commit_kind is CommitKind.APPEND:
+                self._check_adds(path, self.roots[path])
+            else:
+                self._check_rows(Table(store), snapshot)
+
+    def _follows(self, path: str, snapshot: Snapshot) -> bool:
+        built_on = snapshot.properties.get(BUILT_ON_PROPERTY)
+        if snapshot.id == 1:
+            return built_on is None
+        below = self.roots.get(f"{path.rpartition('-')[0]}-{snapshot.id - 1}")
+        return below is not None and below.snapshot.delta_manifest_list == built_on
+
+    def _node(self, snapshot: Snapshot) -> Node:
+        parent = snapshot.properties.get(BUILT_ON_PROPERTY)
+        before: Rows = self.nodes[parent].rows if parent in self.nodes else {}
+        user = snapshot.commit_user
+        if user == ledger.property_of(SOURCE):
+            number = INGESTED + snapshot.commit_identifier
+            rows: Rows = {**before, number: (number,)}
+        else:
+            name, text = user.split(" ")
+            rows = OPERATIONS[name].change(before, int(text))
+            if name == "upsert" and self._is_beside(parent, user):
+                rows = {**rows, SHARED: (*before.get(SHARED, (None,)), int(text))}
+        kind = str(snapshot.commit_kind)
+        made = self.scheduler.calls
+        return Node(parent, user, snapshot.commit_identifier, kind, rows, made)
+
+    def _store(self, match: re.Match[str]) -> FileStore | None:
+        """Return a branch; None while it is made, or on its way out."""
+        warehouse = self.world.kind.value
+        path = f"{warehouse}/d.db/{match['table'].rpartition('/')[2]}"
+        options = {"branch": match["branch"]} if match["branch"] else None
+        try:
+            return FileStore.open(file_io_for(warehouse), path, options=options)
+        except NotFoundError:
+            assert match["branch"] or self._is_moving, f"{match['table']} has no schema"
+            return None
+
+    def _needed(self, store: FileStore, snapshot: Snapshot) -> Iterator[str]:
+        paths = set(metadata_paths(store, snapshot))
+        for entry in FileStoreScan(store).live_files(snapshot):
+            paths.update(data_file_paths(store, entry))
+        return (path.removeprefix(f"{store.table_path}/") for path in paths)
+
+    def _check_files(self, path: str, table: str) -> None:
+        store = self.world.store
+        missing = [f for f in self.roots[path].needed if not store.has(f"{table}/{f}")]
+        assert not missing, f"{path} lacks {missing}"
+
+    def _check_rows(self, table: Table, snapshot: Snapshot) -> None:
+        node, rows = self.nodes[snapshot.delta_manifest_list], rows_in(table, snapshot.id)
+        found = dict(rows)
+        fits = len(found) == len(rows) and all(
+            found.get(key) in node.rows.get(key, ()) for key in {*found, *node.rows}
+        )
+        assert fits, (
+            f"snapshot {snapshot.id} of '{snapshot.commit_user}' has the rows {rows}, "
+            f"not {node.rows}"
+        )
+        node.rows = {key: (value,) for key, value in rows}
+
+    def _check_adds(self, path: str, root: Root) -> None:
+        """Raise if an append lost a file of its base; its rows are read when others go."""
+        below = self.roots.get(f"{path.rpartition('-')[0]}-{root.snapshot.id - 1}")
+        lost = below.data - root.data if below is not None else ()
+        assert not lost, f"{path}, an append, lost {sorted(lost)}"
+
+    def _is_beside(self, name: str | None, user: str) -> bool:
+        """Whether an upsert was planned before another one, now below it, was committed.
+
+        Sequence numbers are given when rows are written: of two at once either may count.
+        """
+        began = next((r.began for r in self.records if r.task.user == user), 0)
+        recent = (node for node in self._line(name) if node.made >= began)
+        return any(node.user.startswith(("upsert ", "delete ")) for node in recent)
+
+    # When all have ended.
+
+    def check_end(self) -> None:
+        """Raise if a task is lost or half done, or a file is missing."""
+        self.world.outside.memory.clear()
+        self.look_around()
+        catalog = catalog_of(self.world.kind.value)
+        name = next((n for n in (OTHER_NAME, TABLE) if catalog.table_exists(n)), None)
+        may_fail = any(record.stumbled for record in self.records)
+        if name is None:
+            assert self._is_moving, "there is no table"
+            assert may_fail, "there is no table"
+            return
+        table = catalog.get_table(name)
+        store = table._store
+        for path, root in self.roots.items():
+            assert may_fail or not root.is_astray, f"{path} is astray"
+        newest = store.snapshots.latest()
+        line = list(self._line(None if newest is None else newest.delta_manifest_list))
+        counts = Counter((node.user, node.identifier, node.kind) for node in line)
+        twice = [each for each, count in counts.items() if count > 1]
+        assert not twice, f"committed twice: {twice}"
+        if newest is not None:
+            self._check_rows(table, newest)
+        for record in self.records:
+            self._check_record(record, {(node.user, node.identifier) for node in line})
+        ingested = sum(node.user == ledger.property_of(SOURCE) for node in line)
+        assert ledger.load_ledger(table, SOURCE).generation == ingested, "the ledger is another's"
+        if name == TABLE:
+            self._go_on(may_fail=may_fail)
+
+    def _line(self, name: str | None) -> Iterator[Node]:
+        while name in self.nodes:
+            yield self.nodes[name]
+            name = self.nodes[name].parent
+
+    def _check_record(self, record: Record, line: set[tuple[str, int]]) -> None:
+        if isinstance(record.value, Snapshot) and record.outcome == "done":
+            identity = (record.value.commit_user, record.value.commit_identifier)
+            undone = any(other.may_undo(record) for other in self.records)
+            assert undone or identity in line, f"'{record.task.user}' was acknowledged, and is lost"
+        if record.outcome == "refused":
+            users = {user for user, _ in line} | {
+                root.snapshot.commit_user for root in self.roots.values()
+            }
+            assert record.task.user not in users, f"'{record.task.user}' was refused, and is there"
+
+    def _go_on(self, *, may_fail: bool) -> None:
+        """Write once more: nothing blocks the table, but what a dead writer left."""
+        try:
+            task = Task("append", 9_999)
+            OPERATIONS["append"].perform(catalog_of(self.world.kind.value), task)
+        except PaimonError as error:
+            if not (may_fail and error.kind == "snapshot-gap"):
+                raise AssertionError(f"nothing can be written any more: {error}") from error
+
+
+def _order(match: re.Match[str]) -> tuple[str, str, int]:
+    name = match["name"]
+    return match["branch"] or "", match["kind"], int(name) if name.isdigit() else 0
+
+
+def rows_in(table: Table, snapshot_id: int) -> list[tuple[Any, Any]]:
+    found = table.new_read_builder().at_snapshot(snapshot_id).to_arrow(EXECUTOR)
+    columns = (found["id"].to_pylist(), found["v"].to_pylist())
+    return sorted(zip(*columns, strict=True))

@@ -1,0 +1,235 @@
+"""What actors do: our operations, unchanged, each with what it does to rows.
+
+A task is an operation and a number, which is its own: its key, its value, and with its name the
+user of its commits. So whoever reads a snapshot knows which task made it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from paimon_assets import EmbeddedExecutor, Schema, Table, TableCatalog, add_column, open_catalog
+from paimon_assets.assets.files import ledger
+from paimon_assets.engine.control.catalog.catalog import LoadedTable
+from paimon_assets.engine.control.commit.external_snapshot import publish_external
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.segments import FolderFile
+
+Rows = Mapping[int, tuple[int | None, ...]]
+"""Key → the values it may have: one, but for upserts at the same time; None is no row."""
+TABLE, OTHER_NAME = "d.t", "d.u"
+EXECUTOR = EmbeddedExecutor(1)
+SHARED = 2
+"""The key that upserts and deletes are about."""
+_TARGET = 2
+"""The snapshot that rollbacks, tags and branches go by."""
+NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
+AGE_MS = 3_600_000
+"""How old orphans are; no write of a process that lives is older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One operation of one actor."""
+
+    name: str
+    number: int
+
+    @property
+    def user(self) -> str:
+        return f"{self.name} {self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An operation, and what its commit does to rows."""
+
+    perform: Callable[[TableCatalog, Task], object]
+    change: Callable[[Rows, int], Rows] = lambda rows, _: rows
+    undoes: bool = False
+    """Whether commits of others may be gone after it."""
+
+
+def rows_of(rows: Mapping[int, int]) -> pa.Table:
+    columns = [pa.array(each, pa.int32()) for each in (rows.keys(), rows.values())]
+    return pa.table(columns, names=["id", "v"])
+
+
+def table_of(catalog: TableCatalog, name: str = TABLE) -> Table:
+    return catalog.get_table(name)
+
+
+def _write(
+    table: Table, task: Task, rows: Mapping[int, int], *, overwrites: bool = False
+) -> object:
+    builder = table.new_write_builder().with_commit_user(task.user)
+    if overwrites:
+        builder = builder.with_overwrite({})
+    data = rows_of(rows)
+    for column in table.schema.fields[2:]:
+        data = data.append_column(column.name, pa.nulls(len(rows), pa.int32()))
+    return builder.write(data, EXECUTOR).snapshot
+
+
+def _append(catalog: TableCatalog, task: Task) -> object:
+    return _write(table_of(catalog), task, {task.number: task.number})
+
+
+def _upsert(catalog: TableCatalog, task: Task) -> object:
+    return _write(table_of(catalog), task, {SHARED: task.number})
+
+
+def _overwrite(catalog: TableCatalog, task: Task) -> object:
+    return _write(table_of(catalog), task, {task.number: task.number}, overwrites=True)
+
+
+def _delete(catalog: TableCatalog, task: Task) -> object:
+    builder = table_of(catalog).new_row_change_builder().with_commit_user(task.user)
+    return builder.delete(f"id = {SHARED}", EXECUTOR).snapshot
+
+
+def _compact(catalog: TableCatalog, task: Task) -> object:
+    builder = table_of(catalog).new_compaction_builder().with_commit_user(task.user)
+    return builder.with_strategy("full").run(EXECUTOR).snapshot
+
+
+def _expire(catalog: TableCatalog, _: Task) -> None:
+    expire_snapshots(table_of(catalog)._store, retention=NEWEST)
+
+
+def _clean(catalog: TableCatalog, _: Task) -> None:
+    clean_orphan_files(table_of(catalog)._store, older_than_ms=AGE_MS, dry_run=False)
+
+
+def _rollback(catalog: TableCatalog, _: Task) -> None:
+    table_of(catalog).rollback_to(_TARGET)
+
+
+def _tag(catalog: TableCatalog, task: Task) -> None:
+    table_of(catalog).tags.create(f"tag-{task.number}", _TARGET)
+
+
+def _branch(catalog: TableCatalog, task: Task) -> None:
+    table_of(catalog).branches.create(f"branch-{task.number}", snapshot_id=_TARGET)
+
+
+def _forward(catalog: TableCatalog, _: Task) -> None:
+    table_of(catalog).branches.fast_forward("side")
+
+
+def _alter(catalog: TableCatalog, task: Task) -> None:
+    table_of(catalog).alter([add_column(f"c{task.number}", "INT")])
+
+
+def _rename(catalog: TableCatalog, _: Task) -> None:
+    catalog.rename_table(TABLE, OTHER_NAME)
+
+
+def _drop(catalog: TableCatalog, _: Task) -> None:
+    catalog.drop_table(TABLE)
+    create(catalog)
+
+
+def create(catalog: TableCatalog, **options: str) -> Table:
+    """Make the table: keyed, or with an option `bucket` of -1 without a key."""
+    keys = [] if options.get("bucket") == "-1" else ["id"]
+    schema = Schema.of(
+        {"id": "INT", "v": "INT"}, primary_keys=keys, options={"bucket": "1", **options}
+    )
+    return catalog.create_table(TABLE, schema)
+
+
+SOURCE = "landing"
+
+
+def _ingest(catalog: TableCatalog, task: Task) -> object:
+    """Take in the next file of a source, as an ingestion asset does, without Dagster's step."""
+    table = table_of(catalog)
+    before = ledger.load_ledger(table, SOURCE)
+    known = before.generation
+    after = before.with_files([FolderFile(name=f"f{known:04}", size=1, modified_ms=1)])
+    name, key = ledger.write_ledger(table, after), ledger.property_of(SOURCE)
+    builder = table.new_write_builder().with_commit_user(key)
+    builder = builder.with_commit_identifier(after.generation).with_properties({key: name})
+    builder = builder.with_condition(ledger.unless_ingested(after))
+    number = INGESTED + after.generation
+    snapshot = builder.write(rows_of({number: number}), EXECUTOR).snapshot
+    if snapshot is None or snapshot.properties.get(key) != name:
+        return None  # another one took that file
+    return snapshot
+
+
+INGESTED = 100_000
+"""Keys of ingested rows are above: the generation of the source is added."""
+
+
+class _Server:
+    """The catalog server's part in a commit: the function behind its route, in this process."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+
+    def load_snapshot(self, _: object) -> object:
+        return self._store.snapshots.latest()
+
+    def commit_snapshot(
+        self, _identifier: object, _uuid: str, snapshot: object, *, base_uuid: object, **_: object
+    ) -> bool:
+        return publish_external(self._store, snapshot, base_uuid=base_uuid)  # type: ignore[arg-type]
+
+    def load_table(self, *_: object, **__: object) -> LoadedTable:
+        store = self._store.reopened()
+        return LoadedTable(location=store.table_path, schema=store.schema, file_io=store.file_io)
+
+
+def _serve(catalog: TableCatalog, task: Task) -> object:
+    """Append through a catalog server, which publishes the snapshot its client made."""
+    table = table_of(catalog)
+    store, server = table._store, _Server(table_of(catalog)._store)
+    loaded = LoadedTable(
+        location=store.table_path,
+        schema=store.schema,
+        file_io=store.file_io,
+        uuid="-",
+        versions=server,  # type: ignore[arg-type]
+    )
+    from paimon_assets import Identifier
+    from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
+
+    environment = CatalogEnvironment(
+        catalog=server,  # type: ignore[arg-type]
+        identifier=Identifier("d", "t"),
+        loaded=loaded,
+    )
+    client = Table(replace(store, environment=environment))
+    return _write(client, task, {task.number: task.number})
+
+
+OPERATIONS: dict[str, Operation] = {
+    "append": Operation(perform=_append, change=lambda rows, n: {**rows, n: (n,)}),
+    "upsert": Operation(perform=_upsert, change=lambda rows, n: {**rows, SHARED: (n,)}),
+    "overwrite": Operation(perform=_overwrite, change=lambda _, n: {n: (n,)}),
+    "delete": Operation(
+        perform=_delete, change=lambda rows, _: {key: v for key, v in rows.items() if key != SHARED}
+    ),
+    "compact": Operation(perform=_compact),
+    "expire": Operation(perform=_expire),
+    "clean": Operation(perform=_clean),
+    "rollback": Operation(perform=_rollback, undoes=True),
+    "tag": Operation(perform=_tag),
+    "branch": Operation(perform=_branch),
+    "forward": Operation(perform=_forward, undoes=True),
+    "alter": Operation(perform=_alter),
+    "rename": Operation(perform=_rename),
+    "drop": Operation(perform=_drop, undoes=True),
+    "ingest": Operation(perform=_ingest),
+    "serve": Operation(perform=_serve, change=lambda rows, n: {**rows, n: (n,)}),
+}
+
+
+def catalog_of(warehouse: str) -> TableCatalog:
+    return open_catalog(warehouse)

@@ -1,0 +1,163 @@
+"""Threads that run one at a time: each storage call, clock reading and wait is a turn.
+
+An actor is one process of ours. Before each of its calls it asks who goes on; whoever is chosen
+holds the baton until its own next call. So the choices alone decide what happens, and the same
+choices make it happen again. A process dies in a call: what unwinds finds its storage closed, and
+what it remembered is gone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from threading import Lock, Thread
+from typing import Any
+
+
+class Death(BaseException):
+    """The end of a process; nothing catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an actor is about to do to the storage."""
+
+    kind: str
+    path: str = ""
+    target: str = ""
+    """The new name of what moves."""
+    writes: bool = False
+    is_tree: bool = False
+    """Whether all below the path is meant, too."""
+
+    def touches(self, other: "Call") -> bool:
+        """Whether the order of two calls may matter: one writes what the other is about."""
+        if not (self.writes or other.writes):
+            return False
+        return any(
+            _meets(self, mine, other, theirs)
+            for mine in filter(None, (self.path, self.target))
+            for theirs in filter(None, (other.path, other.target))
+        )
+
+
+def _meets(one: Call, mine: str, other: Call, theirs: str) -> bool:
+    if mine == theirs:
+        return True
+    if one.kind == "list" and theirs.rpartition("/")[0] == mine:
+        return True
+    if other.kind == "list" and mine.rpartition("/")[0] == theirs:
+        return True
+    return (one.is_tree and theirs.startswith(f"{mine}/")) or (
+        other.is_tree and mine.startswith(f"{theirs}/")
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """A process: its memory, its chance, the call it is about to make."""
+
+    name: str
+    random: Random
+    call: Call | None = None
+    calls: int = 0
+    is_dead: bool = False
+    memory: dict[Any, Any] = field(default_factory=dict)
+    baton: Lock = field(default_factory=Lock)
+
+    def die(self) -> None:
+        """End the process, in the midst of a call."""
+        self.is_dead = True
+        raise Death
+
+    def begin_again(self) -> None:
+        """Be a new process: nothing is remembered."""
+        self.memory.clear()
+        self.is_dead = False
+
+
+Choose = Callable[[Sequence[Actor], Actor | None], Actor]
+"""Who goes on, of those that are at work; and who made the last call."""
+
+
+class Scheduler:
+    """Runs actors, one at a time, as `choose` decides."""
+
+    def __init__(self, choose: Choose, *, most_calls: int = 50_000) -> None:
+        self._choose = choose
+        self._most_calls = most_calls
+        self.actors: list[Actor] = []
+        self.current: Actor | None = None
+        self.calls = 0
+        self.failure: BaseException | None = None
+        self._done = Lock()
+        self._threads: list[Thread] = []
+
+    def spawn(self, name: str, seed: object, body: Callable[[Actor], None]) -> Actor:
+        """Add an actor; it begins when it is chosen."""
+        actor = Actor(name, Random(f"{seed} {name}"))  # noqa: S311 - the same for the same seed
+        actor.baton.acquire()
+        self.actors.append(actor)
+        self._threads.append(Thread(target=self._run, args=(actor, body), daemon=True))
+        return actor
+
+    def run(self) -> None:
+        """Run until all actors are done; raise what broke."""
+        self._done.acquire()
+        for thread in self._threads:
+            thread.start()
+        self._hand_on()
+        self._done.acquire()
+        for thread in self._threads:
+            thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def turn(self, call: Call) -> None:
+        """Let somebody go on; return when it is the turn of the actor that asks."""
+        me = self.current
+        assert me is not None
+        if me.is_dead:
+            raise Death
+        me.call = call
+        self.calls += 1
+        me.calls += 1
+        if self.calls > self._most_calls:
+            self.fail(AssertionError(f"no end after {self.calls} calls"))
+        if self.failure is None:
+            other = self._choose(self.actors, me)
+            if other is not me:
+                self.current = other
+                other.baton.release()
+                me.baton.acquire()
+        if self.failure is not None:
+            raise Death
+
+    def chance(self, below: int) -> int:
+        """Draw a number for the actor whose turn it is."""
+        assert self.current is not None
+        return self.current.random.randrange(below)
+
+    def fail(self, failure: BaseException) -> None:
+        """Let everything end, because something is broken."""
+        self.failure = self.failure or failure
+
+    def _run(self, actor: Actor, body: Callable[[Actor], None]) -> None:
+        actor.baton.acquire()
+        try:
+            if self.failure is None:
+                body(actor)
+        except Death:
+            pass
+        except BaseException as error:  # noqa: BLE001 - `run` raises it
+            self.fail(error)
+        self.actors.remove(actor)
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        if not self.actors:
+            self._done.release()
+            return
+        self.current = (
+            self.actors[0] if self.failure is not None else self._choose(self.actors, None)
+        )
+        self.current.baton.release()

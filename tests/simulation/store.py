@@ -1,0 +1,218 @@
+"""A storage in memory: folders of files. Each call on it is a turn of the scheduler, and may fail.
+
+It knows no names of Paimon, and keeps to what a disk, an object store and HDFS have in common; what
+each of them adds is in `disks`.
+"""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from tests.simulation.scheduler import Call, Scheduler
+
+T = TypeVar("T")
+_MOST_CALLS_LATE = 200
+
+
+class Fault(StrEnum):
+    FAIL = "fails before it has an effect"
+    LOSE = "has its effect, and the answer is lost"
+    TWICE = "is made twice by the client, which has the second answer"
+    LATE = "has its effect later, and the client has no answer"
+    DIE = "is the last of its process, and has no effect"
+
+
+@dataclass(slots=True)
+class File:
+    data: bytes
+    modified_ms: int
+    number: int
+    links: int = 1
+    mark: object = None
+    """What the writer of an object notes beside it."""
+
+
+Folder = dict[str, "File | None"]
+"""Name → file; None is a folder."""
+
+
+@dataclass(slots=True)
+class Store:
+    """Files by path, and who watches them."""
+
+    folders: dict[str, Folder] = field(default_factory=lambda: {"": {}})
+    numbers: int = 0
+    now_ms: int = 1_700_000_000_000
+    scheduler: Scheduler | None = None
+    fault_of: Callable[[Call], Fault | None] = lambda _: None
+    watch: Callable[[Call], None] = lambda _: None
+    late: list[tuple[int, Call, Callable[[], object]]] = field(default_factory=list)
+    """(when it is due, what it is, its effect)."""
+    has_folders: bool = True
+    """False of an object store: its folders are what names have in common."""
+
+    def copy(self) -> "Store":
+        """Return a storage of the same files, for another run."""
+        files: dict[int, File] = {}
+        folders = {
+            path: {
+                name: None if file is None else files.setdefault(id(file), replace(file))
+                for name, file in folder.items()
+            }
+            for path, folder in self.folders.items()
+        }
+        return Store(folders, self.numbers, self.now_ms, has_folders=self.has_folders)
+
+    def call(self, call: Call, effect: Callable[[], T]) -> T:
+        """Make a call when its turn comes; outside a run, at once."""
+        if self.scheduler is None:
+            return effect()
+        self.scheduler.turn(call)
+        self._let_late_ones_arrive()
+        fault = self.fault_of(call) if call.path else None
+        if fault is Fault.FAIL:
+            raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
+        if fault is Fault.LATE:
+            due = self.scheduler.calls + self.scheduler.chance(_MOST_CALLS_LATE)
+            self.late.append((due, call, effect))
+            raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
+        result = effect()
+        if call.writes:
+            self.watched(call)
+        if fault is Fault.TWICE:
+            return effect()
+        if fault is Fault.LOSE:
+            raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
+        return result
+
+    def _let_late_ones_arrive(self, *, all_of_them: bool = False) -> None:
+        now = None if all_of_them or self.scheduler is None else self.scheduler.calls
+        arriving = [each for each in self.late if now is None or each[0] <= now]
+        for each in arriving:
+            self.late.remove(each)
+            with suppress(OSError):
+                each[2]()
+                self.watched(each[1])
+
+    def settle(self) -> None:
+        """Let all that is late arrive."""
+        self._let_late_ones_arrive(all_of_them=True)
+
+    def watched(self, call: Call) -> None:
+        """Let the watchers look, outside all turns; what they raise ends the run."""
+        scheduler, self.scheduler = self.scheduler, None
+        try:
+            self.watch(call)
+        except Exception as error:
+            if scheduler is None:
+                raise
+            scheduler.fail(error)
+        finally:
+            self.scheduler = scheduler
+
+    # What follows has no turns: it is what a call's effect is made of.
+
+    def find(self, path: str) -> "File | Folder":
+        """Return a file or a folder; FileNotFoundError if there is none."""
+        folder = self.folders.get(path)
+        if folder is not None:
+            return folder
+        parent, _, name = path.rpartition("/")
+        file = self.folders.get(parent, {}).get(name)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return file
+
+    def file(self, path: str) -> File:
+        file = self.find(path)
+        if not isinstance(file, File):
+            raise IsADirectoryError(errno.EISDIR, "a folder", path)
+        return file
+
+    def has(self, path: str) -> bool:
+        parent, _, name = path.rpartition("/")
+        return path in self.folders or name in self.folders.get(parent, {})
+
+    def parent_of(self, path: str) -> Folder:
+        """Return the folder that a name is to be made in."""
+        parent = path.rpartition("/")[0]
+        if parent not in self.folders:
+            if self.has_folders:
+                raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
+            self.make_folders(parent)
+        return self.folders[parent]
+
+    def put(self, path: str, data: bytes, *, is_new: bool = False, mark: object = None) -> File:
+        """Make a file, or another in its place; FileExistsError if it must be new."""
+        folder, name = self.parent_of(path), path.rpartition("/")[2]
+        if is_new and name in folder:
+            raise FileExistsError(errno.EEXIST, "it exists", path)
+        self.numbers += 1
+        file = File(data, self.now_ms, self.numbers, mark=mark)
+        folder[name] = file
+        return file
+
+    def link(self, path: str, target: str) -> None:
+        """Give a file a second name, which is free."""
+        file, folder, name = self.file(path), self.parent_of(target), target.rpartition("/")[2]
+        if name in folder:
+            raise FileExistsError(errno.EEXIST, "it exists", target)
+        folder[name] = file
+        file.links += 1
+
+    def delete(self, path: str) -> None:
+        file = self.file(path)
+        file.links -= 1
+        parent, _, name = path.rpartition("/")
+        del self.folders[parent][name]
+        while not self.has_folders and parent and not self.folders[parent]:
+            del self.folders[parent]
+            parent, _, name = parent.rpartition("/")
+            del self.folders[parent][name]
+
+    def make_folders(self, path: str) -> None:
+        """Make a folder and its parents; fine if it exists."""
+        if path not in self.folders:
+            parent, _, name = path.rpartition("/")
+            self.make_folders(parent)
+            if name in self.folders[parent]:
+                raise FileExistsError(errno.EEXIST, "it is a file", path)
+            self.folders[parent][name] = None
+            self.folders[path] = {}
+
+    def delete_folder(self, path: str) -> None:
+        """Delete an empty folder."""
+        if path not in self.folders:
+            self.find(path)
+            raise NotADirectoryError(errno.ENOTDIR, "a file", path)
+        if self.folders[path]:
+            raise OSError(errno.ENOTEMPTY, "not empty", path)
+        del self.folders[path]
+        parent, _, name = path.rpartition("/")
+        del self.folders[parent][name]
+
+    def move(self, source: str, target: str, *, replaces: bool) -> None:
+        """Give a file or a folder another name; a disk replaces a file, or an empty folder."""
+        moved = self.find(source)
+        folder, name = self.parent_of(target), target.rpartition("/")[2]
+        if name in folder and not replaces:
+            raise FileExistsError(errno.EEXIST, "it exists", target)
+        if name in folder and self.folders.get(target):
+            raise OSError(errno.ENOTEMPTY, "not empty", target)
+        parent, _, old = source.rpartition("/")
+        del self.folders[parent][old]
+        folder[name] = moved if isinstance(moved, File) else None
+        if not isinstance(moved, File):
+            for path in [p for p in self.folders if p == source or p.startswith(f"{source}/")]:
+                self.folders[target + path[len(source) :]] = self.folders.pop(path)
+
+    def below(self, path: str) -> Iterator[tuple[str, File]]:
+        """Yield the files below a folder, by path."""
+        for name, file in sorted(self.folders.get(path, {}).items()):
+            if file is None:
+                yield from self.below(f"{path}/{name}")
+            else:
+                yield f"{path}/{name}", file

@@ -1,0 +1,72 @@
+"""Histories of a few actors, drawn from a seed; what they found once is run again each time.
+
+A seed that fails is printed with the smallest schedule that fails alike: it becomes a named case.
+"""
+
+import pytest
+
+from tests.simulation.runs import Schedule, draw, drawn_schedule, replay
+from tests.simulation.shrinking import shrunk
+from tests.simulation.store import Fault
+from tests.simulation.world import Kind
+from tests.testkit.effort import often
+
+pytestmark = pytest.mark.hunt
+
+SEEDS, ROUND = often(160), 20
+"""Seeds, and seeds of a test."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, ROUND))
+def test_no_history_breaks_a_promise(first):
+    for seed in range(first, first + ROUND):
+        recorded = []
+        try:
+            draw(seed, drawn_schedule(seed), recorded)
+        except Exception as error:
+            error.add_note(f"seed {seed}: {shrunk(recorded[0])}")
+            raise
+
+
+def test_a_seed_is_the_same_run_again():
+    runs = [draw(seed, drawn_schedule(seed)) for seed in (3, 3)]
+    first, second = [(run.scheduler.calls, dict(run.store.below(""))) for run in runs]
+    assert first == second
+    assert first[0] > 100
+
+
+NAMED = {
+    "a late snapshot of a writer that died is no commit of the step that is tried again": Schedule(
+        kind=Kind.S3,
+        scripts=((), ("compact", "overwrite"), (), ("upsert",), ("expire",)),
+        turns=((3, 14), (1, 42), (4, 186)),
+        faults=((4, 25, Fault.FAIL), (4, 117, Fault.FAIL), (3, 22, Fault.DIE)),
+    ),
+    "a snapshot that its writer could not withdraw is no commit of the step": Schedule(
+        kind=Kind.HDFS,
+        scripts=(("rollback",), ("append",)),
+        turns=((1, 4), (0, 1), (1, 1), (0, 2), (1, 2), (0, 2), (1, 9), (0, 9), (1, 3)),
+        faults=((1, 41, Fault.FAIL),),
+    ),
+    "main is never empty while it becomes a branch": Schedule(
+        keyed=False, scripts=(("forward",), ("expire",)), turns=((1, 122),)
+    ),
+    "no commit is left on what was undone when main became a branch": Schedule(
+        scripts=(("forward",), ("compact", "append")), turns=((0, 25), (1, 98))
+    ),
+    "files are ingested once, though the snapshot of the other run has expired": Schedule(
+        kind=Kind.HDFS,
+        scripts=(("upsert", "ingest", "ingest"), ("ingest", "append", "expire")),
+        turns=((0, 187), (1, 206)),
+        faults=((0, 115, Fault.FAIL), (0, 155, Fault.LOSE)),
+    ),
+    "a ledger that was planned on what is undone is not committed": Schedule(
+        kind=Kind.HDFS, keyed=False, scripts=(("forward",), ("ingest", "ingest")), turns=((1, 57),)
+    ),
+}
+"""What histories found, each as small as it fails without its mend."""
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_was_found_once(name):
+    replay(NAMED[name])

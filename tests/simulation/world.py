@@ -1,0 +1,154 @@
+"""A world: one storage, its actors and their clock; our code runs in it as it is.
+
+`simulated` puts it below the product: storage, time, chance and threads are those of the world. A
+process's memory (what module variables remember) is its actor's own, and goes when the actor dies.
+"""
+
+import os
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paimon_assets.assets.files import ledger
+from paimon_assets.engine.control import clock, file_store, manifests, write_planning
+from paimon_assets.engine.control.managers import commit_history, snapshot_manager
+from paimon_assets.engine.fileio import atomic, local, object_store, opening, ranged
+from tests.simulation.disks import Bucket, Disk, Hdfs
+from tests.simulation.scheduler import Actor, Call
+from tests.simulation.store import Store
+
+
+class Kind(StrEnum):
+    """A kind of storage; its value is the path of a warehouse there."""
+
+    DISK = "/simulated/warehouse"
+    S3 = "s3://simulated/warehouse"
+    HDFS = "hdfs://simulated/warehouse"
+
+
+@dataclass(slots=True)
+class World:
+    """What actors share, and whose turn it is."""
+
+    kind: Kind
+    store: Store
+    outside: Actor = field(default_factory=lambda: Actor("outside", Random(0)))  # noqa: S311
+    """Who prepares and looks, beside the actors."""
+
+    def actor(self) -> Actor:
+        """Return who acts now."""
+        scheduler = self.store.scheduler
+        acting = None if scheduler is None else scheduler.current
+        return acting or self.outside
+
+    def sleep(self, millis: float) -> None:
+        """Let others go on; time passes."""
+        self.store.call(Call("sleep"), lambda: None)
+        self.store.now_ms += int(millis)
+
+    def random_bytes(self, size: int) -> bytes:
+        return self.actor().random.randbytes(size)
+
+    def random_fraction(self) -> float:
+        return self.actor().random.random()
+
+    def now_ns(self) -> int:
+        return self.store.now_ms * 1_000_000
+
+
+_HERE: list[World] = []
+"""The world that is simulated now; one at most."""
+
+
+class _Memory:
+    """What a module remembers, of which each process has its own."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @property
+    def _own(self) -> Any:
+        return _remembered(self, self._make)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._own[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._own[key] = value
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._own
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._own)
+
+
+def _remembered(key: object, make: Callable[[], Any]) -> Any:
+    memory = _HERE[-1].actor().memory
+    if key not in memory:
+        memory[key] = make()
+    return memory[key]
+
+
+def _by_process(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a cached function whose cache is a process's own."""
+    return lambda *arguments: _remembered((make, arguments), lambda: make(*arguments))
+
+
+def _at_once(_: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **more: Any) -> Any:
+    """Run what a pool is given, now: an actor has one thread."""
+    future = Future[Any]()
+    try:
+        future.set_result(call(*args, **more))
+    except Exception as error:  # noqa: BLE001 - `result` raises it
+        future.set_exception(error)
+    return future
+
+
+@contextmanager
+def simulated(world: World) -> Iterator[None]:
+    """Put the product on a world, in the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        disk = Disk(world.store)
+        for module in (local, atomic):
+            patch.setattr(module, "Path", disk.path)
+        for name in ("os", "shutil", "pa"):
+            patch.setattr(local, name, getattr(disk, name))
+        bucket = Bucket(world.store, "/simulated")
+        patch.setattr(object_store, "client_of", lambda *_: bucket)
+        patch.setattr(object_store, "listing_of", lambda *_: SimpleNamespace(pages=bucket.pages))
+        patch.setattr(object_store, "_PROVEN", _Memory(set))
+        patch.setattr(object_store, "_KEPT_ENDS", ranged.KeptEnds(1 << 20))
+        patch.setattr(opening, "_open_hdfs", lambda _: Hdfs(world.store))
+        patch.setattr(snapshot_manager, "_NEWEST_SEEN", _Memory(dict))
+        patch.setattr(file_store, "_SAME_TABLES", _Memory(dict))
+        patch.setattr(ledger, "_SEEN", _Memory(OrderedDict))
+        for module, name in ((commit_history, "_seen_of"), (write_planning, "_cached")):
+            patch.setattr(module, name, _by_process(getattr(module, name).__wrapped__))
+        patch.setattr(time, "time_ns", world.now_ns)
+        patch.setattr(clock.SystemClock, "sleep_millis", lambda _, millis: world.sleep(millis))
+        patch.setattr(os, "urandom", world.random_bytes)
+        patch.setattr(random, "random", world.random_fraction)
+        patch.setattr(ThreadPoolExecutor, "submit", _at_once)
+        manifests.SHARED_CACHE._items.clear()
+        _HERE.append(world)
+        try:
+            yield
+        finally:
+            _HERE.pop()
