@@ -1,4 +1,4 @@
-"""Something in front of S3 that answers 200 with pages of its own: no file in use is deleted."""
+"""Something in front of a store answers 200 with pages of its own: no file in use is deleted."""
 
 import os
 import random
@@ -16,7 +16,8 @@ from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.faults.fuzz import forget_manifests
 from tests.testkit.effort import often
-from tests.testkit.http_servers import Say, ScriptedServer
+from tests.testkit.http_servers import BUCKET as GOOGLE_BUCKET
+from tests.testkit.http_servers import GoogleServer, Say, ScriptedServer
 from tests.testkit.s3_faults import (
     CUT,
     EMPTY,
@@ -29,6 +30,7 @@ from tests.testkit.s3_faults import (
     SILENT,
 )
 from tests.testkit.s3_server import BUCKET, boto3_client
+from tests.testkit.tables import new_table, read
 
 SCHEMA = Schema.of({"id": "BIGINT"}, options={"commit.max-retries": "2"})
 _CLIENTS = count(11)
@@ -317,3 +319,78 @@ def test_a_commit_that_cannot_look_back_deletes_nothing(table, faults, server, l
         _append(table, 7)
     assert faults.fired
     assert sorted(_all_rows(table.path, server)[7]) == [1, 2, 3, 4, 7, 100]
+
+
+PAGES = {
+    "html": b"<html><body>Sign in</body></html>",
+    "error": b"<?xml version='1.0'?><Error><Code>SlowDown</Code></Error>",
+    "other root": b"<Enumeration/>",
+    "json": b'{"error": {"code": 503}}',
+    "nothing": b"{}",
+}
+FOLDERS = ("", "tag", "snapshot", "manifest", "schema", "branch", "bucket-0", "changelog")
+
+
+@pytest.fixture
+def google():
+    with GoogleServer().running() as server:
+        yield server
+
+
+def a_table(server):
+    """Return a table of three snapshots; tag 'old' alone has the first one's rows."""
+    catalog = open_catalog(f"gs://{GOOGLE_BUCKET}/lake", server.options)
+    table = new_table(catalog, {"id": "BIGINT"}, (1,))
+    table.tags.create("old")
+    table.overwrite(pa.table({"id": [2]}))
+    table.append(pa.table({"id": [3]}))
+    return table
+
+
+@pytest.mark.parametrize("lie", PAGES)
+def test_a_page_that_is_no_listing_deletes_no_file_in_use(google, lie):
+    table, outcomes = a_table(google), Counter()
+    whole = dict(google.objects)
+    for folder in FOLDERS:
+        for task in (MaintenanceTask.EXPIRE_SNAPSHOTS, MaintenanceTask.CLEAN_ORPHANS, "drop"):
+            google.objects = dict(whole)
+            forget_manifests()
+            google.lie = lambda prefix, folder=folder: (
+                PAGES[lie] if f"/{folder}" in f"/{prefix}" else None
+            )
+            upkeep = replace(table.maintenance(), orphans_older_than_ms=0, expire_before=3)
+            try:
+                if task == "drop":
+                    open_catalog(f"gs://{GOOGLE_BUCKET}/lake", google.options).drop_table("db.t")
+                else:
+                    upkeep.run(task)
+                outcomes["done"] += 1
+            except errors.PaimonError as error:
+                outcomes[type(error).__name__] += 1
+            google.lie = lambda _: None
+            forget_manifests()
+            if task == "drop":
+                kept = set(google.objects)
+                assert kept == set(whole) or not any("/db.db/t/" in f"/{key}" for key in kept)
+            else:
+                assert read(table.refresh()) == [(2,), (3,)]
+                assert read(table.copy({"scan.tag-name": "old"})) == [(1,)]
+    assert outcomes["StorageError"] >= 4
+
+
+def test_what_azure_does_not_list_is_a_failure():
+    with ScriptedServer().running() as server:
+        options = {"az.endpoint": server.uri, "az.account-name": "a", "az.account-key": "YQ=="}
+        file_io = file_io_for("az://c/t", options)
+        asks = (
+            lambda: file_io.list_directory("az://c/t"),
+            lambda: file_io.list_tree("az://c/t"),
+            lambda: file_io.is_directory("az://c/t"),
+        )
+        for body in (*PAGES.values(), b"", b"<ListBucketResult></ListBucketResult>"):
+            for ask in asks:
+                server.will(Say(body=body))
+                with pytest.raises(errors.StorageError):
+                    ask()
+        server.will(Say(body=b"<EnumerationResults><Blobs/></EnumerationResults>"))
+        assert file_io.list_directory("az://c/t") == []

@@ -1,17 +1,20 @@
 """Real HTTP servers of this process: one that answers as told, and proxies that lose and count."""
 
+import hashlib
 import http.client
 import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
 
 Headers = list[tuple[str, str]]
 _OF_ONE_HOP = frozenset(
@@ -252,3 +255,84 @@ def counting_proxy(options: dict[str, str]) -> Iterator[tuple[CountingProxy, dic
     """Run a proxy before the server of some catalog options; yield it and the options to use."""
     with CountingProxy(options["s3.endpoint"]).running() as proxy:
         yield proxy, {**options, "s3.endpoint": proxy.uri}
+
+
+BUCKET = "lake"
+"""Of a `GoogleServer`."""
+
+
+class GoogleServer(LocalServer):
+    """Holds objects in memory; `lie` is asked first what to answer to a listing of a prefix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects: dict[str, tuple[bytes, dict[str, str]]] = {}
+        self.lie: Callable[[str], bytes | None] = lambda _: None
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"gs.endpoint": self.uri, "gs.token": "any"}
+
+    def answer(self, handler: Handler, body: bytes) -> None:
+        parts = urlsplit(handler.path)
+        key, query = (
+            unquote(parts.path).removeprefix(f"/{BUCKET}").lstrip("/"),
+            parse_qs(parts.query),
+        )
+        if "list-type" in query:
+            prefix, delimiter, after = (
+                query.get(name, [""])[0] for name in ("prefix", "delimiter", "start-after")
+            )
+            data = self.lie(prefix) or self._listing(prefix, delimiter, after)
+            return handler.reply(200, [("Content-Length", str(len(data)))], data)
+        status, data, more = self._object(handler, key, body)
+        headers = [*more.items(), ("Content-Length", str(len(data)))]
+        handler.reply(status, headers, b"" if handler.command == "HEAD" else data)
+        return None
+
+    def _object(self, handler: Handler, key: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        sent = {name.lower(): value for name, value in handler.headers.items()}
+        if handler.command == "PUT":
+            if sent.get("x-goog-if-generation-match") == "0" and key in self.objects:
+                return 412, b"", {}
+            meta = {name: value for name, value in sent.items() if name.startswith("x-goog-meta-")}
+            self.objects[key] = body, meta
+        elif key not in self.objects:
+            return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
+        data, meta = self.objects[key]
+        headers = {**meta, "ETag": _etag(data), "Last-Modified": formatdate(0, usegmt=True)}
+        if handler.command == "DELETE":
+            del self.objects[key]
+            return 204, b"", {}
+        if handler.command == "PUT":
+            return 200, b"", headers
+        if "range" in sent:
+            start, _, end = sent["range"].removeprefix("bytes=").partition("-")
+            stop = min(int(end) + 1 if end else len(data), len(data))
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
+            return 206, data[int(start) : stop], headers
+        return 200, data, headers
+
+    def _listing(self, prefix: str, delimiter: str, after: str) -> bytes:
+        names, folders = [], dict[str, None]()
+        for key in sorted(self.objects):
+            inside, found, _ = key.removeprefix(prefix).partition(delimiter or "\0")
+            if key.startswith(prefix) and key > after:
+                if found:
+                    folders[f"{prefix}{inside}/"] = None
+                else:
+                    names.append(key)
+        entries = [
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key][0])}</Size>"
+            f"<LastModified>1970-01-01T00:00:00.000Z</LastModified>"
+            f"<ETag>{escape(_etag(self.objects[key][0]))}</ETag></Contents>"
+            for key in names
+        ]
+        entries += [
+            f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in folders
+        ]
+        return f"<ListBucketResult>{''.join(entries)}</ListBucketResult>".encode()
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'

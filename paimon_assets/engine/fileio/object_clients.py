@@ -20,9 +20,9 @@ from paimon_assets.engine.fileio.s3_listing import S3Listing
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
-_GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
+GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
-OBJECT_SCHEMES = S3_SCHEMES | _GOOGLE_SCHEMES | AZURE_SCHEMES
+OBJECT_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
 _ATTEMPTS = 6
 """Of a request, if AWS_MAX_ATTEMPTS does not say."""
 _LIMITS = {"connect_timeout": "10 s", "read_timeout": "60 s", "timeout": "300 s"}
@@ -134,7 +134,7 @@ def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
     }
     if scheme in S3_SCHEMES:
         opened, provider = stores.S3Store, _s3(settings, authority)
-    elif scheme in _GOOGLE_SCHEMES:
+    elif scheme in GOOGLE_SCHEMES:
         opened, provider = stores.GCSStore, _google(settings)
     else:
         opened, provider = stores.AzureStore, _azure(settings, authority)

@@ -24,6 +24,7 @@ from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, mis
 from paimon_assets.engine.fileio.object_clients import (
     AZURE_SCHEMES,
     BUCKET_MISSING,
+    GOOGLE_SCHEMES,
     NOT_OF_S3,
     S3_SCHEMES,
     client_of,
@@ -47,7 +48,7 @@ from paimon_assets.engine.fileio.object_uploads import (
 )
 from paimon_assets.engine.fileio.parallel_requests import Together, is_witnessed, send
 from paimon_assets.engine.fileio.request_planner import RequestPlanner, Requests
-from paimon_assets.engine.fileio.s3_listing import Page, S3Listing
+from paimon_assets.engine.fileio.s3_listing import NoListingError, Page, S3Listing
 
 _MARK = "paimonpublish"
 """Metadata key of an object that says which publish made it; Azure takes letters only."""
@@ -343,10 +344,28 @@ class ObjectFileIO(FileIO):
         path = path.rstrip("/")
         again = send(self._list_again, path) if is_witnessed() else None
         listed = self._together.answer(self._list, path, self._list)
+        if not listed:
+            self._look_above(path)
         if again is None:
             return listed
         both = {status.path: status for status in (*again.result(), *listed)}
         return [both[each] for each in sorted(both)]
+
+    def _look_above(self, path: str) -> None:
+        """Raise if the folder above an empty one of Google's has it.
+
+        Of Google's answers obstore takes any XML or HTML for an empty listing, of Azure's none.
+        """
+        while self._spec.scheme in GOOGLE_SCHEMES:
+            root, above = root_of(path), path.rpartition("/")[0]
+            listed = [] if path == root else self._list(above)
+            is_above = path in {status.path for status in listed}  # perhaps with a marker alone
+            if (path == root and is_witnessed()) or (is_above and not self._holds(path)):
+                with self._errors(path):
+                    raise NoListingError("it is empty")
+            if path == root or listed:
+                return
+            path = above
 
     def _list_again(self, path: str) -> list[FileStatus]:
         """List a directory by another request: all that begins with its name."""
@@ -416,6 +435,7 @@ class ObjectFileIO(FileIO):
                 self._delete_slash(path, key)
             if left and self._holds(path):
                 raise OSError(errno.EIO, "it says that files were deleted, and lists them")
+        self._look_above(path)
 
     def _keys(self, path: str) -> list[str]:
         """Return the names of all objects below a path."""
