@@ -327,3 +327,83 @@ def test_timestamps_without_zone_of_sparks_orc_files_are_taken_in(catalog, tmp_p
         filtered = table.to_arrow(where=f"n = TIMESTAMP '{at.isoformat(sep=' ')}'")
         assert filtered.column("n").to_pylist() == [at]
     assert table.to_arrow(where="n IS NULL").num_rows == 1
+
+
+def _parquet(path, *pairs):
+    return write(path, rows(*pairs))
+
+
+def _restored(table, folder):
+    (folder / "1.parquet").unlink()
+    (folder.parent / "aside").rename(folder / "1.parquet")
+
+
+@pytest.mark.parametrize(
+    ("way_out", "expected"),
+    [
+        (_restored, [(1, "x")]),
+        (lambda table, _: table.segments().refresh([0]), [(5, "new")]),
+        (lambda table, _: table.segments().delete([0]), []),
+    ],
+    ids=["restore", "refresh", "delete"],
+)
+def test_each_way_out_of_a_changed_segment_goes_on(table, tmp_path, way_out, expected):
+    file = _parquet(tmp_path / "in" / "1.parquet", (1, "x"))
+    add(table, file.parent)
+    file.rename(tmp_path / "aside")
+    _parquet(file, (5, "new"))
+    with pytest.raises(errors.InvalidInputError, match=r"Restore it, refresh the segment.*delete"):
+        read(table)
+    way_out(table, file.parent)
+    assert read(table.refresh()) == expected
+
+
+def test_each_way_out_of_files_of_a_live_segment_goes_on(table, tmp_path):
+    above = tmp_path / "home"
+    _parquet(above / "in" / "1.parquet", (1, "x"))
+    add(table, above / "in")
+    _parquet(above / "2.parquet", (2, "y"))
+
+    def refused():
+        with pytest.raises(errors.AlreadyExistsError, match="only new files") as caught:
+            add(table, above)
+        return caught.value.kind
+
+    assert refused() == "segment-path-overlap"
+    add(table, above, only_new=True)
+    assert read(table.refresh()) == [(1, "x"), (2, "y")]
+    assert refused() == "segment-path-duplicate"
+    table.segments().delete([0, 1])
+    add(table, above)
+    assert read(table.refresh()) == [(1, "x"), (2, "y")]
+
+
+def test_rows_beside_a_segment_of_another_format_change_once_that_is_deleted(
+    catalog, table, tmp_path
+):
+    table.append(rows((1, "x")))
+    write(tmp_path / "in" / "1.orc", rows((2, "y")))
+    add(table, tmp_path / "in", "orc")
+    with pytest.raises(errors.UnsupportedFeatureError, match="delete these first"):
+        catalog.execute("DELETE FROM db.t WHERE a = 1")
+    table.segments().delete([1])  # 0 is the load
+    catalog.execute("DELETE FROM db.t WHERE a = 1")
+    assert read(table.refresh()) == []
+
+
+def test_schemas_and_snapshots_without_row_ids_are_gone_back_to_as_the_message_says(catalog):
+    table = catalog.create_table("db.r", Schema.of({"a": "INT"}))
+    table.append(pa.table({"a": pa.array([1], pa.int32())}))
+    table.alter([sc.add_column("b", string())])
+    table.refresh().append(pa.table({"a": pa.array([2], pa.int32()), "b": ["y"]}))
+    table = table.refresh()
+    with pytest.raises(errors.InvalidInputError, match="Roll the table back to an earlier"):
+        table.rollback_schema(0)
+    table.rollback_to(1)
+    assert read(table.rollback_schema(0)) == [(1,)]
+    table = table.refresh().enable_row_ids()
+    with pytest.raises(errors.InvalidInputError, match="Make a branch of it") as caught:
+        table.rollback_to(1)
+    assert caught.value.kind == "rollback-row-ids"
+    table.branches.create("old", snapshot_id=1)
+    assert read(table.at_branch("old")) == [(1,)]
