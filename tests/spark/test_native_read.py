@@ -393,6 +393,32 @@ def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_cata
 
 
 @pytest.mark.spark
+def test_a_file_replaced_after_the_frame_was_made_is_refused_if_tasks_read_it(
+    spark, new_catalog, tmp_path
+):
+    """The way out of docs/guarantees.md; Spark's own reader takes the other file's rows."""
+    folder = tmp_path / "segment"
+    folder.mkdir()
+
+    def replace(values):
+        pq.write_table(pa.table({"value": values}), folder / "new", compression="none")
+        (folder / "new").rename(folder / "1.parquet")
+
+    replace([1, 2, 3])
+    table = new_table(new_catalog, {"value": "BIGINT"})
+    table.segments().add(SegmentSource(path=str(folder)), EmbeddedExecutor())
+    plan, executor = table.new_read_builder().plan(), executor_module.SparkExecutor(spark)
+    with session_with(spark, **{native_scans.NATIVE_READ: "false"}):
+        by_tasks = executor.to_dataframe(plan.context, plan.splits)
+    natively = executor.to_dataframe(plan.context, plan.splits)
+    replace([4, 5, 6])
+    with pytest.raises(Exception, match="was replaced while it was read") as caught:
+        by_tasks.collect()
+    assert error_inside(caught.value).kind == "file-replaced"
+    assert sorted(row.value for row in natively.collect()) == [4, 5, 6]
+
+
+@pytest.mark.spark
 def test_the_setting_turns_it_off(spark, new_catalog):
     plan = new_table(new_catalog, COLUMNS, *some_rows()).new_read_builder().plan()
     with session_with(spark, **{native_scans.NATIVE_READ: "false"}):
