@@ -188,7 +188,8 @@ def statistics_to_json(statistics: Statistics) -> bytes:
 
 _CREATE_TIME = "tagCreateTime"
 _TIME_RETAINED = "tagTimeRetained"
-_LEAST_PARTS, _MOST_PARTS = 5, 7
+_TIME = Annotated[list[int], Meta(min_length=5, max_length=7)]
+"""Year, month, day, hour, minute, second, nanoseconds."""
 
 
 def tag_from_json(name: str, data: bytes, path: str) -> Tag:
@@ -197,12 +198,8 @@ def tag_from_json(name: str, data: bytes, path: str) -> Tag:
     try:
         created = _local_time(others.pop(_CREATE_TIME, None))
         retained = _duration(others.pop(_TIME_RETAINED, None))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(
-            f"{path}: the tag's times are damaged ({error}).",
-            kind="metadata-json",
-            details={"path": path},
-        ) from error
+    except UNREADABLE as error:
+        raise _damaged(path, f"the tag's times are damaged ({error})") from error
     snapshot = replace(snapshot, unknown=others)
     return Tag(name=name, snapshot=snapshot, create_time=created, time_retained=retained)
 
@@ -218,20 +215,15 @@ def tag_to_json(tag: Tag) -> bytes:
 
 
 def _local_time(value: Json) -> dt.datetime | None:
-    if value is None:
-        return None
     if isinstance(value, str):
         return dt.datetime.fromisoformat(value)
-    if not isinstance(value, list) or not _LEAST_PARTS <= len(value) <= _MOST_PARTS:
-        raise ValueError("expected [year, month, day, hour, minute, second, nanoseconds]")
-    parts = [part for part in value if isinstance(part, int)]
-    if len(parts) != len(value):
-        raise ValueError("expected whole numbers")
-    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:_MOST_PARTS]
+    parts = convert(value, _TIME | None)
+    if parts is None:
+        return None
+    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:7]
     return dt.datetime(year, month, day, hour, minute, second, nanos // 1000)  # noqa: DTZ001
 
 
 def _duration(value: Json) -> dt.timedelta | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        raise TypeError("expected seconds")
-    return None if value is None else dt.timedelta(seconds=value)
+    seconds = convert(value, float | None)
+    return None if seconds is None else dt.timedelta(seconds=seconds)

@@ -108,7 +108,6 @@ class Structure(Struct, frozen=True):
 class _Member(NamedTuple):
     attribute: str
     name: str
-    names: tuple[str, ...]
     read: Reader
     empty: Callable[[], Any] | None
     """What absent and null are; None: they are refused."""
@@ -121,12 +120,11 @@ class _Member(NamedTuple):
 def _members(cls: type[Any]) -> tuple[_Member, ...]:
     members = []
     for each in fields(cls):
-        name, hint = camel_case(each.name), each.type
-        rules = next(iter(getattr(hint, "__metadata__", ())), Rules())
-        read, empty = _form(hint)
-        empty = None if rules.is_needed else empty
-        is_absent = UnsetType in get_args(hint)
-        members.append(_Member(each.name, name, (name, *rules.also), read, empty, is_absent, rules))
+        rules = next(iter(getattr(each.type, "__metadata__", ())), Rules())
+        read, empty = _form(each.type)
+        empty, is_absent = None if rules.is_needed else empty, UnsetType in get_args(each.type)
+        name = camel_case(each.name)
+        members.append(_Member(each.name, name, read, empty, is_absent, rules))
     return tuple(members)
 
 
@@ -153,7 +151,8 @@ def read_members(cls: type[T], json: Json) -> T:
         raise _wrong(cls, f"expected an object, not {_show(json)}")
     values = {}
     for each in _members(cast("Any", cls)):
-        name = next((name for name in each.names if json.get(name) is not None), None)
+        names = (each.name, *each.rules.also)
+        name = next((name for name in names if json.get(name) is not None), None)
         if name is not None:
             try:
                 values[each.attribute] = each.read(json[name])
@@ -187,13 +186,10 @@ def write_members(value: Any, *, dlf: bool = False) -> dict[str, Json]:
     for each in _members(cast("Any", type(value))):
         held, rules = getattr(value, each.attribute), each.rules
         is_omitted = rules.is_omitted and (held is None or held is False)
-        if held is UNSET or is_omitted or (dlf and rules.dlf is None):
-            continue
-        if not dlf:
-            written[each.name] = write_value(held)
-        else:
-            json = write_value(held, dlf=True)
-            written[rules.dlf or each.name] = str(json).lower() if rules.dlf_as_text else json
+        name = (each.name if rules.dlf == "" else rules.dlf) if dlf else each.name
+        if name is not None and held is not UNSET and not is_omitted:
+            json = write_value(held, dlf=dlf)
+            written[name] = str(json).lower() if dlf and rules.dlf_as_text else json
     return written
 
 
