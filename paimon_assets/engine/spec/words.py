@@ -91,13 +91,3 @@ def _cut(value: object, *, quoted: bool) -> str:
         value = value[: SHOWN_CHARACTERS + 1]  # a text of gigabytes is not copied
     text = repr(value) if quoted else str(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
-
-
-def camel_case(name: str) -> str:
-    """Return the name of a member of Java's JSON.
-
-    >>> camel_case("schema_id")
-    'schemaId'
-    """
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))

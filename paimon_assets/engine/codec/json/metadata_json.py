@@ -28,7 +28,6 @@ from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
-from paimon_assets.engine.spec.words import camel_case
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading a document of another shape raises."""
@@ -110,7 +109,7 @@ def _members(cls: type[Snapshot | TableSchema]) -> Mapping[str, _Member]:
         hint = _LONG if field.type in (int, int | None) else field.type
         read = _READERS.get(field.name, partial(convert, type=hint))
         if field.name != "unknown":
-            members[camel_case(field.name)] = _Member(field.name, field.required, read)
+            members[field.encode_name] = _Member(field.name, field.required, read)
     return members
 
 

@@ -55,7 +55,6 @@ from paimon_assets.engine.spec.types.type_text import (
     parse_type,
     type_to_json,
 )
-from paimon_assets.engine.spec.words import camel_case
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
@@ -80,7 +79,7 @@ Omitted = Annotated[T | None, Rules(is_omitted=True)]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class Structure(Struct, frozen=True):
+class Structure(Struct, frozen=True, rename="camel"):
     """Base of all structures."""
 
     @classmethod
@@ -123,8 +122,7 @@ def _members(cls: type[Any]) -> tuple[_Member, ...]:
         rules = next(iter(getattr(each.type, "__metadata__", ())), Rules())
         read, empty = _form(each.type)
         empty, is_absent = None if rules.is_needed else empty, UnsetType in get_args(each.type)
-        name = camel_case(each.name)
-        members.append(_Member(each.name, name, read, empty, is_absent, rules))
+        members.append(_Member(each.name, each.encode_name, read, empty, is_absent, rules))
     return tuple(members)
 
 
@@ -371,7 +369,7 @@ def change_from_json(json: object) -> sc.SchemaChange:
         raise _no_change(f"unknown action {action!r}; there are {known}")
     members = {key: str(held) if isinstance(held, float) else held for key, held in json.items()}
     for each in fields(kind):
-        name = camel_case(each.name)
+        name = each.encode_name
         if each.required and name not in json:
             raise _no_change(f"'{action}' needs '{name}'")
         if each.type is bool and json.get(name, False) is None:

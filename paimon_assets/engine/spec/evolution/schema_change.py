@@ -34,33 +34,33 @@ class MoveType(StrEnum):
     LAST = "LAST"
 
 
-class Move(Value):
+class Move(Value, rename="camel"):
     field_name: str
     reference_field_name: str | None = None
     """For AFTER and BEFORE."""
     type: MoveType
 
 
-class SetOption(Value):
+class SetOption(Value, rename="camel"):
     """Set a table option."""
 
     key: str
     value: str
 
 
-class RemoveOption(Value):
+class RemoveOption(Value, rename="camel"):
     """Reset a table option to its default."""
 
     key: str
 
 
-class UpdateComment(Value):
+class UpdateComment(Value, rename="camel"):
     """Set the table's comment; None removes it."""
 
     comment: str | None
 
 
-class AddColumn(Value):
+class AddColumn(Value, rename="camel"):
     """Add a nullable column; files written before read as null."""
 
     field_names: Path
@@ -70,20 +70,20 @@ class AddColumn(Value):
     """Its place; None is the end."""
 
 
-class RenameColumn(Value):
+class RenameColumn(Value, rename="camel"):
     """Give a column another name; its id and values stay."""
 
     field_names: Path
     new_name: str
 
 
-class DropColumn(Value):
+class DropColumn(Value, rename="camel"):
     """Drop a column; its id is never used again."""
 
     field_names: Path
 
 
-class UpdateColumnType(Value):
+class UpdateColumnType(Value, rename="camel"):
     """Give a column another type; values stored before are cast when they are read."""
 
     field_names: Path
@@ -92,7 +92,7 @@ class UpdateColumnType(Value):
     """Whether the column stays as nullable as it is, whatever the new type says."""
 
 
-class UpdateColumnNullability(Value):
+class UpdateColumnNullability(Value, rename="camel"):
     """Let a column hold nulls, or refuse them."""
 
     field_names: Path
@@ -100,27 +100,27 @@ class UpdateColumnNullability(Value):
     """True is nullable."""
 
 
-class UpdateColumnComment(Value):
+class UpdateColumnComment(Value, rename="camel"):
     """Set a column's comment; None removes it."""
 
     field_names: Path
     new_comment: str | None
 
 
-class UpdateColumnDefaultValue(Value):
+class UpdateColumnDefaultValue(Value, rename="camel"):
     """Set the value that writers store where none is given; None removes it."""
 
     field_names: Path
     new_default_value: str | None
 
 
-class UpdateColumnPosition(Value):
+class UpdateColumnPosition(Value, rename="camel"):
     """Move a column among the others."""
 
     move: Move
 
 
-class DropPrimaryKey(Value):
+class DropPrimaryKey(Value, rename="camel"):
     """Make an append table of a primary-key table that holds nothing yet."""
 
 

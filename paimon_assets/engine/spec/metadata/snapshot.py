@@ -41,7 +41,7 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
-class Snapshot(Value):
+class Snapshot(Value, rename="camel"):
     """One `snapshot-<id>` file; its members have the order of Java's."""
 
     version: int = CURRENT_SNAPSHOT_VERSION
@@ -105,7 +105,7 @@ class Tag(Value):
     """How long after `create_time` the tag is kept; None is for ever."""
 
 
-class PartitionStatistics(Value):
+class PartitionStatistics(Value, rename="camel"):
     """Differences that a commit makes; they are negative where files go."""
 
     spec: Mapping[str, str] = field(default_factory=dict)

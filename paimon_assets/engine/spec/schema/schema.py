@@ -34,7 +34,7 @@ class BucketMode(StrEnum):
     BUCKET_UNAWARE = "unaware"
 
 
-class Schema(Value):
+class Schema(Value, rename="camel"):
     """A declared schema: columns, keys and options of a table to be created."""
 
     fields: tuple[types.DataField, ...]
@@ -162,7 +162,7 @@ def assign_ids(data_type: types.DataType, ids: Iterator[int]) -> types.DataType:
             return data_type
 
 
-class TableSchema(Value, dict=True):
+class TableSchema(Value, dict=True, rename="camel"):
     """One `schema-<id>` file of a table; its members have the order of Java's."""
 
     version: int = CURRENT_SCHEMA_VERSION

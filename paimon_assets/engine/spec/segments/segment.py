@@ -24,7 +24,6 @@ from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.spec.words import camel_case
 
 PAIMON_FORMATS = frozenset({"parquet", "orc", "avro"})
 """Formats whose files stand in manifests, so that every Paimon reader sees them."""
@@ -48,16 +47,16 @@ class SegmentStatus(StrEnum):
     FAILURE = "Failure"
 
 
-_NAMES = {
+_JSON_NAMES = {
     "partition_text": "partitionSpec",
+    "partition_count": "partitionCount",
+    "schema_id": "schemaId",
+    "commit_user": "commitUser",
     "load_start_ms": "loadStartTime",
     "load_end_ms": "loadEndTime",
     "removed_ms": "removedTime",
+    "compacted_into": "compactedInto",
 }
-
-
-def _member_name(attribute: str) -> str:
-    return _NAMES.get(attribute) or camel_case(attribute)
 
 
 class SegmentFile(Value, array_like=True):
@@ -82,7 +81,7 @@ class SegmentCommit(Value, array_like=True):
     delta_manifest_list: str
 
 
-class Segment(Value, rename=_member_name):
+class Segment(Value, rename=_JSON_NAMES):
     """The files of one folder, all of one partition and one format."""
 
     id: int
@@ -159,7 +158,7 @@ class LoadFile(NamedTuple):
     rows: int
 
 
-class Load(Value, rename=_member_name):
+class Load(Value, rename=_JSON_NAMES):
     """The files that one snapshot of the table itself brought."""
 
     id: int
