@@ -271,21 +271,15 @@ def _list(read: Reader, json: Json) -> tuple[Any, ...]:
     return tuple(map(read, json))
 
 
-_FIELD_MEMBERS = frozenset({"id", "name", "type"})
-
-
-def _plain_fields(json: Json) -> Json:
+def _plain_fields(json: Any) -> Any:
     """Remove the members of fields that DLF's fields do not have."""
-    if isinstance(json, list):
-        return [_plain_fields(item) for item in json]
-    if not isinstance(json, dict):
-        return json
-    is_field = _FIELD_MEMBERS.issubset(json)
-    return {
-        key: _plain_fields(value)
-        for key, value in json.items()
-        if not is_field or key in _FIELD_MEMBERS
-    }
+    match json:
+        case {"id": number, "name": name, "type": inner}:
+            return {"id": number, "name": name, "type": _plain_fields(inner)}
+        case dict():
+            return {key: _plain_fields(value) for key, value in json.items()}
+        case _:
+            return list(map(_plain_fields, json)) if isinstance(json, list) else json
 
 
 _COUNTS = ("totalRecordCount", "deltaRecordCount")

@@ -23,10 +23,10 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
-from msgspec import convert, structs
+from msgspec import Meta, convert, structs, to_builtins
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import UNREADABLE, json_bytes
@@ -198,31 +198,26 @@ TABLE_FILE = "rest/table.json"
 _CHANGED_FILE = "rest/table-changed.json"
 
 
-class Identity(Value):
+IDENTITY_ID = re.compile(r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+"""An id: it becomes a part of paths, and others may write the folder in which it is stored."""
+
+
+class Identity(Value, rename="camel"):
     """The creator and the permanent id of a table or database."""
 
-    id: str
+    id: Annotated[str, Meta(pattern=IDENTITY_ID.pattern)]
     created_at: int
     """Epoch milliseconds of the identity; what was there before is older."""
-    created_by: str = ""
+    created_by: str
     """Empty if a client of the file system made it."""
-
-
-IDENTITY_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""An id: it becomes a part of paths, and others may write the folder in which it is stored."""
 
 
 def read_identity(file_io: FileIO, path: str) -> Identity | None:
     try:
-        members = json.loads(file_io.read_bytes(path))
-        return Identity(
-            id=_checked_id(str(members["id"])),
-            created_at=int(members["createdAt"]),
-            created_by=str(members["createdBy"]),
-        )
+        return convert(json.loads(file_io.read_bytes(path)), Identity)
     except errors.NotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise errors.FormatError(
             f"{path}: not the file of an identity ({error!r}).",
             kind="metadata-json",
@@ -230,19 +225,12 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
         ) from error
 
 
-def _checked_id(id_: str) -> str:
-    if not IDENTITY_ID.fullmatch(id_):
-        raise ValueError(f"{id_[:50]!r} is no id")
-    return id_
-
-
 def new_identity(
     file_io: FileIO, path: str, *, by: str, now_millis: int, id_: str | None = None
 ) -> Identity:
     """Publish an identity, and return the stored one: ours, or that of a faster writer."""
     made = Identity(id=id_ or str(uuid4()), created_at=now_millis, created_by=by)
-    members = {"id": made.id, "createdAt": made.created_at, "createdBy": made.created_by}
-    if published(file_io, path, json.dumps(members, separators=(",", ":")).encode()):
+    if published(file_io, path, json.dumps(to_builtins(made), separators=(",", ":")).encode()):
         return made
     stored = read_identity(file_io, path)
     if stored is None:
