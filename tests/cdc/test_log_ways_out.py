@@ -1,6 +1,7 @@
 """Messages of change logs that name a way out: each way is taken."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from paimon_assets.assets import FileSource, PaimonCatalogResource
-from paimon_assets.cdc import ChangeLog, build_change_log_asset
+from paimon_assets.cdc import CdcOptions, ChangeLog, build_change_log_asset
+from paimon_assets.cdc.records.change_batch import TypeMapping
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.cdc.kit.change_logs import debezium, land
+from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, with_fields
 from tests.testkit.asset_tables import failure_text, run
 
 ORDERS = Schema.of(
@@ -31,6 +34,8 @@ class Way:
     """Of the asset."""
     before: dict[str, Any]
     runs: tuple[dict[str, Any], ...] = ({},)
+    refused: dict[str, Any] | None = None
+    """Config of the run that is refused."""
     rows: tuple[Any, ...] = ((1, "b"),)
     kind: str = "debezium-json"
 
@@ -41,7 +46,143 @@ DROPPED = json.dumps({
     "source": {"connector": "postgresql", "db": "shop", "schema": "public", "table": "orders"},
     "ddl": "DROP TABLE orders", "tableChanges": [{"type": "DROP"}],
 })  # fmt: skip
+
+
+def typed_row(lsn: int, op: str = "c", **columns: tuple[str, Any]) -> str:
+    """A record whose schema tells all columns: type and value of each."""
+    values = {name: value for name, (_, value) in columns.items()}
+    fields = {name: {"type": kind} for name, (kind, _) in columns.items()}
+    return with_fields(debezium(op, lsn, id=1, **values), id={"type": "int64"}, **fields)
+
+
+def changed(record: str, **source: Any) -> str:
+    parsed = json.loads(record)
+    for name, value in source.items():
+        parsed["source"][name] = value
+        if value is None:
+            del parsed["source"][name]
+    return json.dumps(parsed)
+
+
+def defaulted(lsn: int, more: Any) -> str:
+    columns = {"id": {"type": "int64"}, "state": {"type": "string"}, "more": more}
+    return with_fields(debezium("u", lsn, id=1, state="b", more=7), **columns)
+
+
+def canal(kind: str) -> str:
+    return json.dumps({
+        "type": "INSERT", "database": "shop", "table": "orders",
+        "data": [{"id": "1", "state": "b"}], "mysqlType": {"id": "bigint", "state": kind},
+        "pkNames": ["id"], "isDdl": False, "ts": 5, "id": 5,
+    })  # fmt: skip
+
+
+A, B = ("string", "a"), ("string", "b")
+STATE = {"schema_policy": "sync"}
+TEXTS = CdcOptions(type_mapping=frozenset({TypeMapping.TO_STRING}))
+ALL_TEXTS = Schema.of({"id": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
 WAYS = {
+    "positions of some records": Way(
+        records=(FIRST, changed(NEXT, lsn=None)),
+        message="in runs of their own (max_files), with new_log=true",
+        before={},
+        after={},
+        runs=({"max_files": 1}, {"max_files": 1, "new_log": True}),
+    ),
+    "a log that went back": Way(
+        records=(FIRST, changed(debezium("u", 5, id=1, state="b"), ts_ms=HOUR + 999_999)),
+        message="run with new_log=true",
+        before={},
+        after={},
+        runs=({"new_log": True},),
+    ),
+    "a change that only comes late": Way(
+        records=(NEXT, changed(debezium("u", 5, id=1, state="a"), ts_ms=HOUR + 999_999)),
+        message="load the table again with reload=true",
+        before={},
+        after={},
+        runs=({"reload": True},),
+    ),
+    "a default": Way(
+        records=(typed_row(10, state=A), defaulted(20, {"type": "int32", "default": 7})),
+        message="ChangeLog(on_default='null')",
+        before={"schema_policy": "add"},
+        after={"schema_policy": "add", "log": ChangeLog(on_default="null")},
+    ),
+    "a column that is gone": Way(
+        records=(typed_row(10, state=A, old=A), typed_row(20, "u", state=B)),
+        message="Follow it (schema_policy='sync')",
+        before={"schema_policy": "add"},
+        after=STATE,
+    ),
+    "a column that is gone, left out": Way(
+        records=(typed_row(10, state=A, old=A), typed_row(20, "u", state=B)),
+        message="or leave the column out (omitted)",
+        before={"schema_policy": "add"},
+        after={"schema_policy": "add", "log": ChangeLog(omitted=["old"])},
+    ),
+    "perhaps a new name": Way(
+        records=(typed_row(10, old=A), typed_row(20, "u", state=B)),
+        message="ChangeLog(renamed={'old': 'state'})",
+        before=STATE,
+        after={**STATE, "log": ChangeLog(renamed={"old": "state"})},
+    ),
+    "no new name": Way(
+        records=(typed_row(10, old=A), typed_row(20, "u", state=B)),
+        message="else renamed={'old': ''}",
+        before=STATE,
+        after={**STATE, "log": ChangeLog(renamed={"old": ""})},
+    ),
+    "bytes where a text is declared": Way(
+        records=(typed_row(10, state=("bytes", "/w==")),),
+        message="declares it as BYTES",
+        before={},
+        after={"schema": Schema.of({"id": "BIGINT", "state": "BYTES"}, primary_keys=["id"])},
+        rows=((1, b"\xff"),),
+    ),
+    "a type of MySQL": Way(
+        records=(canal("inet6"),),
+        message="TypeMapping.TO_STRING",
+        before={},
+        after={"schema": ALL_TEXTS, "schema_policy": "add", "log": ChangeLog(records=TEXTS)},
+        rows=(("1", "b"),),
+        kind="canal-json",
+    ),
+    "a type of Connect": Way(
+        records=(typed_row(10, state=("int128", "b")),),
+        message="TypeMapping.TO_STRING",
+        before={},
+        after={"schema": ALL_TEXTS, "schema_policy": "add", "log": ChangeLog(records=TEXTS)},
+        rows=(("1", "b"),),
+    ),
+    "a value that did not arrive": Way(
+        records=(debezium("u", 10, id=1, state=GONE), NEXT),
+        message="or let the source send whole rows",
+        before={},
+        after={},
+        refused={"max_files": 1},
+    ),
+    "a row that cannot be known": Way(
+        records=(debezium("u", 10, id=2, state=GONE), FIRST, NEXT),
+        message="set_aside=true",
+        before={},
+        after={"log": ChangeLog(dead_letters="shop.letters")},
+        runs=({"set_aside": True},),
+    ),
+    "set_aside without a table": Way(
+        records=(FIRST, NEXT),
+        message="set_aside needs a table: ChangeLog(dead_letters=",
+        before={},
+        after={"log": ChangeLog(dead_letters="shop.letters")},
+        refused={"set_aside": True},
+        runs=({"set_aside": True},),
+    ),
+    "an emptied source": Way(
+        records=(FIRST, debezium("t", 15), debezium("c", 20, id=1, state="b")),
+        message="ChangeLog(on_truncate='empty')",
+        before={},
+        after={"log": ChangeLog(on_truncate="empty")},
+    ),
     "several tables": Way(
         records=(FIRST, debezium("c", 15, "others", id=7, state="x"), NEXT),
         message="ChangeLog(source_table=",
@@ -104,7 +245,7 @@ def test_the_way_out_that_a_message_names_goes_on(
         asset = build_change_log_asset("shop.orders", chosen.pop("schema"), source=source, **chosen)
         return run(asset, paimon, run_config={"ops": {"shop__orders": {"config": config}}})
 
-    failed = ran(way.before)
+    failed = ran(way.before, **(way.refused or {}))
     assert not failed.success
     assert way.message in failure_text(failed)
     table = paimon.catalog().get_table("shop.orders")
@@ -116,3 +257,46 @@ def test_the_way_out_that_a_message_names_goes_on(
         assert result.success, failure_text(result)
     rows = paimon.catalog().get_table("shop.orders").to_arrow(["id", "state"]).to_pylist()
     assert tuple(tuple(row.values()) for row in rows) == way.rows
+
+
+@pytest.mark.parametrize(
+    ("message", "before", "after"),
+    [
+        ("leave soft_deletes and on_truncate out",
+         {"history": True, "soft_deletes": "gone"}, {"history": True}),
+        ("expected one of refuse, keep", {"on_narrowed": "text"}, {"on_narrowed": "keep"}),
+        ("computes no column", {"computed": {"d": "day_of(a)"}}, {"computed": {"d": "day(a)"}}),
+        ("its arguments are wrong",
+         {"computed": {"d": "truncate(a, x)"}}, {"computed": {"d": "truncate(a, 3)"}}),
+    ],
+)  # fmt: skip
+def test_choices_that_a_message_names_are_taken(
+    message: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        ChangeLog(**before)
+    ChangeLog(**after)
+
+
+@pytest.mark.parametrize(
+    ("message", "log", "before", "after"),
+    [
+        ("declare no primary_keys", {"history": True}, {"keys": ["id"]}, {}),
+        ("needs primary_keys, or history=True", {}, {}, {"keys": ["id"]}),
+        ("is decided by the log; leave it out", {},
+         {"keys": ["id"], "options": {"sequence.field": "state"}}, {"keys": ["id"]}),
+        ("do not declare it", {}, {"keys": ["id"], "more": {"_op": "STRING"}}, {"keys": ["id"]}),
+        ("; leave it out", {},
+         {"keys": ["id"], "options": {"merge-engine": "partial-update"}}, {"keys": ["id"]}),
+    ],
+)  # fmt: skip
+def test_schemas_that_a_message_names_are_taken(
+    message: str, log: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    def schema(keys: Sequence[str] = (), more: Any = None, options: Any = None) -> Schema:
+        columns = {"id": "BIGINT", "state": "STRING", **(more or {})}
+        return Schema.of(columns, primary_keys=keys, options=options or {})
+
+    with pytest.raises(InvalidInputError, match=message):
+        ChangeLog(**log).table_schema(schema(**before))
+    ChangeLog(**log).table_schema(schema(**after))

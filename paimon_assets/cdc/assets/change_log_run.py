@@ -345,6 +345,8 @@ class ChangeLogRun(IngestionRun):
         is_other = any(isinstance(each, UpdateColumnType) for each in changes)
         texts = {name for part in seen for each in part for name in each.texts}
         is_other |= bool(followed.plain & texts - self.plain)
+        is_added = any(isinstance(each, AddColumn) for each in changes)  # and not known to all
+        is_other |= is_added and not all(each.has_types for part in seen for each in part)
         self.plain |= followed.plain
         if changes:
             names = [name for each in changes for name in getattr(each, "field_names", ())]

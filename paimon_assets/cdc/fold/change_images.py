@@ -162,7 +162,7 @@ def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInputError(
             f"The records of '{source}' hold a column in types that do not go together: "
-            f"{error}. Ingest the files before the change of type in a run of their own.",
+            f"{error}. Say schema_policy='sync' and ChangeLog(on_narrowed='keep').",
             kind="cdc-types",
             details={"table": source},
         ) from error

@@ -255,8 +255,8 @@ def positions_of(
     if row >= 0:
         raise InvalidInputError(
             f"A change of '{changes.name}' has no position in its log, others have one: "
-            f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files with and without "
-            "positions by assets of their own.",
+            f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files without positions "
+            "in runs of their own (max_files), with new_log=true.",
             kind="cdc-position",
             details={"table": table, "file": str(origin["file"][row])},
         )

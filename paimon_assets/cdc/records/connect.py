@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TypeMapping
 from paimon_assets.cdc.records.json_columns import Spans, kernels
-from paimon_assets.cdc.records.mysql import mysql_type
+from paimon_assets.cdc.records.mysql import AS_TEXTS, mysql_type
 from paimon_assets.cdc.records.values import (
     BYTES,
     Array,
@@ -162,11 +162,13 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         inner = {str(part["field"]): _form(part, options) for part in schema["fields"]}
         row = RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
         return Encoding(row, row_decoder([form.decode for form in inner.values()], row))
-    if kind in ("map", "struct"):
+    is_text = kind not in _PLAIN and TypeMapping.TO_STRING in options.type_mapping
+    if kind in ("map", "struct") or is_text:
         return Encoding(string(), Spans.texts)  # as JSON
     if kind not in _PLAIN:
         raise UnsupportedFeatureError(
-            f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read.",
+            f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read; all "
+            f"columns are texts by {AS_TEXTS}.",
             kind="cdc-type",
             details={"column": str(schema.get("field")), "type": kind},
         )

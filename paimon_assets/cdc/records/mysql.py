@@ -35,6 +35,7 @@ _TYPE = re.compile(
 )
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _DECIMALS = frozenset({"NUMERIC", "FIXED", "DECIMAL", "DEC"})
+AS_TEXTS = "CdcOptions(type_mapping=frozenset({TypeMapping.TO_STRING}))"
 _UNSIZED_DECIMAL = (38, 18)
 _TEXTS = (
     *("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "ENUM", "STRING"),
@@ -96,7 +97,9 @@ def mysql_type(text: str, options: CdcOptions) -> DataType:
     found = _sized(name, size, options)
     if found is None:
         raise UnsupportedFeatureError(
-            f"MySQL's type '{text}' is not read.", kind="cdc-type", details={"type": text}
+            f"MySQL's type '{text}' is not read; all columns are texts by {AS_TEXTS}.",
+            kind="cdc-type",
+            details={"type": text},
         )
     return found
 

@@ -21,11 +21,12 @@ class RegistryServer(LocalServer):
         }
         self.subjects: dict[tuple[str, int], Any] = {}
         self.asked: list[str] = []
+        self.status = 200
         self._wanted = f"Basic {base64.b64encode(USER.encode()).decode()}" if has_user else None
 
     def answer(self, handler: Handler, body: bytes) -> None:
         self.asked.append(handler.path)
-        status, found = 200, None
+        status, found = self.status, None
         match [unquote(part) for part in handler.path.strip("/").split("/")]:
             case ["schemas", "ids", number]:
                 found = self.schemas.get(int(number))

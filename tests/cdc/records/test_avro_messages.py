@@ -294,16 +294,25 @@ def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -
         with pytest.raises(UnsupportedFeatureError, match=text) as caught:
             schema_of(number)
         assert caught.value.kind == "schema-registry"
-    with pytest.raises(NotFoundError, match="has no schema 99"):
+    registry.schemas[7] = {"schema": '"string"'}  # as Avro
+    schema_of(7)
+    with pytest.raises(NotFoundError, match=r"has no schema 99.*look at 'schema.registry.url'"):
         schema_of(99)
+    with RegistryServer({99: "string"}).running() as another:
+        client(another)(99)
     with RegistryServer(real.recorded()[1], has_user=True).running() as closed:
         with pytest.raises(AccessDeniedError, match="does not show schema 1") as denied:
             client(closed)(1)
         client(closed, **{"schema.registry.basic.auth.user.info": USER})(1)
         gone = client(closed)
     assert "se:cret" not in denied.value.message
-    with pytest.raises(StorageError, match="does not answer for schema 1"):
+    with pytest.raises(StorageError, match=r"does not answer for schema 1.*try again"):
         gone(1)
+    registry.status = 503
+    with pytest.raises(StorageError, match=r"503.*try again"):
+        client(registry)(1)
+    registry.status = 200
+    client(registry)(1)
     both = {"schema.registry.url": f"{closed.uri}, {registry.uri}"}
     SchemaRegistry(both, seconds=5)(1)
 
