@@ -1,6 +1,7 @@
 """Any bytes in a foreign file give rows or a typed error, and never end the process."""
 
 import io
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -129,6 +130,53 @@ def test_texts_that_are_not_utf8_are_refused_by_reads(tmp_path, name):
         naming(str(path), RowFormat(name)),
     ):
         list(opened.batches)
+
+
+def test_texts_that_are_numbers_in_json_are_read_beside_other_columns():
+    numbers = [b"1e999", b"1" * 5000, b"{}", b"[1e999]"]
+    data = [b'{"id": 1, "v": %s}\n' % number for number in numbers]
+    said = outcomes([Case(file_format="json", data=each) for each in data])
+    assert said.count("segment: 1 rows") == said.count("landing: 1 rows") == len(numbers)
+
+
+def test_encodings_that_are_not_declared_are_refused_and_declared_ones_read():
+    texts = {"csv": "id,v\n1,ü\n", "json": '{"id": 1, "v": "ü"}\n'}
+    encodings = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
+    cases = [
+        (encoding, options, Case(file_format=name, data=text.encode(encoding), options=options))
+        for name, text in texts.items()
+        for encoding in encodings
+        for options in ((), (("encoding", encoding),))
+    ]
+    said = [line for line in outcomes([each for *_, each in cases]) if line.startswith("segment:")]
+    for (encoding, options, _), line in zip(cases, said, strict=True):
+        if options:
+            assert line.endswith((" 1 rows", "segment-option")), (encoding, line)
+        else:
+            assert line.endswith(" 1 rows") == (encoding == "utf-8-sig"), (encoding, line)
+
+
+@pytest.mark.parametrize("fields", [b'[{"name": 1, "type": "long"}]', b'{"a": 1}', b'[{}]',
+    b'[{"name": "v", "type": {"type": "long", "logicalType": ["x"]}}]'])  # fmt: skip
+def test_schemas_of_avro_that_are_none_are_refused(fields):
+    sink = io.BytesIO()
+    schema = b'{"type": "record", "name": "r", "fields": %s}' % fields
+    metadata = {"avro.schema": schema, "avro.codec": b"null"}
+    fastavro.schemaless_writer(sink, {"type": "map", "values": "bytes"}, metadata)
+    data = b"Obj\x01" + sink.getvalue() + bytes(16)
+    for line in outcomes([Case(file_format="avro", data=data)])[1:]:
+        assert line.endswith("FormatError avro"), line
+
+
+def test_views_of_texts_that_are_nowhere_are_refused(tmp_path):
+    view = (20).to_bytes(4, "little") + b"abcd" + (7).to_bytes(4, "little") + bytes(4)
+    buffers = [None, pa.py_buffer(view), pa.py_buffer(b"x" * 20)]
+    wrong: Any = pa.Array.from_buffers(pa.string_view(), 1, buffers)
+    with pa.ipc.new_file(str(tmp_path / "1.arrow"), pa.schema({"v": wrong.type})) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([wrong], names=["v"]))
+    data = (tmp_path / "1.arrow").read_bytes()
+    said = outcomes([Case(file_format="arrow", data=data)])[1:]
+    assert {line.partition(": ")[2] for line in said} == {"FormatError source-file"}
 
 
 @pytest.mark.parametrize("levels", [100, 200, 400])

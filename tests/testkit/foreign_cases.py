@@ -59,7 +59,8 @@ _AVRO: tuple[Any, ...] = (
 _JSON = ("null", "true", "1", "-0.5", "1e400", "123456789012345678901234567890", '"x"', '"\\ud800"',
          '"2024-02-29"', '"2024-02-29T10:00:00Z"', '"99999-01-01"', '"YWJj"', "[]", "[1, null]",
          "{}",
-         '{"x": 1}', '{"k": null}', '"1"', '"\\u0000"', "NaN", '"abcdefgh"')  # fmt: skip
+         '{"x": 1}', '{"k": null}', '"1"', '"\\u0000"', "NaN", '"abcdefgh"',
+         "-Infinity", "1" * 5000, "01", "{'a': 1}")  # fmt: skip
 _CSV = ("", "1", "-1", "300", "1e400", "x", '"a,b"', '"a\nb"', '"', "2024-02-29", "0000-00-00",
         "1.234",
         "true", "2024-02-29 10:00:00.123456789", "\\", '\\"', "NULL", "ü", "99999-01-01",
@@ -79,6 +80,8 @@ def case_of(seed: int) -> Case:
         data = writers[written_as](draw, columns)
     else:
         data = _arrow(draw, written_as, columns, b"\xff\xfe" if has_wrong_texts else b"x")
+    if written_as in writers and written_as != "avro" and draw.random() < 0.05:
+        data = data.decode().encode(draw.choice(("utf-8-sig", "utf-16", "utf-16-le", "utf-32")))
     is_damaged = draw.random() < 0.25
     return Case(
         file_format=file_format,

@@ -21,7 +21,10 @@ from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVEL
 from paimon_assets.engine.errors import FormatError, PaimonError, storage_failure
 from paimon_assets.engine.spec.values import Value
 
-_ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError)
+_ARROW_ERRORS = (
+    pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowIndexError,
+    pa.ArrowNotImplementedError,
+)  # fmt: skip
 
 
 class RowFormat(StrEnum):

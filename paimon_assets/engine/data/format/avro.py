@@ -183,10 +183,10 @@ class AvroReader(base.FormatReader):
         try:
             self._container = Container(self._source, self._source.size(), file.path)
             self._shape = shape_of(self._container.schema)
-        except FormatError as error:
+        except (FormatError, TypeError, LookupError, AttributeError) as error:
             raise FormatError(
-                f"Data file '{file.path}' is not readable as Avro: {error.message}",
-                kind=error.kind,
+                f"Data file '{file.path}' is not readable as Avro: {error}",
+                kind=getattr(error, "kind", "avro"),
                 details={"path": file.path},
             ) from error
         return pa.schema(list(self._shape.logical))

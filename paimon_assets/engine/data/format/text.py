@@ -203,11 +203,12 @@ class JsonReader(CountedRows):
                 yield batch
                 rows += batch.num_rows
         except pa.ArrowInvalid:
-            if not _holds(fields, pat.is_string):
+            if not _holds(self.schema, pat.is_string):
                 raise
         else:
             return
-        # Perhaps a number or an object where a text is declared: Spark reads its source text.
+        # Perhaps a number or an object where a text is declared, of which a member that is not
+        # read may be, too: Spark reads its source text.
         for batch in self._parse(fields, rewrites=True):
             yield batch.slice(min(rows, batch.num_rows))
             rows -= min(rows, batch.num_rows)
@@ -219,7 +220,7 @@ class JsonReader(CountedRows):
             [field.with_type(read_type(field.type, self._text, is_json=True)) for field in fields]
         )
         zone = self._text.time_zone or "UTC"
-        with self._stream(fields if rewrites else ()) as stream:
+        with self._stream(self.schema if rewrites else ()) as stream:
             for batch in self._open(stream, schema):
                 yield parse_columns(batch, self.schema, self._text, zone=zone)
 
