@@ -207,9 +207,9 @@ def _numbers(spans: Spans, of_bytes: Callable[[Array], Array], kind: DataType | 
 
 
 def _wide(column: Array, scale: int) -> Array:
-    if scale < 0:
-        raise pa.ArrowInvalid(f"decimals of scale {scale} are not read")
-    return unscaled(column, scale, precision=_WIDE, width=32).cast(pa.string())
+    texts = unscaled(column, max(scale, 0), precision=_WIDE, width=32).cast(pa.string())
+    more = kernels.binary_join_element_wise(texts, "0" * -scale, "")
+    return kernels.if_else(kernels.equal(texts, "0"), texts, more)
 
 
 def _variable_decimals(spans: Spans) -> Array:
@@ -220,9 +220,7 @@ def _variable_decimals(spans: Spans) -> Array:
     found = pa.nulls(len(spans), pa.string())
     for scale in kernels.unique(scales).to_pylist():
         inside: Any = kernels.equal(scales, scale)
-        texts = _wide(kernels.if_else(inside, columns, None), max(scale, 0))
-        if scale < 0:
-            texts = kernels.binary_join_element_wise(texts, "0" * -scale, "")
+        texts = _wide(kernels.if_else(inside, columns, None), scale)
         found = kernels.coalesce(found, texts)
     mask = from_numpy(spans.has_value)
     return kernels.if_else(mask, found, None)

@@ -80,6 +80,7 @@ def debezium_reader() -> Read:
         for messages, is_envelope, is_ddl in layouts:
             is_event = is_envelope | is_ddl
             is_row = messages.payload.has_value | (not has_envelopes)
+            is_row &= ~_of_connector(messages)
             for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flattened)):
                 if flags.any():
                     yield from part(messages.take(np.flatnonzero(flags)), source)
@@ -105,6 +106,14 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
     is_envelope = ops.is_present & (is_image | is_one_of(_letters(ops), "tm"))
     is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
     return is_envelope, is_ddl & ~is_row
+
+
+def _of_connector(messages: _Messages) -> Any:
+    """Return which records are heartbeats, or tell where a transaction begins or ends."""
+    members = messages.payload.members()
+    is_heartbeat = members.spans("ts_ms").is_present & (members.counts() == 1)
+    names = ("status", "id", "event_count", "data_collections")
+    return is_heartbeat | np.logical_and.reduce([members.spans(n).is_present for n in names])
 
 
 def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
@@ -178,7 +187,10 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     is_write, is_delete = is_one_of(ops, "cru"), ops == ord("d")
     is_known = is_write | is_delete | is_ddl | is_one_of(ops, "tm")
     for wrong, reason in (
-        (is_write & ~has_after, "it has no row in 'after'."),
+        (
+            is_write & ~has_after,
+            "it has no row in 'after'; ExtractNewDocumentState makes one of MongoDB's texts.",
+        ),
         (
             is_delete & ~has_before & ~has_key,
             "it deletes a row, but has neither 'before' nor a key.",
@@ -241,13 +253,18 @@ def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     wrong = messages.payload.has_value & ~has_row
     source.reject(messages.records, wrong, ["its value is no object."])
     tombstone = ~has_row & ~wrong & messages.key.starts_with("{")
+    is_truncate = ops == ord("t")
+    events = [
+        (row, TableEvent(kind=EventKind.TRUNCATE)) for row in np.flatnonzero(is_truncate).tolist()
+    ]
     kinds = np.where(ops == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT)
     kinds[(ops == ord("d")) | deleted | tombstone] = RowKind.DELETE
-    owners = np.flatnonzero(has_row | tombstone)
+    owners = np.flatnonzero((has_row | tombstone) & ~is_truncate)
     rows = messages.payload.take(owners)
     parts = {name: added.get(name, none) for name in (*_PARTS, "op")}
     parts[MADE] = members.spans(f"{_ADDED}{_OF_SOURCE}ts_ms")
-    yield from _rows(messages, rows, owners, kinds[owners], parts, source, is_flattened=True)
+    kinds = kinds[owners]
+    yield from _rows(messages, rows, owners, kinds, parts, source, events, is_flattened=True)
 
 
 def _rows(

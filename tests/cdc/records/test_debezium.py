@@ -23,6 +23,7 @@ from paimon_assets.cdc.records.change_batch import (
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.cdc.kit.cdc_replay import changes, in_log_order, rows_of
+from tests.cdc.kit.change_logs import with_fields
 
 UNKNOWN = "__debezium_unavailable_value"
 PG = {"connector": "postgresql", "name": "srv", "db": "shop", "schema": "public", "table": "t"}
@@ -506,3 +507,37 @@ def test_tombstones_of_envelopes_are_left_out_wherever_the_schema_stands() -> No
     ]
     [batch] = changes(map(json.dumps, lines), "debezium-json")
     assert batch.kinds.tolist() == [3]
+
+
+def test_records_of_the_connector_itself_are_no_rows() -> None:
+    begins = {"status": "BEGIN", "id": "5:1", "event_count": None, "data_collections": None}
+    ends = {"status": "END", "id": "5:1", "event_count": 1,
+            "data_collections": [{"data_collection": "d.t", "event_count": 1}]}  # fmt: skip
+    row = {"op": "c", "before": None, "after": {"k": "1"}, "source": {"db": "d", "table": "t"}}
+    flat = {"k": "1", "__op": "c", "__table": "t", "__db": "d"}
+    for change in (row, flat):
+        records = [{"ts_ms": 5}, begins, change, {"ts_ms": 6}, {**ends, "ts_ms": 7}]
+        (batch,) = changes([json.dumps(each) for each in records], "debezium-json")
+        assert batch.rows.to_pylist() == [{"k": "1"}]
+
+
+def test_a_flattened_truncate_is_one() -> None:
+    of_table = {"__table": "t", "__db": "d"}
+    records = [{"k": "1", "__op": "c", **of_table}, {"__op": "t", **of_table}]
+    (batch,) = changes([json.dumps(each) for each in records], "debezium-json")
+    assert batch.rows.to_pylist() == [{"k": "1"}]
+    assert [(each.kind.value, each.before_row) for each in batch.events] == [("truncate", 1)]
+
+
+@pytest.mark.parametrize(
+    ("scale", "value", "text"), [(-2, "AQI=", "25800"), (-2, "AA==", "0"), (-1, "/w==", "-10")]
+)
+def test_decimals_of_a_scale_below_zero_have_zeros_behind(
+    scale: int, value: str, text: str
+) -> None:
+    plain = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
+             "parameters": {"scale": str(scale)}}  # fmt: skip
+    record = {"op": "c", "before": None, "after": {"v": value}, "source": {"table": "t"}}
+    line = with_fields(json.dumps(record), v=plain)
+    (batch,) = changes([line], "debezium-json")
+    assert batch.rows.to_pylist() == [{"v": text}]
