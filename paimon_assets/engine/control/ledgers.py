@@ -61,7 +61,7 @@ def pointed_ledgers(store: FileStore, of: str = "") -> dict[str, str]:
     Cost: one listing, and each is read.
     """
     listed = _listed(store)  # first: a pointer comes after its snapshot
-    newest, pointed = store.snapshots.latest_id() or 0, dict[str, str]()
+    newest, pointed = (listed and store.snapshots.latest_id()) or 0, dict[str, str]()
     for hashed, paths in listed.items():
         reached = [number for number in paths if number <= newest]
         pointer = _read(store, paths[max(reached)]) if reached and of in ("", hashed) else None
