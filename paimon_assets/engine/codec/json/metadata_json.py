@@ -92,7 +92,7 @@ def _file_name(json: Any) -> str:
     return plain_name(convert(json, str))
 
 
-_LONG = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+LONG = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "fields": _fields,
     **dict.fromkeys(("base_manifest_list", "delta_manifest_list"), _file_name),
@@ -106,7 +106,7 @@ def _members(cls: type[Snapshot | TableSchema]) -> Mapping[str, _Member]:
     """Return the members of the JSON by their names, in Java's order: that of the attributes."""
     members = {}
     for field in fields(cls):
-        hint = _LONG if field.type in (int, int | None) else field.type
+        hint = LONG if field.type in (int, int | None) else field.type
         read = _READERS.get(field.name, partial(convert, type=hint))
         if field.name != "unknown":
             members[field.encode_name] = _Member(field.name, field.required, read)

@@ -16,6 +16,7 @@ from paimon_assets.engine.codec.rest.structure import (
     Omitted,
     Rules,
     Structure,
+    action_of,
     one_of,
     read_members,
     write_value,
@@ -471,13 +472,11 @@ def _instant(json: Json) -> Instant:
 
 
 READERS[Instant] = _instant
-_VIEW_CHANGES: Mapping[str, type[Structure]] = {
+# A change is named as Java writes it (`setOption`), or as its specification does (`setViewOption`).
+_VIEW_CHANGES: Mapping[str, Any] = {
     **{str(kind.__struct_config__.tag): kind for kind in get_args(ViewChange)},
-    "setViewOption": SetViewOption,
-    "removeViewOption": RemoveViewOption,
-    "updateViewComment": UpdateViewComment,
+    **{action_of(kind): kind for kind in get_args(ViewChange)},
 }
-"""Action → class of a view's change; those of its specification, which Java does not write, too."""
 READERS[ViewChange] = partial(one_of, kinds=_VIEW_CHANGES, tag="action")
 
 

@@ -28,10 +28,11 @@ from typing import (
     get_origin,
 )
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, convert, field
 from msgspec.structs import fields
 
 from paimon_assets.engine.codec.json.metadata_json import (
+    LONG,
     UNREADABLE,
     json_bytes,
     json_object,
@@ -193,14 +194,16 @@ def write_members(value: Any, *, dlf: bool = False) -> dict[str, Json]:
 
 def write_value(value: Any, *, dlf: bool = False) -> Any:
     match value:
-        case None | Enum() | str() | int() | Mapping():
-            return value.value if isinstance(value, Enum) else value
+        case DataField():
+            return _plain_fields(field_to_json(value)) if dlf else field_to_json(value)
+        case Enum():
+            return value.value
+        case None | str() | int() | Mapping():
+            return value
         case tuple():
             return [write_value(each, dlf=dlf) for each in value]
         case DataType():
             return type_to_json(value)
-        case DataField():
-            return _plain_fields(field_to_json(value)) if dlf else field_to_json(value)
         case Snapshot():
             members = snapshot_members(value)
             return {key: held for key, held in members.items() if not dlf or key != "uuid"}
@@ -209,7 +212,7 @@ def write_value(value: Any, *, dlf: bool = False) -> Any:
             return {key: held for key, held in members.items() if held is not None}
         case Structure():
             return value.to_dlf() if dlf else value.to_json()
-        case _ if type(value) in _ACTIONS:
+        case _ if isinstance(value, sc.SchemaChange):
             return _dlf_change(value) if dlf else change_to_json(value)
         case _:
             return write_members(value, dlf=dlf)
@@ -223,6 +226,9 @@ def one_of(json: Json, kinds: Mapping[str, type[Structure]], tag: str) -> Any:
     return cls.from_json(json)
 
 
+_object: Reader = partial(convert, type=dict[str, Any])
+
+
 def _text(json: Json) -> str:
     if isinstance(json, bool):
         return str(json).lower()
@@ -234,10 +240,7 @@ def _text(json: Json) -> str:
 def _integer(json: Json) -> int:
     if isinstance(json, bool) or not isinstance(json, str | int):
         raise TypeError("expected a whole number")
-    number = int(json)
-    if not -(2**63) <= number < 2**63:
-        raise ValueError("expected a number of 64 bits")
-    return number
+    return convert(int(json), LONG)
 
 
 def _boolean(json: Json) -> bool:
@@ -254,21 +257,13 @@ def _word(kind: type[Enum], json: Json) -> Enum:
     return kind[text]
 
 
-def _object(json: Json) -> dict[str, Json]:
-    if not isinstance(json, dict):
-        raise TypeError("expected an object")
-    return json
-
-
 def _texts(json: Json) -> dict[str, str]:
     """Read an object of texts; members that are null are left out."""
     return {key: _text(value) for key, value in _object(json).items() if value is not None}
 
 
 def _list(read: Reader, json: Json) -> tuple[Any, ...]:
-    if not isinstance(json, list):
-        raise TypeError("expected a list")
-    return tuple(map(read, json))
+    return tuple(map(read, convert(json, list[Any])))
 
 
 def _plain_fields(json: Any) -> Any:
@@ -294,9 +289,12 @@ def _snapshot(json: Json) -> Snapshot:
     return snapshot_from_members(members, "snapshot")
 
 
-_ACTIONS: Mapping[type[Any], str] = {
-    kind: kind.__name__[0].lower() + kind.__name__[1:] for kind in get_args(sc.SchemaChange)
-}
+def action_of(kind: type[Any]) -> str:
+    """Return the `action` of a change in JSON."""
+    return kind.__name__[0].lower() + kind.__name__[1:]
+
+
+_CHANGES: Mapping[str, type[Any]] = {action_of(kind): kind for kind in get_args(sc.SchemaChange)}
 
 
 def change_to_json(change: sc.SchemaChange) -> dict[str, Json]:
@@ -305,7 +303,7 @@ def change_to_json(change: sc.SchemaChange) -> dict[str, Json]:
     >>> change_to_json(sc.rename_column("a", "b"))
     {'action': 'renameColumn', 'fieldNames': ['a'], 'newName': 'b'}
     """
-    return {"action": _ACTIONS[type(change)], **write_members(change)}
+    return {"action": action_of(type(change)), **write_members(change)}
 
 
 def changes_to_json(changes: Iterable[sc.SchemaChange]) -> list[Json]:
@@ -313,7 +311,7 @@ def changes_to_json(changes: Iterable[sc.SchemaChange]) -> list[Json]:
 
 
 def _dlf_change(change: sc.SchemaChange) -> Json:
-    action, members = _ACTIONS[type(change)], write_members(change)
+    action, members = action_of(type(change)), write_members(change)
     if isinstance(change, sc.UpdateColumnDefaultValue | sc.DropPrimaryKey):
         raise UnsupportedFeatureError(
             f"DLF has no schema change '{action}'.", kind="dlf-schema-change"
@@ -357,10 +355,9 @@ def change_from_json(json: object) -> sc.SchemaChange:
     if not isinstance(json, Mapping):
         raise _no_change(f"expected an object such as {{action: dropColumn, …}}, got {json!r}")
     action, names = json.get("action", json.get("type")), json.get("fieldNames")
-    kind = next((kind for kind, known in _ACTIONS.items() if known == str(action)), None)
+    kind = _CHANGES.get(str(action))
     if kind is None:
-        known = ", ".join(_ACTIONS.values())
-        raise _no_change(f"unknown action {action!r}; there are {known}")
+        raise _no_change(f"unknown action {action!r}; there are {', '.join(_CHANGES)}")
     members = {key: str(held) if isinstance(held, float) else held for key, held in json.items()}
     for each in fields(kind):
         name = each.encode_name

@@ -5,6 +5,7 @@ Source: https://paimon.apache.org/docs/master/concepts/data-types/ and `org.apac
 
 from collections.abc import Iterator
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -158,6 +159,7 @@ def decimal(precision: int, scale: int) -> AtomicType:
     return AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale)
 
 
+@lru_cache(maxsize=1024)
 def bare_text(data_type: DataType) -> str:
     """Write a type without its nullability; atomic ones as Paimon's schema files do.
 
