@@ -526,3 +526,14 @@ def test_bytes_that_are_no_text_are_kept_beside_other_types(
         assert result.success, failure_text(result)
     stored = {row["v"] for row in rows_of(paimon).values()}
     assert stored == {b"\xff", b"7"}
+
+
+def test_a_column_may_be_added_and_made_wider_in_one_run(
+    tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    for policy in ("widen", "sync"):
+        land(tmp_path, "1", change(1, INT, id=1, v=7), change(2, {"v": "int64"}, id=2, v=2**40))
+        result = run(orders(tmp_path, schema_policy=policy), paimon)
+        assert result.success, failure_text(result)
+        assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: 7, 2: 2**40}
+        paimon.catalog().drop_table("shop.orders")

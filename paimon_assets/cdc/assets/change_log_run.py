@@ -409,7 +409,10 @@ class ChangeLogRun(IngestionRun):
         (name,), wanted = change.field_names, change.new_data_type
         renamed = {each.new_name: each.field_names[0] for each in changes
                    if isinstance(each, RenameColumn)}  # fmt: skip
-        known = self.table.schema.by_name[renamed.get(name, name)].type
+        column = self.table.schema.by_name.get(renamed.get(name, name))
+        if column is None:  # the run adds it, too
+            return False
+        known = column.type
         if not (is_nested(known) or is_nested(wanted)) and supports_cast(known, wanted):
             return False
         if holds_any(wanted):
