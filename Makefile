@@ -29,13 +29,13 @@ serve: setup ## a REST catalog over the demo's tables, for this machine alone an
 	@$(BIN)/paimon-assets -w $${PAIMON_WAREHOUSE:-.demo/warehouse} serve --port $(SERVE_PORT) --insecure $(ARGS)
 
 check: lint ## lint, and every test that needs no JVM and kills no process: the loop while you work
-	@$(BIN)/python -m pytest -n auto --dist loadgroup --check $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile --check $(ARGS)
 
 test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" passes options on)
-	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew (PAIMON_FUZZ_SEED=2 looks elsewhere)
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
 
 soak: setup ## two minutes under a Dagster daemon, then sixty days of a small deployment by the clock; figures a day (ARGS="--days 120 --rounds 0")
 	@$(BIN)/python -m tools.soak $(ARGS)

@@ -10,38 +10,12 @@ from tests.testkit import processes
 from tests.testkit.doctests import WhereSomeAre
 from tests.testkit.effort import is_hunt, register_profiles
 from tests.testkit.jvm_classes import begin_archive, share_classes
-from tests.testkit.sharing import ByWeight
 from tests.testkit.tables import new_catalog_in
 
 register_profiles()
 
-NOT_IN_CHECK = (
-    # starts a JVM or a server, kills processes, goes through long histories
-    *("e2e", "faults", "interop", "spark", "stateful"),
-    *("assets/test_io_on_spark.py", "assets/test_on_spark.py"),
-    *("fileio/test_s3.py", "fileio/test_s3_faults.py"),
-    *("server/test_killed_server.py", "server/test_on_s3.py"),
-    *(
-        "server/test_concurrency.py",
-        "iceberg/test_iceberg_on_s3.py",
-        "cdc/test_killed_change_logs.py",
-    ),
-    # takes long: runs of Dagster by the dozen, a year of flights, compactions of every kind
-    *("assets/test_audit.py", "assets/test_compaction.py", "assets/test_ingestion.py"),
-    *("assets/test_io_audit.py", "assets/test_io_frames.py", "assets/test_io_inputs.py"),
-    *("assets/test_io_modes.py", "assets/test_io_partitions.py", "assets/test_schema_evolution.py"),
-    *("assets/test_loading.py", "assets/test_partitions.py", "assets/test_table_asset.py"),
-    *("assets/test_show_values.py", "assets/test_io_secrets.py", "assets/test_consumption.py"),
-    *("data/test_bounded_merge.py", "jobs/test_change_log.py", "table/test_compaction.py"),
-    *("assets/test_landing.py", "assets/test_reexecution.py", "assets/test_run_modes.py"),
-    *(
-        "assets/test_schema_policy.py",
-        "assets/test_two_catalogs.py",
-        "server/test_issued_tokens.py",
-    ),
-    *("table/test_catalog_kinds.py", "table/test_row_merges.py"),
-)
-"""Below `tests`: what `make check` does not even import; nor does it run what is marked `spark`."""
+NOT_IN_CHECK = ("e2e", "faults", "interop", "spark", "stateful")
+"""Below `tests`: what `make check` does not even import; nor does it run what is marked `slow`."""
 
 
 def pytest_addoption(parser):
@@ -89,15 +63,15 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     """Let everything that draws its input go on in a hunt; leave out what is for hunts alone.
 
-    `--check` leaves out what starts Spark, too.
+    `--check` leaves out what starts Spark or takes long, too.
     """
     left_out = []
     for item in items:
         is_long = item.get_closest_marker("hunt_only")
         if is_long or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.hunt)
-        starts_spark = item.get_closest_marker("spark")
-        if (is_long and not is_hunt()) or (starts_spark and config.option.check):
+        is_slow = item.get_closest_marker("spark") or item.get_closest_marker("slow")
+        if (is_long and not is_hunt()) or (is_slow and config.option.check):
             left_out.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -121,15 +95,6 @@ def pytest_collection():
 def pytest_xdist_auto_num_workers(config):
     """One worker more than cores: many tests wait for a child, a lock or a clock."""
     return (os.cpu_count() or 1) + (not config.option.check)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Share the tests by weight."""
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    config.option.loadscopereorder = False
-    return ByWeight(config, log)
 
 
 @pytest.fixture

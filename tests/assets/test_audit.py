@@ -34,6 +34,8 @@ from tests.testkit.asset_tables import (
     run,
 )
 
+pytestmark = pytest.mark.slow
+
 SEATS = pap.DataFrameSchema(
     {"tailnum": pap.Column(str), "seats": pap.Column(pa.int32(), pap.Check.gt(0))}, name="seats"
 )

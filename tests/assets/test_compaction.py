@@ -14,6 +14,8 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from tests.testkit import asset_tables
 from tests.testkit.tables import new_table
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["ops", "planes"])
 
 

@@ -13,6 +13,8 @@ from tests.testkit.asset_tables import failure_text, rows_of
 from tests.testkit.io_manager_runs import io_run
 from tests.testkit.tables import new_table
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["shop", "orders"])
 SCHEMA = Schema.of({"id": "BIGINT"})
 

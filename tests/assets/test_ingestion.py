@@ -28,6 +28,8 @@ from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table
 from tests.testkit.asset_tables import FailsOnce, data_version_of, failure_text, metadata_of, run
 
+pytestmark = pytest.mark.slow
+
 EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"})
 KEY = dg.AssetKey(["log", "events"])
 

@@ -23,6 +23,8 @@ from paimon_assets.engine.control.maintenance.orphan_files import staged_names
 from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, rows_of
 from tests.testkit.io_manager_runs import FROM_ARROW, io_run
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["shop", "sales"])
 SALES = Schema.of({"day": "STRING", "amount": "BIGINT"}, partition_keys=["day"])
 POSITIVE = pap.DataFrameSchema({"amount": pap.Column(int, pap.Check.gt(0))}, name="positive")

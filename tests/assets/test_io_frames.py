@@ -13,6 +13,8 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import data_version_of, failure_text, metadata_of, rows_of
 from tests.testkit.io_manager_runs import ANNOTATION, FROM_ARROW, io_run, to_arrow
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = {"id": "BIGINT", "name": "STRING", "n": "INT", "day": "DATE"}
 TABLES = {
     "append": Schema.of(COLUMNS),

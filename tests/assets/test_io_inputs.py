@@ -25,6 +25,8 @@ from tests.testkit.asset_tables import asset_of
 from tests.testkit.io_manager_runs import ANNOTATION, io_run, to_arrow
 from tests.testkit.tables import new_table, write
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["shop", "orders"])
 SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
 

@@ -23,6 +23,8 @@ from tests.testkit.asset_tables import (
 from tests.testkit.asset_tables import order_rows as rows
 from tests.testkit.io_manager_runs import io_run
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["shop", "orders"])
 KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
 APPENDED = Schema.of({"id": "BIGINT", "v": "STRING"})

@@ -17,6 +17,7 @@ from tests.testkit.io_manager_runs import io_run, range_tags, told_by_partition
 from tests.testkit.tables import new_table
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning"),
     pytest.mark.filterwarnings("ignore:Class `MultiToSingle:dagster.BetaWarning"),
 ]

@@ -10,6 +10,8 @@ import pytest
 from paimon_assets import Schema, assets
 from tests.testkit.asset_tables import instance_beside
 
+pytestmark = pytest.mark.slow
+
 SECRETS = {"KEY_ID": "AKIAHUNTER", "SECRET": "hunter2", "TOKEN": "session-hunter"}
 NOWHERE = "http://127.0.0.1:1"
 SCHEMA = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "1"})

@@ -18,6 +18,8 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"})
 KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"])
 KEY = dg.AssetKey(["db", "t"])

@@ -18,6 +18,8 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.asset_tables import asset_of, failure_text, rows_of, run
 from tests.testkit.errors import refused
 
+pytestmark = pytest.mark.slow
+
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
 SCHEMA = Schema.of(
     {

@@ -27,6 +27,8 @@ from paimon_assets.assets import (
 from paimon_assets.assets.files.segment_import import SegmentImportConfig, build_segment_import_job
 from tests.testkit import asset_tables
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema.of({"n": "BIGINT"})
 KEY = dg.AssetKey(["d", "numbers"])
 FROM_FAILURE = {"dagster/is_resume_retry": "true"}

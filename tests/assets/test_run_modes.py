@@ -26,6 +26,8 @@ from tests.testkit.asset_tables import failure_text, metadata_of, pairs_in, run
 from tests.testkit.asset_tables import order_rows as rows
 from tests.testkit.io_manager_runs import io_run
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["shop", "orders"])
 KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
 PLAIN = Schema.of({"id": "BIGINT", "v": "STRING"})

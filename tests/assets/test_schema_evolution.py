@@ -14,6 +14,8 @@ from tests.testkit import asset_tables
 from tests.testkit.rows import rows_to_arrow
 from tests.testkit.tables import new_table
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["ops", "planes"])
 ROWS = asset_tables.planes(("N1", 2, "Turbo"), ("N2", 300, "Jet"), ("N3", None, None))
 

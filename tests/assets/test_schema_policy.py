@@ -17,6 +17,8 @@ from paimon_assets.engine.spec.types.data_types import integer
 from tests.testkit.asset_tables import asset_of, failure_text, instance_beside, metadata_of, rows_of
 from tests.testkit.io_manager_runs import io_run
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["db", "t"])
 MERGING = {"write.merge-schema": "true"}
 ONE = {"id": [1], "v": [1]}

@@ -23,6 +23,8 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot
 from tests.testkit.asset_tables import asset_of, failure_text, run
 
+pytestmark = pytest.mark.slow
+
 SECRET = "secret" * 2_000
 SCHEMA = Schema.of({"name": "STRING", "n": "INT"})
 ROWS = pa.table({"name": [SECRET, SECRET], "n": pa.array([4711, 4711], pa.int32())})

@@ -27,6 +27,8 @@ from tests.testkit.asset_tables import (
     run,
 )
 
+pytestmark = pytest.mark.slow
+
 KEY = dg.AssetKey(["air", "planes"])
 TWO = planes(("N1", 100, "jet"), ("N2", None, "prop"))
 TWO_ROWS = [

@@ -36,6 +36,8 @@ from paimon_assets.assets import (
 )
 from tests.testkit.asset_tables import asset_of, failure_text, rows_of
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema.of({"id": "BIGINT"})
 KEYS = ("raw", "mart")
 Catalogs = dict[str, PaimonCatalogResource]

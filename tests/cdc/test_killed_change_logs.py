@@ -16,10 +16,13 @@ from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code
 STRIDE = 7 if is_hunt() else 131
 """Moments between two deaths."""
 
-pytestmark = pytest.mark.filterwarnings(
-    # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.
-    "ignore:InitResourceContext.dagster_run:DeprecationWarning"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.
+        "ignore:InitResourceContext.dagster_run:DeprecationWarning"
+    ),
+]
 BEFORE = {1: ("a", "long 1", None), 2: ("a", "long 2", None), 3: ("a", "x", None)}
 CHANGES = {
     "keys, deletes, a new column": (

@@ -12,6 +12,8 @@ from paimon_assets.engine.data.merge import sort_merge
 from tests.testkit.retyped_keys import retype
 from tests.testkit.tables import new_catalog_in, new_table, write
 
+pytestmark = pytest.mark.slow
+
 TYPES = {"place": pa.string(), "step": pa.int32(), "run": pa.int32(), "kind": pa.string()}
 RUNS, KEYS, TEXT_BYTES = 6, 60_000, 500
 LIMIT_BYTES = 48 * 1024 * 1024

@@ -25,6 +25,8 @@ from tests.testkit.http_servers import counting_proxy
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, boto3_client, s3_server
 from tests.testkit.tables import new_catalog_in, new_table
 
+pytestmark = pytest.mark.slow
+
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
 WRITERS, COMMITS = 3, 2
 KEYED = Schema.of(

@@ -21,6 +21,8 @@ from tests.testkit.s3_faults import ENDED, KEPT, s3_faults
 from tests.testkit.s3_server import ACCESS_KEY, BUCKET, boto3_client
 from tests.testkit.tables import new_catalog_in, new_table
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema.of({"id": "BIGINT"})
 ROWS = pa.table({"id": [1, 2]})
 MIB = 1024 * 1024

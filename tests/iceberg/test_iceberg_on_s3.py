@@ -27,6 +27,8 @@ from tests.iceberg.kit.served import (
 from tests.testkit.rest_server import serving
 from tests.testkit.s3_server import BUCKET, s3_server
 
+pytestmark = pytest.mark.slow
+
 WAREHOUSE = f"s3://{BUCKET}/iceberg"
 
 

@@ -17,6 +17,8 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.tables import new_table, write
 
+pytestmark = pytest.mark.slow
+
 EVERY = 20
 
 

@@ -12,6 +12,8 @@ from paimon_assets.server.serve import ServeSettings, SoleWriterFileIO
 from tests.testkit import rest_tables
 from tests.testkit.rest_server import serving
 
+pytestmark = pytest.mark.slow
+
 PATIENT = {"commit.max-retries": "1000", "commit.timeout": "5 min", "bucket": "-1"}
 SERVED, BESIDE, COMMITS = 20, 4, 2
 

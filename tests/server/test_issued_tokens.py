@@ -18,6 +18,8 @@ from paimon_assets.server.serve import ServeSettings, app_of
 from tests.testkit.rest_server import ROOT, principal, server_process, serving
 from tests.testkit.rest_tables import table_body
 
+pytestmark = pytest.mark.slow
+
 HOUR_MS = 3_600_000
 TOKENS = """
 hours = 3

@@ -26,6 +26,8 @@ from tests.testkit.faults.rest_servers import asked, mortal_server
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.rest_server import RestClient, server_process
 
+pytestmark = pytest.mark.slow
+
 DB, TABLES = "databases/db", "databases/db/tables"
 MOST_STEPS = 60
 STRIDE = 1 if is_hunt() else 3

@@ -13,6 +13,8 @@ from tests.testkit.rest_tables import rename_body, table_body
 from tests.testkit.s3_faults import s3_faults
 from tests.testkit.s3_server import BUCKET, s3_server
 
+pytestmark = pytest.mark.slow
+
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
 WRITES = 5
 """Of four at once: each meets others."""

@@ -25,6 +25,8 @@ from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import Answer, ServedCatalog
 from tests.testkit.tables import new_catalog_in, new_table
 
+pytestmark = pytest.mark.slow
+
 EXECUTOR = EmbeddedExecutor(threads=1)
 SCHEMA = Schema.of(
     {"part": "STRING", "id": "INT", "text": "STRING"},

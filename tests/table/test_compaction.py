@@ -28,6 +28,8 @@ from tests.testkit.compacting import (
 )
 from tests.testkit.errors import refused
 
+pytestmark = pytest.mark.slow
+
 # Where a late record may be older than a delete, or a delete take back what comes later, rows
 # depend on when the delete is forgotten, in Java as here: those engines get none.
 ENGINES = {

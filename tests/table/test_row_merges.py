@@ -33,6 +33,8 @@ from tests.testkit.row_changing import (
 )
 from tests.testkit.tables import new_catalog_in, new_table
 
+pytestmark = pytest.mark.slow
+
 MERGED = [kind for kind in TABLES if kind != "sequence"]
 
 
