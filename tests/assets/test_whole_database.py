@@ -9,7 +9,7 @@ import pytest
 
 from paimon_assets import cdc
 from paimon_assets.assets import FileSource, PaimonCatalogResource
-from paimon_assets.cdc.assets.shared_files import SharedFiles
+from paimon_assets.cdc.assets.change_files import SharedFiles
 from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable
 from paimon_assets.cdc.records.formats import cdc_format
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import Any, Generic, Protocol, TypeVar, Unpack, cast
 
 import dagster as dg
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ from paimon_assets.assets.tables.table_write import (
     result_of_write,
 )
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
+from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import CommitConflictError, FormatError, InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -48,6 +49,7 @@ from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
+_Intake = TypeVar("_Intake", bound=Intake)
 FILES_HAVE_NOT = {
     "partitions_def": "a file may hold rows of any partition",
     "check_specs": "checks are definitions of their own",
@@ -92,7 +94,7 @@ def build_file_ingestion_asset(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,
         partial(
-            ingest, open_intake=source.open, make_run=partial(IngestionRun, transform=transform)
+            ingest, open_intake=source.open, ingestion=partial(RowIngestion, transform=transform)
         ),
         source.config,
         description=f"Rows of {source.title}, exactly once each.",
@@ -107,10 +109,10 @@ def ingest(
     target: TableTarget,
     *,
     open_intake: Callable[[Opening], Intake],
-    make_run: Callable[..., "IngestionRun"],
+    ingestion: Callable[..., "Ingestion"],
     key: dg.AssetKey | None = None,
 ) -> dg.MaterializeResult[Any]:
-    """Run an ingestion asset; `make_run` takes the fields of `IngestionRun`.
+    """Run an ingestion asset; `ingestion` takes the `IngestionRun` as `run`.
 
     The key is that of the table, if it is not the asset's.
     """
@@ -128,19 +130,27 @@ def ingest(
         intake = open_intake(
             Opening(paimon=paimon, table=table, key=key, config=config, log=step.log)
         )
-        run = make_run(
-            paimon=paimon, target=target, table=table, audit=audit, step=step, intake=intake
-        )
-        run.choose(config)
+        run = IngestionRun(
+            paimon=paimon, target=target, table=table, audit=audit, step=step, config=config,
+            intake=intake,
+        )  # fmt: skip
+        work = ingestion(run=run)
+        work.choose()
         if config.dry_run or intake.is_empty:
-            return run.nothing_written(dry_run=config.dry_run) if is_told else None
+            return run.nothing_written(work.metadata()) if is_told else None
         step.log.info("%s", intake.news())
         started = time.monotonic()
-        outcome = run.write_readable()
+        outcome = None
+        while outcome is None:
+            try:
+                outcome = work.write_once()
+            except (FormatError, InvalidInputError) as error:
+                if not intake.can_leave_out(error):
+                    raise
         metadata = {
             **target.lineage,
             "paimon/write_seconds": round(time.monotonic() - started, 3),
-            **run.metadata(),
+            **work.metadata(),
         }
         return result_of_write(
             step, ensured, outcome, metadata, audit.results(), rows_shown=paimon.rows_shown
@@ -152,62 +162,35 @@ def ingest(
         return cast("dg.MaterializeResult[Any]", take(config, is_told=True, is_first=True))
 
 
-@dataclass(kw_only=True)
-class IngestionRun:
-    """One run of an ingestion asset."""
+@dataclass(frozen=True, kw_only=True)
+class IngestionRun(Generic[_Intake]):
+    """One run of an ingestion asset: what it works with, and its commit."""
 
     paimon: PaimonCatalogResource
     target: TableTarget
     table: Table
     audit: BatchAudit
     step: Step
-    intake: Intake
-    transform: Callable[[Frame], Frame] | None = None
+    config: Any
+    intake: _Intake
 
-    def choose(self, config: Any) -> None:
-        """Choose what the run takes from the source."""
-        self.intake.choose(config)
+    def executor(self) -> CountingExecutor[Any]:
+        """Return the executor of the asset."""
+        return self.paimon.new_executor(self.target.executor)
 
-    def metadata(self) -> Metadata:
-        """Return the numbers of what the run takes and leaves."""
-        return self.intake.metadata()
-
-    def nothing_written(self, *, dry_run: bool) -> dg.MaterializeResult[Any]:
+    def nothing_written(self, numbers: Metadata) -> dg.MaterializeResult[Any]:
         """Return the materialization of a run without a commit."""
-        note = self.intake.nothing_note(dry_run=dry_run)
+        note = self.intake.nothing_note(dry_run=self.config.dry_run)
         self.step.log.info(note)
-        metadata = {**self.metadata(), **NOTHING_WRITTEN, "paimon/note": note}
+        metadata = {**numbers, **NOTHING_WRITTEN, "paimon/note": note}
         shown = self.paimon.rows_shown
         return result_of(self.table, None, metadata, self.audit.results(), rows_shown=shown)
-
-    def write_readable(self) -> WriteOutcome:
-        """Write what can be read; the rest is left out, if the source allows it."""
-        while True:
-            try:
-                outcome = self.write_once()
-            except (FormatError, InvalidInputError) as error:
-                if not self.intake.can_leave_out(error):
-                    raise
-                continue
-            if outcome is not None:
-                return outcome
-
-    def write_once(self) -> WriteOutcome | None:
-        """Write the rows and their ledger as one commit; None if something was left out."""
-        expected = None if self.transform is not None else self.target.schema
-        frame = self.intake.frame(expected, self.target.executor)
-        if frame is None:
-            return None
-        if self.transform is not None and not self.intake.is_empty:
-            frame = self.transform(frame)
-        return self.commit(frame)
 
     def commit(
         self, frame: Frame, log: Mapping[str, Any] | None = None, writer: WriteBuilder | None = None
     ) -> WriteOutcome:
         """Write a frame and the ledger of the source, with the state of its log, as one commit."""
-        table, paimon = self.table, self.paimon
-        executor = paimon.new_executor(self.target.executor)
+        table, paimon, executor = self.table, self.paimon, self.executor()
         rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
         ledger = replace(self.intake.next_ledger(), log=log or {})
         name = write_ledger(table, ledger, remembered=self.intake.remembered)
@@ -234,6 +217,46 @@ class IngestionRun:
                 kind="ingestion-conflict",
             )
         return outcome
+
+
+class Ingestion(Protocol):
+    """How a run turns what is new into its commit."""
+
+    def choose(self) -> None:
+        """Choose what the run takes from the source."""
+
+    def write_once(self) -> WriteOutcome | None:
+        """Write the rows and their ledger as one commit; None if something was left out."""
+
+    def metadata(self) -> Metadata:
+        """Return the numbers of what the run takes and leaves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowIngestion:
+    """Ingests the rows of a source as they are, or transformed."""
+
+    run: IngestionRun[Intake]
+    transform: Callable[[Frame], Frame] | None = None
+
+    def choose(self) -> None:
+        """See `Ingestion`."""
+        self.run.intake.choose(self.run.config)
+
+    def metadata(self) -> Metadata:
+        """See `Ingestion`."""
+        return self.run.intake.metadata()
+
+    def write_once(self) -> WriteOutcome | None:
+        """See `Ingestion`."""
+        run, intake = self.run, self.run.intake
+        expected = None if self.transform is not None else run.target.schema
+        frame = intake.frame(expected, run.target.executor)
+        if frame is None:
+            return None
+        if self.transform is not None and not intake.is_empty:
+            frame = self.transform(frame)
+        return run.commit(frame)
 
 
 def build_new_files_sensor(

@@ -2,10 +2,10 @@
 
 Concept → modules:
     the asset of a table                        change_log_asset
-    all tables of a database                    whole_database, shared_files
+    all tables of a database                    whole_database
     its choices, and the config of a run        change_log
     one run: read, evolve, fold, commit         change_log_run
-    the source's schema, followed               log_schema
+    the source's schema, followed               log_schema, table_follower
+    its commit, records that cannot be read     change_commit
     stored rows that are looked up              stored_rows
-    records that cannot be read                 dead_letters
 """

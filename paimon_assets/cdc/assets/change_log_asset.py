@@ -99,7 +99,7 @@ def build_change_log_asset(
     return define_intake(
         target,
         options,
-        partial(ingest, open_intake=opener_of(source), make_run=partial(ChangeLogRun, log=log)),
+        partial(ingest, open_intake=opener_of(source), ingestion=partial(ChangeLogRun, log=log)),
         TopicLogConfig if isinstance(source, KafkaSource) else ChangeLogConfig,
         description=f"Changes of {source.title}, exactly once each.",
         refused=FILES_HAVE_NOT,

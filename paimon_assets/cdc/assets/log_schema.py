@@ -20,13 +20,7 @@ from paimon_assets.cdc.fold.log_positions import LogHead, SeenSchema, in_order, 
 from paimon_assets.cdc.fold.type_changes import drops_of, holds_all, holds_any, is_nested
 from paimon_assets.cdc.records.values import BYTES
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    DropColumn,
-    RenameColumn,
-    SchemaChange,
-    UpdateColumnType,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.data_types import (
@@ -50,7 +44,7 @@ class FollowedSchema(Value):
     """Column → its newest type in the source, where records say it; kept in the ledger."""
     dropped: Mapping[str, str] = field(default_factory=dict)
     """See `LogHead.dropped`; kept in the ledger."""
-    changes: list[SchemaChange] = field(default_factory=list)
+    changes: list[sc.SchemaChange] = field(default_factory=list)
     gone: frozenset[str] = frozenset()
     """Columns that older records have and the source has no more."""
     plain: frozenset[str] = frozenset()
@@ -64,11 +58,12 @@ class FollowedSchema(Value):
             head, columns=self.columns, types=self.types, dropped=self.dropped, source=source
         )
 
-    def changes_after(self, renewed: frozenset[str]) -> list[SchemaChange]:
+    def changes_after(self, renewed: frozenset[str]) -> list[sc.SchemaChange]:
         """Return the changes of a run that has renewed some columns before."""
+        kinds = sc.AddColumn | sc.DropColumn
         return [
             each for each in self.changes
-            if not isinstance(each, AddColumn | DropColumn) or each.field_names[0] not in renewed
+            if not isinstance(each, kinds) or each.field_names[0] not in renewed
         ]  # fmt: skip
 
 
@@ -122,7 +117,7 @@ def followed_schema(
     texts = {name for name, kinds in history.items() if len({*map(_family, kinds)}) > 1}
     renewed = {*dropped} & {*columns} & {*schema.by_name} if head.state.high else set[str]()
     drops = ({*dropped} - {*columns} | renewed) & {*schema.by_name}
-    planned: list[SchemaChange] = []
+    planned: list[sc.SchemaChange] = []
     renamed: Mapping[str, str] = {}
     if is_sync:
         renamed = {
@@ -130,8 +125,8 @@ def followed_schema(
             for old, new in log.renamed.items()
             if new and old in schema.by_name and new not in schema.by_name
         }
-        planned += (RenameColumn(field_names=(old,), new_name=new) for old, new in renamed.items())
-        planned += (DropColumn(field_names=(name,)) for name in sorted(drops))
+        planned += (sc.RenameColumn(field_names=(k,), new_name=v) for k, v in renamed.items())
+        planned += (sc.DropColumn(field_names=(name,)) for name in sorted(drops))
     known = {
         renamed.get(name, name): column.type
         for name, column in schema.by_name.items()
@@ -295,7 +290,7 @@ def _refuse(source: str, what: str, way_out: str) -> None:
 
 def _added(
     fields: Sequence[DataField], known: dict[str, DataType], fixed: set[str], *, widens: bool
-) -> Iterator[SchemaChange]:
+) -> Iterator[sc.SchemaChange]:
     """Yield new columns and wider types.
 
     Columns in other types that are no wider stay; the writer checks every value.
@@ -303,7 +298,7 @@ def _added(
     for column in fields:
         have, wanted = known.get(column.name), replace(column.type, nullable=True)
         if have is None:
-            yield AddColumn(field_names=(column.name,), data_type=wanted)
+            yield sc.AddColumn(field_names=(column.name,), data_type=wanted)
         elif widens and column.name not in fixed and is_wider(have, wanted):
             yield _retyped(column.name, wanted)
         else:
@@ -311,5 +306,5 @@ def _added(
         known[column.name] = wanted
 
 
-def _retyped(name: str, wanted: DataType) -> SchemaChange:
-    return UpdateColumnType(field_names=(name,), new_data_type=wanted, keep_nullability=True)
+def _retyped(name: str, wanted: DataType) -> sc.SchemaChange:
+    return sc.UpdateColumnType(field_names=(name,), new_data_type=wanted, keep_nullability=True)

@@ -27,7 +27,7 @@ from paimon_assets.assets.metadata import grid
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, DEFAULT_TRANSLATOR
-from paimon_assets.cdc.assets.change_files import ReadFile, read_changes
+from paimon_assets.cdc.assets.change_files import ReadFile, SharedFiles, read_changes
 from paimon_assets.cdc.assets.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.cdc.assets.change_log_asset import (
     FollowedTable,
@@ -35,7 +35,6 @@ from paimon_assets.cdc.assets.change_log_asset import (
     opener_of,
 )
 from paimon_assets.cdc.assets.change_log_run import ChangeLogRun
-from paimon_assets.cdc.assets.shared_files import SharedFiles
 from paimon_assets.cdc.assets.topic_source import KafkaSource, TopicLogConfig
 from paimon_assets.cdc.fold.change_images import OP
 from paimon_assets.cdc.fold.log_positions import LogHead
@@ -252,10 +251,10 @@ class _OtherTables(Struct, frozen=True):
         source, key = self.source, self._key(target.identifier)
         if isinstance(source, KafkaSource):
             source = replace(source, topic=topic, pattern=None)
-        make_run = partial(ChangeLogRun, log=self.database.log_of(name))
+        ingestion = partial(ChangeLogRun, log=self.database.log_of(name))
         result = ingest(
             context, self.paimon, config, target,
-            open_intake=opener_of(source, read), key=key, make_run=make_run,
+            open_intake=opener_of(source, read), key=key, ingestion=ingestion,
         )  # fmt: skip
         metadata: dict[str, Any] = dict(result.metadata or {})
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=metadata))
