@@ -142,6 +142,10 @@ class CommitFiles(Struct, kw_only=True):
         keep = self.of_changes()
         self._delete(name for name in self.names.issued if name not in keep)
 
+    def leave(self) -> None:
+        """Never delete what was written so far: a request without an answer may yet arrive."""
+        self._cleaned.update(self.names.issued)
+
     def clean_all(self) -> None:
         """Delete everything; a next try begins from nothing."""
         self._changes = None

@@ -118,6 +118,8 @@ class FileStoreCommit:
         self._checks = CommitChecks(store)
         self._takes_text = False
         """Whether text segments are listed as taken out by this commit."""
+        self._is_unsure = False
+        """Whether a publish of the snapshot had no answer, and may have its effect later."""
 
     def commit(
         self,
@@ -309,11 +311,12 @@ class FileStoreCommit:
             if self._store.managed is not None
             else ()
         )
-        if self._publish(snapshot, latest, statistics, files) and self._stands(
-            snapshot, latest, request, files
-        ):
-            committed(self._store, snapshot, latest)
-            return snapshot
+        if self._publish(snapshot, latest, statistics, files):
+            if self._stands(snapshot, latest, request, files):
+                committed(self._store, snapshot, latest)
+                return snapshot
+            if self._is_unsure:
+                files.leave()
         files.clean_lost_try()
         return _Lost()
 
@@ -398,6 +401,7 @@ class FileStoreCommit:
         """
         store, base_uuid = self._store, None if base is None else base.uuid
         unknown: PaimonError | None = None
+        self._is_unsure = False
         for number in range(1, _MOST_PUBLISHES + 1):
             is_lost = False
             try:
@@ -406,7 +410,7 @@ class FileStoreCommit:
                 # A catalog also refuses another base than the newest, though the id is free.
                 is_lost = store.managed is not None and unknown is None
             except CommitUnknownError as error:
-                unknown = error
+                unknown, self._is_unsure = error, True
             except PaimonError as error:
                 if unknown is None:
                     files.clean_all()
