@@ -10,9 +10,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets import EmbeddedExecutor, Schema, Table, TableCatalog, add_column, open_catalog
+from paimon_assets import (
+    EmbeddedExecutor,
+    Identifier,
+    Schema,
+    Table,
+    TableCatalog,
+    add_column,
+    open_catalog,
+)
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.control.catalog.catalog import LoadedTable
+from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
@@ -25,8 +34,10 @@ TABLE, OTHER_NAME = "d.t", "d.u"
 EXECUTOR = EmbeddedExecutor(1)
 SHARED = 2
 """The key that upserts and deletes are about."""
-_TARGET = 2
-"""The snapshot that rollbacks, tags and branches go by."""
+_UNDONE_TO = 2
+"""The snapshot that rollbacks go to."""
+_NAMED = 3
+"""The snapshot that new tags and branches name; before, none does."""
 NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
 AGE_MS = 3_600_000
 """How old orphans are; no write of a process that lives is older."""
@@ -54,9 +65,12 @@ class Operation:
     """Whether commits of others may be gone after it."""
 
 
-def rows_of(rows: Mapping[int, int]) -> pa.Table:
-    columns = [pa.array(each, pa.int32()) for each in (rows.keys(), rows.values())]
-    return pa.table(columns, names=["id", "v"])
+def rows_of(table: Table, rows: Mapping[int, int]) -> pa.Table:
+    """Return rows with a table's columns; those that were added have no values."""
+    columns: list[list[int | None]] = [[*rows.keys()], [*rows.values()]]
+    columns += [[None] * len(rows)] * (len(table.schema.fields) - 2)
+    arrays = [pa.array(each, pa.int32()) for each in columns]
+    return pa.table(arrays, names=[field.name for field in table.schema.fields])
 
 
 def table_of(catalog: TableCatalog, name: str = TABLE) -> Table:
@@ -69,10 +83,7 @@ def _write(
     builder = table.new_write_builder().with_commit_user(task.user)
     if overwrites:
         builder = builder.with_overwrite({})
-    data = rows_of(rows)
-    for column in table.schema.fields[2:]:
-        data = data.append_column(column.name, pa.nulls(len(rows), pa.int32()))
-    return builder.write(data, EXECUTOR).snapshot
+    return builder.write(rows_of(table, rows), EXECUTOR).snapshot
 
 
 def _append(catalog: TableCatalog, task: Task) -> object:
@@ -106,15 +117,15 @@ def _clean(catalog: TableCatalog, _: Task) -> None:
 
 
 def _rollback(catalog: TableCatalog, _: Task) -> None:
-    table_of(catalog).rollback_to(_TARGET)
+    table_of(catalog).rollback_to(_UNDONE_TO)
 
 
 def _tag(catalog: TableCatalog, task: Task) -> None:
-    table_of(catalog).tags.create(f"tag-{task.number}", _TARGET)
+    table_of(catalog).tags.create(f"tag-{task.number}", _NAMED)
 
 
 def _branch(catalog: TableCatalog, task: Task) -> None:
-    table_of(catalog).branches.create(f"branch-{task.number}", snapshot_id=_TARGET)
+    table_of(catalog).branches.create(f"branch-{task.number}", snapshot_id=_NAMED)
 
 
 def _forward(catalog: TableCatalog, _: Task) -> None:
@@ -157,7 +168,7 @@ def _ingest(catalog: TableCatalog, task: Task) -> object:
     builder = builder.with_commit_identifier(after.generation).with_properties({key: name})
     builder = builder.with_condition(ledger.unless_ingested(after))
     number = INGESTED + after.generation
-    snapshot = builder.write(rows_of({number: number}), EXECUTOR).snapshot
+    snapshot = builder.write(rows_of(table, {number: number}), EXECUTOR).snapshot
     if snapshot is None or snapshot.properties.get(key) != name:
         return None  # another one took that file
     return snapshot
@@ -183,27 +194,26 @@ class _Server:
 
     def load_table(self, *_: object, **__: object) -> LoadedTable:
         store = self._store.reopened()
-        return LoadedTable(location=store.table_path, schema=store.schema, file_io=store.file_io)
+        return _loaded(store, None)
 
 
-def _serve(catalog: TableCatalog, task: Task) -> object:
-    """Append through a catalog server, which publishes the snapshot its client made."""
-    table = table_of(catalog)
-    store, server = table._store, _Server(table_of(catalog)._store)
-    loaded = LoadedTable(
+def _loaded(store: FileStore, server: "_Server | None") -> LoadedTable:
+    return LoadedTable(
         location=store.table_path,
         schema=store.schema,
         file_io=store.file_io,
         uuid="-",
         versions=server,  # type: ignore[arg-type]
     )
-    from paimon_assets import Identifier
-    from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
 
+
+def _serve(catalog: TableCatalog, task: Task) -> object:
+    """Append through a catalog server, which publishes the snapshot its client made."""
+    store, server = table_of(catalog)._store, _Server(table_of(catalog)._store)
     environment = CatalogEnvironment(
         catalog=server,  # type: ignore[arg-type]
         identifier=Identifier("d", "t"),
-        loaded=loaded,
+        loaded=_loaded(store, server),
     )
     client = Table(replace(store, environment=environment))
     return _write(client, task, {task.number: task.number})

@@ -41,15 +41,18 @@ class Call:
 
 
 def _meets(one: Call, mine: str, other: Call, theirs: str) -> bool:
-    if mine == theirs:
-        return True
-    if one.kind == "list" and theirs.rpartition("/")[0] == mine:
-        return True
-    if other.kind == "list" and mine.rpartition("/")[0] == theirs:
+    if mine == theirs or _lists(one, mine, theirs) or _lists(other, theirs, mine):
         return True
     return (one.is_tree and theirs.startswith(f"{mine}/")) or (
         other.is_tree and mine.startswith(f"{theirs}/")
     )
+
+
+def _lists(call: Call, folder: str, path: str) -> bool:
+    """Whether a call lists a name that counts: hidden files do not, but for marks of rollbacks."""
+    parent, _, name = path.rpartition("/")
+    is_hidden = name.startswith(".") and not name.startswith(".rollback")
+    return call.kind == "list" and parent == folder and not is_hidden
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +127,7 @@ class Scheduler:
         if self.calls > self._most_calls:
             self.fail(AssertionError(f"no end after {self.calls} calls"))
         if self.failure is None:
-            other = self._choose(self.actors, me)
+            other = self._chosen(me)
             if other is not me:
                 self.current = other
                 other.baton.release()
@@ -157,7 +160,12 @@ class Scheduler:
         if not self.actors:
             self._done.release()
             return
-        self.current = (
-            self.actors[0] if self.failure is not None else self._choose(self.actors, None)
-        )
+        self.current = self._chosen(None)
         self.current.baton.release()
+
+    def _chosen(self, current: Actor | None) -> Actor:
+        try:
+            return self.actors[0] if self.failure else self._choose(self.actors, current)
+        except BaseException as error:  # noqa: BLE001 - `run` raises it
+            self.fail(error)
+            return current or self.actors[0]

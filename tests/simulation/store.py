@@ -51,6 +51,8 @@ class Store:
     watch: Callable[[Call], None] = lambda _: None
     late: list[tuple[int, Call, Callable[[], object]]] = field(default_factory=list)
     """(when it is due, what it is, its effect)."""
+    was_late: bool = False
+    """Whether a call had its effect after its client had given up."""
     has_folders: bool = True
     """False of an object store: its folders are what names have in common."""
 
@@ -78,6 +80,7 @@ class Store:
         if fault is Fault.LATE:
             due = self.scheduler.calls + self.scheduler.chance(_MOST_CALLS_LATE)
             self.late.append((due, call, effect))
+            self.was_late = True
             raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
         result = effect()
         if call.writes:
