@@ -18,7 +18,6 @@ from paimon_assets.cli.commands import (
 )
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.add_ons import SERVER
-from paimon_assets.engine.codec.rest.bodies import AddDialect, DropDialect, UpdateDialect
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.words import counted
@@ -199,9 +198,13 @@ def views_dialect(args: Arguments) -> None:
     """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
     name, dialect, views = args.name, args.dialect, args.catalog.views
     if args.query is None:
+        from paimon_assets.engine.codec.rest.bodies import DropDialect
+
         views.alter(name, [DropDialect(dialect=dialect)])
         say(f"view {name} has no query in {dialect} now", {"view": name, "dropped": dialect})
         return
+    from paimon_assets.engine.codec.rest.bodies import AddDialect, UpdateDialect
+
     change = UpdateDialect if dialect in views.get(name).dialects else AddDialect
     views.alter(name, [change(dialect=dialect, query=args.query)])
     say(f"view {name} has a query in {dialect} now", {"view": name, "dialect": dialect})

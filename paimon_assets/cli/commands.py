@@ -1,14 +1,14 @@
 """Building blocks of commands: `@command`, and options that several commands have."""
 
-import difflib
+from __future__ import annotations
+
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -17,15 +17,17 @@ from paimon_assets.cli.main import JSON_ASKED, NOT_CONFIRMED, key_values
 from paimon_assets.cli.output import STANDARD_INPUT
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
-from paimon_assets.engine.executors import new_executor, spark_module
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, PREFIX, URI, WAREHOUSE
 from paimon_assets.engine.spec.options.environment import VARIABLES, environment_options
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
-from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 from paimon_assets.engine.table.table import Table
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
+
 
 _CONFIG = "paimon.toml"
 """Its name in the user's configuration folder."""
@@ -65,6 +67,8 @@ def options_of_config(
                 kind="config",
             )
         return {}, {}
+    import tomllib
+
     try:
         document = tomllib.loads(chosen.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -77,6 +81,8 @@ def options_of_config(
         )
     one = catalogs.get(catalog, {}) if catalog else {}
     general, own = dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
+    import difflib
+
     for key in (*general, *own):
         if "." not in key and key not in VARIABLES and key != PREFIX.key:
             nearest = difflib.get_close_matches(key, VARIABLES, 1)
@@ -98,7 +104,7 @@ def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[s
             yield key, str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def settings_of(args: Mapping[str, Any]) -> "Settings":
+def settings_of(args: Mapping[str, Any]) -> Settings:
     """Return the settings of the first options, the environment and the files."""
     general, chosen = options_of_config(args["config"], args["catalog"])
     file = args["storage_options_file"]
@@ -194,6 +200,8 @@ class Settings(Struct, frozen=True):
 
 def spark_session() -> Any:
     """Return a SparkSession by SPARK_MASTER and SPARK_DRIVER_MEMORY."""
+    from paimon_assets.engine.executors import spark_module
+
     module = spark_module("paimon_assets.spark.session")
     settings = module.SparkSettings(
         master=os.environ.get("SPARK_MASTER") or "local[*]",
@@ -276,6 +284,8 @@ class Arguments(SimpleNamespace):
 
     def new_executor(self) -> Any:
         """Return the executor that --executor names."""
+        from paimon_assets.engine.executors import new_executor
+
         return new_executor(self.executor, spark_session)
 
     def confirm(

@@ -10,7 +10,6 @@ import json
 import logging
 import traceback
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import IO, Any
 
 import click
@@ -117,6 +116,8 @@ class LazyGroup(click.Group):
         """Find the command that is called; one that is not there may be misspelt."""
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1)
             ctx.fail(f"No such command '{name}'." + (f" Did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)

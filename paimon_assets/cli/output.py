@@ -3,6 +3,8 @@
 Grids fit a terminal; to a pipe nothing is cut.
 """
 
+from __future__ import annotations
+
 import base64
 import datetime as dt
 import io
@@ -14,31 +16,21 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
-import pyarrow.types as pat
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table as Grid
-from rich.text import Text
 
-from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
-from paimon_assets.engine.codec.row_files import RowFile, RowFormat, naming, open_rows
-from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.words import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.progress import ProgressColumn
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from paimon_assets.engine.codec.row_files import RowFile
+
 
 _WIDTH_OF_PIPES = 10_000
 """Characters a line may have where no terminal bounds it: nothing is cut."""
@@ -74,6 +66,8 @@ def _short(heading: str, value: Any) -> Any:
 
 def print_rows_grid(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows with the columns of the first one, in the texts of the JSON output."""
+    from rich.table import Table as Grid
+
     grid = Grid()
     for name, value in (rows[0] if rows else {}).items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -87,6 +81,8 @@ def print_rows_grid(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _cell(value: Any) -> Text:
     # Text, because rich takes square brackets in a str for markup.
+    from rich.text import Text
+
     match value:
         case None:
             return Text("")
@@ -105,6 +101,8 @@ def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     try:
         return rows.to_pylist(maps_as_pydicts="strict")
     except (OverflowError, ValueError):
+        from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
+
         return shown_rows(rows)
 
 
@@ -163,6 +161,8 @@ def say(text: str | Iterable[str], facts: Any) -> None:
 
 def print_json_rows(batches: Iterable[pa.RecordBatch], *, is_system: bool = False) -> None:
     """Print rows as a JSON array, a batch at a time; those of system tables as `table_rows`."""
+    import pyarrow as pa
+
     opening = "["
     for batch in batches:
         # JSON has no columnar writer in Arrow; one Python object a row.
@@ -175,11 +175,18 @@ def print_json_rows(batches: Iterable[pa.RecordBatch], *, is_system: bool = Fals
 
 def print_grid(grid: Grid) -> None:
     """Print a grid, as wide as the terminal."""
+    from rich.console import Console
+
     Console(width=None if sys.stdout.isatty() else _WIDTH_OF_PIPES).print(grid)
 
 
 def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: int) -> None:
     """Print `most` rows; one more among the batches shows that there are more."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
+
     grid = Grid()
     for name in schema.names:
         grid.add_column(name, overflow="fold")
@@ -198,6 +205,15 @@ def progress(
     what: str, total: int | None, noun: str = "rows"
 ) -> Iterator[Callable[[int, int | None], None]]:
     """Show a progress bar on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     numbers: list[ProgressColumn] = [
         TextColumn(f"{{task.completed:,.0f}} {noun}"),
         TimeRemainingColumn(compact=True),
@@ -234,6 +250,7 @@ def counting(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], advance: Callable[[int, int | None], None]
 ) -> pa.RecordBatchReader:
     """Return a reader of batches that counts their rows."""
+    import pyarrow as pa
 
     def counted_batches() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -257,7 +274,6 @@ def size_text(size: int) -> str:
 
 OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
 _STANDARD_OUTPUT = STANDARD_INPUT = "-"
-_OF_TABLES = (RowFormat.PARQUET, RowFormat.ORC, RowFormat.JSON)
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
@@ -272,7 +288,7 @@ def with_standard_input(files: Sequence[str], file_format: str | None) -> Iterat
     if STANDARD_INPUT not in files:
         yield tuple(files)
         return
-    suffix = f".{file_format or RowFormat.JSON}"
+    suffix = f".{file_format or 'json'}"
     with tempfile.NamedTemporaryFile(suffix=suffix) as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
@@ -300,22 +316,34 @@ def read_files(
                 for batch in rows.batches:
                     yield batch.select(names)
 
+    import pyarrow as pa
+
     return pa.RecordBatchReader.from_batches(schemas[0], batches())
 
 
 @contextmanager
 def _open(file: str, file_format: str | None, columns: pa.Schema | None) -> Iterator[RowFile]:
+    from paimon_assets.engine.codec.row_files import RowFormat
+
     try:
         row_format = RowFormat(file_format or Path(file).suffix.lstrip(".").lower())
     except ValueError as error:
         raise InvalidInputError(
             f"The format of '{file}' is not known; give --format.", kind="input-format"
         ) from error
-    if row_format in _OF_TABLES:
+    of_tables = (RowFormat.PARQUET, RowFormat.ORC, RowFormat.JSON)
+    if row_format in of_tables:
+        from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+        from paimon_assets.engine.fileio.local import LocalFileIO
+
         kind = FileKind(format=row_format.value)
         with open_external_file(LocalFileIO(), file, kind, columns) as rows:
             yield rows
         return
+    import pyarrow as pa
+
+    from paimon_assets.engine.codec.row_files import naming, open_rows
+
     with naming(file, row_format), pa.OSFile(file, "rb") as source:
         yield open_rows(source, row_format, columns, options=_CSV_OPTIONS)
 
@@ -339,6 +367,8 @@ def write_file(
     out: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file_format: str | None = None
 ) -> int:
     """Write batches to a new file beside `out`, and put it in place when it is whole."""
+    import pyarrow as pa
+
     if out == _STANDARD_OUTPUT:
         chosen = file_format or "json"
         _check_format(out, chosen, schema)
@@ -384,6 +414,8 @@ def _check_format(out: str, file_format: str, schema: pa.Schema) -> None:
     if file_format not in OUTPUT_FORMATS:
         known = ", ".join(f".{name}" for name in OUTPUT_FORMATS)
         _refuse(out, f"'.{file_format}' is none of {known}; name one, or give --format.")
+    import pyarrow.types as pat
+
     nested = [field.name for field in schema if pat.is_nested(field.type)]
     if file_format == "csv" and nested:
         _refuse(
@@ -407,10 +439,16 @@ def _write_part(
 ) -> int:
     match file_format:
         case "parquet":
+            import pyarrow.parquet as pq
+
             opened: Any = pq.ParquetWriter(sink, schema, compression="zstd")
         case "csv":
-            opened = pyarrow.csv.CSVWriter(sink, schema)
+            from pyarrow.csv import CSVWriter
+
+            opened = CSVWriter(sink, schema)
         case "arrow":
+            import pyarrow as pa
+
             opened = (pa.ipc.new_stream if as_stream else pa.ipc.new_file)(sink, schema)
         case _:
             opened = nullcontext(_JsonLines(sink))

@@ -25,9 +25,6 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys, TaskBatch, as_ended
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.data.cluster import sort_by_clusters
-from paimon_assets.engine.data.merge.sort_merge import read_ahead
-from paimon_assets.engine.data.repeated_keys import repeated_keys
 from paimon_assets.engine.data.threads import Threads, Work, prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
@@ -99,6 +96,8 @@ class EmbeddedExecutor:
             PaimonError: As `map_splits`.
         """
         fields = {field.name: field for field in context.fields}
+        from paimon_assets.engine.data.repeated_keys import repeated_keys
+
         return repeated_keys(
             lambda: self.map_splits(context, splits),
             [fields[name] for name in key],
@@ -157,6 +156,8 @@ class EmbeddedExecutor:
         def rows(columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
             chosen = read if columns is None else replace(read, columns=columns)
             return self.map_splits(chosen, splits)
+
+        from paimon_assets.engine.data.cluster import sort_by_clusters
 
         batches = sort_by_clusters(
             rows,
@@ -262,6 +263,8 @@ def _read_ahead(
     waiting = deque(splits)
     running = deque[tuple[Batches, Work[list[pa.RecordBatch]]]]()
     try:
+        from paimon_assets.engine.data.merge.sort_merge import read_ahead
+
         while waiting or running:
             while waiting and len(running) < threads.count:
                 batches = read_split(context, waiting.popleft(), file_io, threads)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.data.format import base
-from paimon_assets.engine.data.format.formats import FORMATS, open_reader, open_writer
+from paimon_assets.engine.data.format.formats import FORMATS, format_of, open_reader, open_writer
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.segments.segment import PAIMON_FORMATS, TEXT_FORMATS
@@ -86,8 +86,8 @@ def test_a_codec_that_a_new_format_does_not_name_is_refused(tmp_path, monkeypatc
 
 
 def test_segments_are_of_the_formats_that_are_written_or_parsed():
-    assert {name for name, each in FORMATS.items() if each.writer} == PAIMON_FORMATS
-    assert {name for name, each in FORMATS.items() if each.is_text} == TEXT_FORMATS
+    assert {name for name in FORMATS if format_of(name).writer} == PAIMON_FORMATS
+    assert {name for name in FORMATS if format_of(name).is_text} == TEXT_FORMATS
 
 
 def test_a_file_of_an_unknown_format_says_what_helps_reading_it(tmp_path):

@@ -10,12 +10,12 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import cache
 from typing import Any
 from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.types as pat
-from pyarrow import csv, json
 
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVELS
 from paimon_assets.engine.errors import FormatError, PaimonError, storage_failure
@@ -66,6 +66,8 @@ def open_rows(
             parts = (blocks.get_batch(number) for number in range(blocks.num_record_batches))
             return _row_file(blocks.schema, parts)
         case RowFormat.CSV:
+            from pyarrow import csv
+
             convert = csv.ConvertOptions(column_types=columns, **(options or {}))
             lines = csv.open_csv(as_file(ended_lines(source)), convert_options=convert)
             return _row_file(lines.schema, lines)
@@ -79,6 +81,7 @@ class _Blocks(io.RawIOBase):
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._rest, self.is_over = blocks, memoryview(b""), False
         _FILES.add(self)
+        _at_exit()
 
     def readable(self) -> bool:
         return True
@@ -98,12 +101,18 @@ class _Blocks(io.RawIOBase):
 _FILES: WeakSet[_Blocks] = WeakSet()
 
 
-@atexit.register
+@cache
+def _at_exit() -> None:
+    atexit.register(_end_reads)
+
+
 def _end_reads() -> None:
     """Let Arrow's threads finish, which read ahead of readers that nothing reads on.
 
     A thread that waits for the interpreter while it ends would abort the process, or hang in it.
     """
+    from pyarrow import json
+
     for file in list(_FILES):
         file.is_over = True
     pa.set_io_thread_count(1)

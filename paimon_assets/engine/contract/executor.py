@@ -28,7 +28,7 @@ class TaskBatch(Value):
     """
 
     name: str
-    """What to run: a key of `data.worker.TASKS`."""
+    """What to run: a name that `data.worker.task_of` knows."""
     shared: bytes = b""
     """What all tasks must know, such as the context of a write."""
     payloads: tuple[bytes, ...]

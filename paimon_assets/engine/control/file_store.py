@@ -3,10 +3,12 @@
 Source: `org.apache.paimon.FileStore`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import field
 from msgspec.structs import replace
@@ -14,19 +16,9 @@ from msgspec.structs import replace
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
-from paimon_assets.engine.control.catalog.managed import (
-    CatalogBranchManager,
-    CatalogConsumerManager,
-    CatalogEnvironment,
-    CatalogSchemaManager,
-    CatalogTagManager,
-    ManagedBranch,
-)
 from paimon_assets.engine.control.features import check_key_types
-from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import ChangelogManager, SnapshotManager
-from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
 from paimon_assets.engine.control.manifests import ManifestStore, PartitionValues
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.fileio.base import FileIO
@@ -42,6 +34,12 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.control.catalog.managed import CatalogEnvironment, ManagedBranch
+    from paimon_assets.engine.control.managers.branch_manager import BranchManager
+    from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
+
 
 _SAME_TABLES: dict[tuple[str | None, ...], None] = {}
 """(scheme, schema folder, schema of a handle, schema or list that a snapshot names), as seen."""
@@ -95,6 +93,8 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         loaded = catalog.load_table(at, newest=newest)
         environment = None
         if loaded.uuid is not None or loaded.versions is not None:
+            from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
+
             environment = CatalogEnvironment(catalog=catalog, identifier=at, loaded=loaded)
         return cls(
             file_io=loaded.file_io,
@@ -217,6 +217,8 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         if self.environment is None:
             known = self.stored.get(self.paths.branch)
             return SchemaManager(self.file_io, self.paths, known=known)
+        from paimon_assets.engine.control.catalog.managed import CatalogSchemaManager
+
         return CatalogSchemaManager(
             self.environment, self.file_io, self.paths, snapshots=self.snapshots
         )
@@ -256,6 +258,8 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         opened = self.environment
         if opened is None or opened.loaded.versions is None:
             return None
+        from paimon_assets.engine.control.catalog.managed import ManagedBranch
+
         return ManagedBranch(
             catalog=opened.loaded.versions,
             identifier=opened.identifier.at_branch(self.paths.branch),
@@ -285,20 +289,32 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
     @cached_property
     def tags(self) -> TagManager:
         if self.managed is None:
+            from paimon_assets.engine.control.managers.tag_manager import TagManager
+
             return TagManager(self.file_io, self.paths)
+        from paimon_assets.engine.control.catalog.managed import CatalogTagManager
+
         return CatalogTagManager(self.managed, self.file_io, self.paths)
 
     @cached_property
     def branches(self) -> BranchManager:
         if self.managed is None:
+            from paimon_assets.engine.control.managers.branch_manager import BranchManager
+
             return BranchManager(self.file_io, self.paths)
+        from paimon_assets.engine.control.catalog.managed import CatalogBranchManager
+
         return CatalogBranchManager(self.managed, self.file_io, self.paths)
 
     @cached_property
     def consumers(self) -> ConsumerManager:
         """How far its readers have come."""
         if self.managed is None:
+            from paimon_assets.engine.control.managers.tag_manager import ConsumerManager
+
             return ConsumerManager(self.file_io, self.paths)
+        from paimon_assets.engine.control.catalog.managed import CatalogConsumerManager
+
         return CatalogConsumerManager(self.managed, self.file_io, self.paths)
 
     @cached_property

@@ -40,7 +40,6 @@ from paimon_assets.engine.codec.avro.manifest_avro import (
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import (
     FileIdentifier,
@@ -397,6 +396,8 @@ class ManifestStore:
     def delete(self, name: str) -> None:
         """Delete a manifest or list that no snapshot names."""
         self.forget(name)
+        from paimon_assets.engine.fileio.owned_deletion import delete_owned
+
         delete_owned(self._file_io, (self._paths.table,), [self._paths.manifest(name)])
 
     def forget(self, name: str) -> None:

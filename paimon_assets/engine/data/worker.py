@@ -3,54 +3,28 @@
 Without `threads`, the caller's thread does all the work.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.report_tasks import ANALYZE_TASK, FOOTER_TASK, OVERFLOW_TASK
-from paimon_assets.engine.contract.write_tasks import (
-    COLUMN_TASK,
-    COMPACT_TASK,
-    POSTPONE_TASK,
-    ROW_CHANGE_TASK,
-)
-from paimon_assets.engine.data.analyze import analyze_split
-from paimon_assets.engine.data.cast_losses import count_losses
-from paimon_assets.engine.data.column_update import write_columns
-from paimon_assets.engine.data.compact.compact import compact, place_postponed
-from paimon_assets.engine.data.footer import read_footers
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
-from paimon_assets.engine.data.row_change import change_rows
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
-from paimon_assets.engine.data.write import table_write
-from paimon_assets.engine.data.write.moving_keys import BucketKeys
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 
-__all__ = [
-    "TASKS",
-    "bytes_to_decode",
-    "read_split",
-    "run_task",
-    "stored_keys",
-    "write_bucket",
-    "write_rows",
-]
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.write.moving_keys import BucketKeys
+
+__all__ = ["bytes_to_decode", "read_split", "run_task", "stored_keys", "write_bucket", "write_rows"]
 
 Task = Callable[[bytes, bytes, FileIO, Threads], bytes]
 """(shared, payload, storage, threads) → result; see `contract.executor`."""
-
-TASKS: Mapping[str, Task] = {
-    ANALYZE_TASK: analyze_split,
-    COLUMN_TASK: write_columns,
-    COMPACT_TASK: compact,
-    FOOTER_TASK: read_footers,
-    OVERFLOW_TASK: count_losses,
-    POSTPONE_TASK: place_postponed,
-    ROW_CHANGE_TASK: change_rows,
-}
 
 
 def write_rows(
@@ -63,6 +37,8 @@ def write_rows(
 
     At least one batch is required, even an empty one: its schema is checked.
     """
+    from paimon_assets.engine.data.write import table_write
+
     keys = stored_keys(context, file_io, threads)
     return table_write.write_rows(context, rows, file_io, stored_keys=keys, threads=threads)
 
@@ -86,6 +62,8 @@ def write_bucket(
     threads: Threads = CALLER_ONLY,
 ) -> WriteResult:
     """Write rows that all belong to one bucket of one partition, in order."""
+    from paimon_assets.engine.data.write import table_write
+
     target = partition, bucket
     return table_write.write_rows(context, rows, file_io, target=target, threads=threads)
 
@@ -93,7 +71,7 @@ def write_bucket(
 def run_task(
     name: str, shared: bytes, payload: bytes, file_io: FileIO, threads: Threads = CALLER_ONLY
 ) -> bytes:
-    task = TASKS.get(name)
+    task = task_of(name)
     if task is None:
         raise InvalidInputError(
             f"There is no task '{name}'; driver and workers must run the same version of "
@@ -101,3 +79,23 @@ def run_task(
             kind="task",
         )
     return task(shared, payload, file_io, threads)
+
+
+def task_of(name: str) -> Task | None:
+    """Import what runs a task; a worker loads the modules of its tasks alone."""
+    from paimon_assets.engine.contract import report_tasks, write_tasks
+
+    modules = {
+        report_tasks.ANALYZE_TASK: ("analyze", "analyze_split"),
+        write_tasks.COLUMN_TASK: ("column_update", "write_columns"),
+        write_tasks.COMPACT_TASK: ("compact.compact", "compact"),
+        report_tasks.FOOTER_TASK: ("footer", "read_footers"),
+        report_tasks.OVERFLOW_TASK: ("cast_losses", "count_losses"),
+        write_tasks.POSTPONE_TASK: ("compact.compact", "place_postponed"),
+        write_tasks.ROW_CHANGE_TASK: ("row_change", "change_rows"),
+    }
+    if name not in modules:
+        return None
+    module, function = modules[name]
+    task: Task = getattr(import_module(f"paimon_assets.engine.data.{module}"), function)
+    return task

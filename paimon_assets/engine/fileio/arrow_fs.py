@@ -23,7 +23,6 @@ from paimon_assets.engine.fileio.atomic import (
     temporary_name,
 )
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
-from paimon_assets.engine.fileio.parallel_requests import send
 
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
@@ -246,6 +245,8 @@ class ArrowFileIO(FileIO):
             self._filesystem.delete_file(inner)
 
     def delete_files(self, paths: Sequence[str]) -> None:
+        from paimon_assets.engine.fileio.parallel_requests import send
+
         for sent in [send(self.delete_file, path) for path in paths]:
             sent.result()
 

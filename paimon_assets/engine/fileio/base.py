@@ -14,6 +14,11 @@ from paimon_assets.engine.spec.values import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+S3_SCHEMES = frozenset({"s3", "s3a"})
+GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
+AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
+OBJECT_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
+
 
 class FileIOSpec(Value, hidden=("options",)):
     """The values that open a storage on another machine; never an open handle.

@@ -1,5 +1,7 @@
 """LocalFileIO: disks and network mounts of this machine."""
 
+from __future__ import annotations
+
 import errno
 import os
 import shutil
@@ -7,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from paimon_assets.engine.errors import (
     AlreadyExistsError,
@@ -18,7 +19,10 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
-from paimon_assets.engine.fileio.ranged import ReplacedFileError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 _SPEC = FileIOSpec()
 
@@ -85,11 +89,15 @@ class LocalFileIO(FileIO):
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         with storage_errors(path):
+            import pyarrow as pa
+
             file = pa.OSFile(local_path(path), "rb")
             expected = self._expected.get(path)
             is_it = expected is None or _tag(Path(local_path(path)).stat()) == expected
         if not is_it:
             file.close()
+            from paimon_assets.engine.fileio.ranged import ReplacedFileError
+
             raise ReplacedFileError
         return file
 
@@ -99,6 +107,8 @@ class LocalFileIO(FileIO):
     def open_output(self, path: str) -> pa.NativeFile:
         local = local_path(path)
         with storage_errors(path):
+            import pyarrow as pa
+
             for _ in range(_MOST_DIRECTORIES_MADE):
                 try:
                     return pa.OSFile(local, "wb")

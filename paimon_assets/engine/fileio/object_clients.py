@@ -16,13 +16,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from paimon_assets.engine.errors import ACCESS_DENIED, InvalidInputError, StorageError
+from paimon_assets.engine.fileio.base import GOOGLE_SCHEMES, S3_SCHEMES
 from paimon_assets.engine.fileio.s3_listing import S3Listing
 from paimon_assets.engine.spec.options.option import parse_duration_ms
 
-S3_SCHEMES = frozenset({"s3", "s3a"})
-GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
-AZURE_SCHEMES = frozenset({"abfs", "abfss", "az"})
-OBJECT_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
 _ATTEMPTS = 6
 """Of a request, if AWS_MAX_ATTEMPTS does not say."""
 _LIMITS = {"connect_timeout": "10 s", "read_timeout": "60 s", "timeout": "300 s"}

@@ -20,13 +20,18 @@ import pyarrow as pa
 from paimon_assets.engine import errors
 from paimon_assets.engine.fileio import ranged
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
-from paimon_assets.engine.fileio.object_clients import (
+from paimon_assets.engine.fileio.base import (
     AZURE_SCHEMES,
-    BUCKET_MISSING,
     GOOGLE_SCHEMES,
-    NOT_OF_S3,
     S3_SCHEMES,
+    FileIO,
+    FileIOSpec,
+    FileStatus,
+    missing_file,
+)
+from paimon_assets.engine.fileio.object_clients import (
+    BUCKET_MISSING,
+    NOT_OF_S3,
     client_of,
     listing_of,
     os_error,

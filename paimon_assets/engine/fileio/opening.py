@@ -7,24 +7,24 @@ underscores: `gs.token`, `abfs.account-name`, `hdfs.user`. For S3 Paimon's names
 its spec.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-import pyarrow.fs as pafs
-
 from paimon_assets.engine import errors
-from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO, GuardedHandler
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.flushed import FlushedFileIO
+from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, S3_SCHEMES, FileIO, FileIOSpec
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES, S3_SCHEMES
-from paimon_assets.engine.fileio.object_store import ObjectFileIO
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import FILE_FSYNC, LOCK_ENABLED
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
 
 T = TypeVar("T")
 _HDFS = frozenset({"hdfs", "viewfs"})
@@ -96,17 +96,29 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
             details={"scheme": spec.scheme, "expires_ms": spec.expires_ms},
         )
     if spec.scheme == "file":
-        return FlushedFileIO() if Options(spec.options).get(FILE_FSYNC) else LocalFileIO()
+        if not Options(spec.options).get(FILE_FSYNC):
+            return LocalFileIO()
+        from paimon_assets.engine.fileio.flushed import FlushedFileIO
+
+        return FlushedFileIO()
+    from paimon_assets.engine.fileio.arrow_fs import ArrowFileIO
+
     if spec.scheme in _HDFS:
         return ArrowFileIO(_guard(spec, lambda: _open_hdfs(spec)), spec)
     if spec.scheme in OBJECT_SCHEMES:
+        from paimon_assets.engine.fileio.object_store import ObjectFileIO
+
         return _guard(spec, lambda: ObjectFileIO(spec))
     # A listing kept from before would hide the files other processes have written since.
     arguments = {"use_listings_cache": False} | {
         key.partition(".")[2].replace("-", "_"): value for key, value in spec.options.items()
     }
     backend = _guard(spec, lambda: import_module("fsspec").filesystem(spec.scheme, **arguments))
+    from paimon_assets.engine.fileio.arrow_fs import GuardedHandler
+
     handler = GuardedHandler(backend)  # type: ignore[abstract]  # because the stubs are wrong
+    import pyarrow.fs as pafs
+
     return ArrowFileIO(pafs.PyFileSystem(handler), spec, backend=backend)
 
 
@@ -159,6 +171,8 @@ def _guard(spec: FileIOSpec, opening: Callable[[], T]) -> T:
 
 
 def _open_hdfs(spec: FileIOSpec) -> pafs.FileSystem:
+    import pyarrow.fs as pafs
+
     return pafs.HadoopFileSystem(
         host=spec.options.get("hdfs.host", "default"),
         port=int(spec.options.get("hdfs.port", "0")),

@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 
 def counted(count: int, noun: str) -> str:
@@ -42,6 +41,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("STATU", ["status", "id"]), did_you_mean("x", ["status"])
     (" Did you mean 'status'?", '')
     """
+    from difflib import get_close_matches
+
     lower = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), lower, n=1)
     return f" Did you mean '{lower[near[0]]}'?" if near else ""

@@ -32,7 +32,6 @@ from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.views import Views, refuse_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.sql.query import Source, SqlQuery
     from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
     from paimon_assets.engine.table.system.table_health import HealthLimits
+    from paimon_assets.engine.table.views import Views
 
 
 class Database(Value):
@@ -111,6 +111,8 @@ class TableCatalog:
         Raises:
             UnsupportedFeatureError: It keeps none.
         """
+        from paimon_assets.engine.table.views import Views
+
         return Views(self._catalog)
 
     def list_databases(self) -> list[str]:
@@ -362,6 +364,8 @@ class TableCatalog:
             store = FileStore.load(self._catalog, parts.table, options=options, newest=newest)
         except errors.NotFoundError as error:
             if error.kind == "table-not-found":
+                from paimon_assets.engine.table.views import refuse_view
+
                 refuse_view(self._catalog, parts.table)
             raise
         table = Table(store)

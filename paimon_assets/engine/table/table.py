@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from paimon_assets.engine.add_ons import add_ons_of
-from paimon_assets.engine.codec.rest.structure import changes_of
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
@@ -337,6 +336,7 @@ class Table:
             CommitUnknownError: The storage's answer was lost; look at the newest schema first. Kind
                 `done-but-unread`: it is changed, only the new schema cannot be read.
         """
+        from paimon_assets.engine.codec.rest.structure import changes_of
         from paimon_assets.engine.table.schema_changes import evolved
 
         made = changes_of(changes)
@@ -381,6 +381,7 @@ class Table:
             InvalidInputError: A change is refused.
             NotFoundError: The table was dropped or renamed.
         """
+        from paimon_assets.engine.codec.rest.structure import changes_of
         from paimon_assets.engine.table.schema_changes import plan_schema_changes
 
         return plan_schema_changes(self._store, changes_of(changes), where=where, executor=executor)
@@ -403,6 +404,7 @@ class Table:
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
+        from paimon_assets.engine.codec.rest.structure import changes_of
         from paimon_assets.engine.table.schema_changes import change_schema
 
         return change_schema(

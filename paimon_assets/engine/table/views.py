@@ -6,16 +6,21 @@
 'SELECT * FROM ods.flights WHERE late > 15'
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from paimon_assets.engine.codec.rest.bodies import ViewChange, ViewSchema
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier, ViewCatalog
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.codec.rest.bodies import ViewChange
 
 
 class View(Value):
@@ -72,6 +77,8 @@ class Views:
         options: Mapping[str, str] | None = None,
     ) -> View:
         """Create a view."""
+        from paimon_assets.engine.codec.rest.bodies import ViewSchema
+
         schema = ViewSchema(
             fields=Schema.of(columns).fields,
             query=query,

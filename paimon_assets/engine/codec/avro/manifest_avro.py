@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
@@ -451,6 +450,8 @@ def _columnar_records(data: bytes, path: str) -> Sequence[avro.Record] | None:
     """Return the records of a manifest that is no Avro file."""
     try:
         if manifest_format(data) == "orc":
+            import pyarrow.orc as orc
+
             return _table_records(orc.ORCFile(pa.BufferReader(data)).read())
         if manifest_format(data) == "parquet":
             return _table_records(pq.read_table(pa.BufferReader(data)))

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag
 from paimon_assets.engine.spec.options.all_options import QUERY_AUTH_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         ViewResponse,
         ViewSchema,
     )
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 
 SYSTEM_DATABASE = "sys"
 """Holds the system tables of a catalog, and nothing else."""

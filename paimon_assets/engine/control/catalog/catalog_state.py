@@ -19,18 +19,19 @@ completes it.
 Source: `org.apache.paimon.view.ViewChange`.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
 from msgspec import Meta, convert, structs, to_builtins
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import UNREADABLE, json_bytes
-from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.numbered_files import (
@@ -42,6 +43,10 @@ from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.codec.rest import bodies
+
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +104,7 @@ class NumberedDocument:
             details={"path": self._directory},
         )
 
-    def _newest(self) -> "_Newest":
+    def _newest(self) -> _Newest:
         for _ in range(_MOST_TRIES):
             numbers = self._numbers()
             if not numbers:
@@ -115,7 +120,7 @@ class NumberedDocument:
         ours = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return sorted(number for name in ours if (number := number_of(name)) is not None)
 
-    def _newest_since(self, number: int, change: str) -> "_Newest":
+    def _newest_since(self, number: int, change: str) -> _Newest:
         """Return the newest document; without the change, only if it is the newest for sure.
 
         A number that was listed may be deleted, and published again by a writer that comes too
@@ -434,6 +439,8 @@ class NamedItems:
 
 
 def function_of(name: str, members: Mapping[str, Json]) -> bodies.FunctionResponse:
+    from paimon_assets.engine.codec.rest import bodies
+
     return bodies.FunctionResponse.from_json(
         {**members, "name": name, "uuid": members[ID], "owner": members["createdBy"]}
     )
@@ -444,6 +451,8 @@ def changed_view(
 ) -> bodies.ViewSchema:
     """Return a view after changes, made in their order."""
     options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
+    from paimon_assets.engine.codec.rest import bodies
+
     for change in changes:
         match change:
             case bodies.SetViewOption(key=key, value=value):
@@ -496,6 +505,8 @@ class CatalogViews:
     def alter(
         self, name: Identifier, changes: Sequence[bodies.ViewChange], *, by: str = ""
     ) -> None:
+        from paimon_assets.engine.codec.rest import bodies
+
         def altered(members: Members) -> Members:
             view = changed_view(bodies.ViewSchema.from_json(members[_SCHEMA]), changes)
             return {**members, _SCHEMA: cast("Json", view.to_json())}
@@ -510,4 +521,6 @@ class CatalogViews:
 
 
 def _view(name: str, members: Mapping[str, Json]) -> bodies.ViewResponse:
+    from paimon_assets.engine.codec.rest import bodies
+
     return bodies.ViewResponse.from_json({**members, "name": name, "owner": members["createdBy"]})

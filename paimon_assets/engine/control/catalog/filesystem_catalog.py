@@ -7,14 +7,15 @@ other catalog of the file system looks (`catalog_state`).
 Source: `org.apache.paimon.catalog.FileSystemCatalog`.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog import catalog_state
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
@@ -27,12 +28,14 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.owned_deletion import files_below, is_link
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.own_names import OwnNames
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.words import counted, shorten
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.codec.rest import bodies
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+
 
 _LOCATION = "location"
 _OPTIONS = "options"
@@ -126,6 +129,8 @@ class FilesystemCatalog:
         )
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at
+        from paimon_assets.engine.codec.rest import bodies
+
         return bodies.DatabaseResponse(
             id=None if identity is None else identity.id,
             name=name,
@@ -158,6 +163,8 @@ class FilesystemCatalog:
             return members if after == options else self._properties(after, by)
 
         self._state.change(name, catalog_state.PROPERTIES, changed, by=by)
+        from paimon_assets.engine.codec.rest import bodies
+
         return bodies.AlterDatabaseResponse(
             removed=tuple(key for key in removals if key in removed),
             updated=tuple(updates),
@@ -281,6 +288,8 @@ class FilesystemCatalog:
         with self.file_io.ahead(folders=[database], lists=[paths.table]):
             self.database_path(identifier.database)
             is_there = bool(self.file_io.list_directory(paths.table))
+        from paimon_assets.engine.fileio.owned_deletion import is_link
+
         is_there = is_there or is_link(self.file_io, paths.table)
         existing = schemas.latest() if is_there else None
         if is_there and existing is None and (content := _content(self.file_io, paths.table)):
@@ -328,7 +337,11 @@ class FilesystemCatalog:
         for number in ids:
             with suppress(errors.FormatError, errors.NotFoundError):  # a damaged table is dropped
                 options.append(schemas.schema(number).typed_options)
+        from paimon_assets.engine.spec.own_names import OwnNames
+
         own = OwnNames.of(options)
+        from paimon_assets.engine.fileio.owned_deletion import files_below
+
         return sorted(name for name in files_below(self.file_io, path) if not own.has(name))
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
@@ -386,6 +399,8 @@ class FilesystemCatalog:
         A writer that is at work there finds no table then, and no half of one either. Killed in
         between, a drop leaves a hidden directory behind.
         """
+        from paimon_assets.engine.fileio.owned_deletion import is_link
+
         if is_link(self.file_io, path):
             raise errors.InvalidInputError(
                 f"'{path}' is a link, and what it leads to is left to its owner; remove the link by"
@@ -426,10 +441,16 @@ def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
 
     Files of killed or late writers are taken: a table reads none that it does not name.
     """
+    from paimon_assets.engine.fileio.owned_deletion import is_link
+
     if is_link(file_io, path):
         problem = "is a link"
     else:
+        from paimon_assets.engine.spec.own_names import OwnNames
+
         own = OwnNames.of(())
+        from paimon_assets.engine.fileio.owned_deletion import files_below
+
         name = next((name for name in files_below(file_io, path) if not own.is_unread(name)), None)
         problem = "" if name is None else f"holds '{name}'"
     if not problem:

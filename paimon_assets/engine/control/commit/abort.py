@@ -12,7 +12,6 @@ from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.split_generator import index_path
 from paimon_assets.engine.errors import CommitUnknownError, PaimonError, StorageError
-from paimon_assets.engine.fileio.owned_deletion import delete_owned
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, IndexManifestEntry
 
@@ -64,6 +63,8 @@ def delete_changelogs(store: FileStore, messages: Iterable[CommitMessage]) -> in
 
 
 def _delete(store: FileStore, paths: Iterable[str]) -> int:
+    from paimon_assets.engine.fileio.owned_deletion import delete_owned
+
     return delete_owned(store.file_io, store.roots, paths)
 
 

@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.control.commit.changes import CommitChanges
-from paimon_assets.engine.control.commit.column_conflicts import check_ranges
 from paimon_assets.engine.control.commit.partition_filter import (
     KeyRange,
     PartitionFilter,
@@ -32,12 +31,6 @@ from paimon_assets.engine.control.commit.partition_filter import (
 from paimon_assets.engine.control.commit.planned_on import check_known_keys, check_strict_mode
 from paimon_assets.engine.control.commit.request import CommitRequest
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.segments import (
-    external_entries,
-    hold_external,
-    live_text_segments,
-    mark_removal,
-)
 from paimon_assets.engine.control.write_planning import partition_buckets
 from paimon_assets.engine.errors import (
     CommitConflictError,
@@ -56,6 +49,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
+from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.values import Value
 
 
@@ -293,6 +287,8 @@ class CommitChecks(Struct, frozen=True, dict=True):
         if looks_at_files:
             check_conflicts(base, changes.entries, self.key_range)
             if self.store.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+                from paimon_assets.engine.control.commit.column_conflicts import check_ranges
+
                 check_ranges(base, changes.entries)
             if holds_vectors(after):
                 check_vectors(index, after, base, changes.entries)
@@ -344,16 +340,20 @@ def protect_external(
     """
     scope = request.overwrites
     takes_text = scope is not None and _take_out_text_segments(store, latest, scope, request)
-    external = external_entries(
-        store, (entry for entry in entries if entry.kind is FileKind.DELETE)
-    )
-    if external and request.kind is CommitKind.COMPACT:
+    gone = (entry for entry in entries if entry.kind is FileKind.DELETE)
+    options = store.schema.typed_options
+    external = [entry for entry in gone if is_external(options, entry.file)]
+    if not external:
+        return takes_text
+    if request.kind is CommitKind.COMPACT:
         raise UnsupportedFeatureError(
             f"Table {store.label}: '{external[0].file.external_path}' is a file of a segment. "
             "Custom compaction does not support other format segment; leave it out.",
             kind="segment-compaction",
             details={"table": store.label, "path": external[0].file.external_path},
         )
+    from paimon_assets.engine.control.segments import hold_external
+
     hold_external(store, latest, external)
     return takes_text
 
@@ -361,6 +361,8 @@ def protect_external(
 def _take_out_text_segments(
     store: FileStore, latest: Snapshot | None, scope: PartitionFilter, request: CommitRequest
 ) -> bool:
+    from paimon_assets.engine.control.segments import live_text_segments
+
     segments = [each for each in live_text_segments(store, latest) if scope.takes(each.partition)]
     if not segments:
         return False
@@ -372,5 +374,7 @@ def _take_out_text_segments(
             kind="segment-overwrite",
             details={"table": store.label, "segment": segments[0].id},
         )
+    from paimon_assets.engine.control.segments import mark_removal
+
     mark_removal(store, segments, (str(request.commit_user), request.commit_identifier))
     return True

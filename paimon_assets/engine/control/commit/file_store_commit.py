@@ -40,7 +40,6 @@ from paimon_assets.engine.control.commit.changes import (
 )
 from paimon_assets.engine.control.commit.checks import CommitChecks, protect_external
 from paimon_assets.engine.control.commit.commit_files import CommitFiles, partition_statistics
-from paimon_assets.engine.control.commit.external_snapshot import looked_back
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
     check_new_files,
@@ -48,15 +47,12 @@ from paimon_assets.engine.control.commit.partition_filter import (
 )
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy
-from paimon_assets.engine.control.commit.row_ids import with_ids_of_all, with_row_ids
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.ledgers import point_to
 from paimon_assets.engine.control.listeners import committed
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.segments import settle_removal
 from paimon_assets.engine.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -64,7 +60,6 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     PaimonError,
 )
-from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -286,6 +281,8 @@ class FileStoreCommit:
             changes, next_row_id = self._numbered(checked.changes, latest, schema_id)
             live = None
             if request.assigns_row_ids and latest is not None:
+                from paimon_assets.engine.control.commit.row_ids import with_ids_of_all
+
                 live, next_row_id = with_ids_of_all(
                     FileStoreScan(self._store).live_files(latest),
                     snapshot_id=latest.id + 1,
@@ -328,6 +325,8 @@ class FileStoreCommit:
         if not self._store.schemas.schema(schema_id).typed_options.get(ROW_TRACKING_ENABLED):
             return changes, next_row_id
         snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
+        from paimon_assets.engine.control.commit.row_ids import with_row_ids
+
         entries, next_row_id = with_row_ids(
             changes.entries, snapshot_id=snapshot_id, next_row_id=next_row_id
         )
@@ -357,6 +356,8 @@ class FileStoreCommit:
                 )
         if kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
             return
+        from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
+
         column = first_unkept(store.schema, newest)
         adds = any(entry.kind is FileKind.ADD for entry in entries)
         if column is None or not adds:
@@ -379,6 +380,8 @@ class FileStoreCommit:
         if self._store.managed is None:
             try:
                 unknown, added = self._unknown(snapshot), files.of_changes()
+                from paimon_assets.engine.control.commit.external_snapshot import looked_back
+
                 if not looked_back(self._store, snapshot, base, unknown, added):
                     return False
             except NotFoundError:
@@ -473,8 +476,12 @@ class FileStoreCommit:
             self._store.snapshots.write_latest_hint(snapshot.id)
             for key in request.properties:
                 if key.startswith(LEDGER_PROPERTY_PREFIX):
+                    from paimon_assets.engine.control.ledgers import point_to
+
                     point_to(self._store, snapshot, key)
             if self._takes_text:
+                from paimon_assets.engine.control.segments import settle_removal
+
                 settle_removal(self._store, snapshot)
         except PaimonError:
             logger.warning(

@@ -15,7 +15,6 @@ from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.split_generator import by_bucket
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.lsm import num_levels
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import (
     FileKind,
@@ -197,6 +196,8 @@ def upgrade(
     is_fresh = all(entry.file.level == 0 and entry.bucket >= 0 for entry in entries)
     if key_range is None or not is_fresh or not options.get(OVERWRITE_UPGRADE):
         return entries
+    from paimon_assets.engine.lsm import num_levels
+
     top = num_levels(options) - 1
     result: list[ManifestEntry] = []
     for members in by_bucket(entries).values():

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.control.scan.segment_scan import TextChanges
 from paimon_assets.engine.control.write_planning import hash_indexes
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, FileKind
@@ -46,6 +45,8 @@ class PlannedOn(Value):
         self, store: FileStore, latest: Snapshot | None, buckets: frozenset[tuple[bytes, int]]
     ) -> None:
         """Check that the change still holds. Cost: the delta manifests of the snapshots between."""
+        from paimon_assets.engine.control.scan.segment_scan import TextChanges
+
         for other in _since(store, latest, self.snapshot_id):
             if not store.schema.has_primary_key:
                 lists = [other.delta_manifest_list]

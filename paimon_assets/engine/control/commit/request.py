@@ -3,9 +3,8 @@
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
+import sys
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Self
 from uuid import uuid4
 
@@ -118,7 +117,7 @@ class CommitRequest(Value):
             statistics=self._statistics(latest, schema_id),
             properties={**inherited, **self.properties},
             uuid=str(uuid4()),
-            writer_version=_writer_version(),
+            writer_version=f"paimon-assets-{sys.modules['paimon_assets'].__version__}",
         )
 
     def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:
@@ -139,12 +138,3 @@ class CommitRequest(Value):
 def _later(previous: int | None, given: int | None) -> int | None:
     known = [value for value in (previous, given) if value is not None]
     return max(known) if known else None
-
-
-@cache
-def _writer_version() -> str:
-    """Return this package's name and version; a copy that is not installed has no version."""
-    try:
-        return f"paimon-assets-{version('paimon-assets')}"
-    except PackageNotFoundError:
-        return "paimon-assets"

@@ -7,7 +7,6 @@ rollback, a table dropped and made again), everything is read again.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import takewhile
 from threading import Lock
@@ -145,6 +144,8 @@ class CommitHistory:
         above = latest
         yield latest
         ids = range(latest.id - 1, after, -1)
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(_READERS, thread_name_prefix="commit-history") as pool:
             read = pool.map if len(ids) > 1 else map
             for start in range(0, len(ids), _READERS):

@@ -3,8 +3,11 @@
 Source: `org.apache.paimon.schema.SchemaManager`.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
@@ -15,19 +18,16 @@ from paimon_assets.engine.control.managers.numbered_files import (
     read_or_none,
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.manifests import stored_format
 from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
-from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.evolution.schema_evolution import (
-    apply_changes,
-    changes_nothing,
-    first_schema,
-)
 from paimon_assets.engine.spec.options.all_options import MANIFEST_FORMAT
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, SCHEMA_PREFIX, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
+
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +123,8 @@ class SchemaManager:
 
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
         """Create a table by publishing its first schema."""
+        from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
+
         first = first_schema(schema, time_millis=time_millis)
         check_formats(self._paths.table, first)
         self._warn_of_unknown(first.options)
@@ -144,8 +146,12 @@ class SchemaManager:
         check_follows(newest.id, "schema", self._paths.table)
         snapshot = None if is_unwritten else self._snapshots.latest()
         written = snapshot is not None
+        from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
+
         new = apply_changes(newest, changes, has_snapshots=written, time_millis=time_millis)
         before, after = (each.typed_options.get(MANIFEST_FORMAT) for each in (newest, new))
+        from paimon_assets.engine.control.manifests import stored_format
+
         if snapshot is None or before == after:
             check_formats(self._paths.table, new, newest)
         elif after != (stored := stored_format(self._file_io, self._paths, snapshot)):
@@ -171,6 +177,8 @@ class SchemaManager:
 
         `is_unwritten` allows what is allowed before the first snapshot.
         """
+        from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
+
         for _ in range(_MOST_TRIES):
             new = self.evolved(changes, time_millis=time_millis, is_unwritten=is_unwritten)
             newest = self.schema(new.id - 1)

@@ -12,7 +12,6 @@ Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`, `ChangelogMa
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 
@@ -244,6 +243,8 @@ class SnapshotManager:
         if latest is None or latest.time_millis <= timestamp_ms:
             return latest
         earliest = self.earliest_id() or latest.id
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(_READERS, thread_name_prefix="snapshots") as pool:
             for last in range(latest.id - 1, earliest - 1, -_READERS):
                 ids = range(last, max(last - _READERS, earliest - 1), -1)

@@ -25,7 +25,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.manifests import PartitionValues
@@ -159,6 +158,8 @@ class FilePruning:
         if predicate is None:
             return True
         predicate = pred.rename(predicate, {name: field.name for name, field in held.items()})
+        from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
+
         return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
     def _layout(self, file: DataFileMeta, *, of_keys: bool) -> _StatsLayout:

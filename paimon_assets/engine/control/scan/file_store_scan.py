@@ -19,7 +19,6 @@ from functools import cache, partial
 from threading import Lock
 from typing import Any
 
-from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.control.features import check_readable, visible_entries
 from paimon_assets.engine.control.file_store import FileStore
@@ -81,6 +80,8 @@ class BucketPruning:
             return True
         if total_buckets not in self._buckets:
             buckets = set()
+            from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
+
             for key in self._keys:
                 try:
                     serialize_row(key, self._types)

@@ -19,7 +19,6 @@ from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.lsm import interval_partition, num_levels
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -112,6 +111,8 @@ def top_level(schema: TableSchema) -> int:
         return 0
     if settles_keys(schema):
         return 1
+    from paimon_assets.engine.lsm import num_levels
+
     return num_levels(schema.typed_options) - 1
 
 
@@ -261,6 +262,8 @@ class SplitGenerator:
             return
         sections = [list(files)]
         if len(files) > 1:
+            from paimon_assets.engine.lsm import interval_partition
+
             cut = interval_partition(files, lambda file: key_range(file, self._key_types))
             sections = [[file for run in section for file in run] for section in cut]
         for packed in pack(sections, self._section_weight, self._target_bytes):

@@ -17,21 +17,13 @@ from paimon_assets.engine.contract.split import DataSplit, shifted
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
-from paimon_assets.engine.control.scan.segment_scan import (
-    check_unchanged,
-    entries_of_segment,
-    how_written,
-    text_segments,
-)
 from paimon_assets.engine.control.scan.split_generator import (
     SplitGenerator,
     deletion_files,
     top_level,
 )
 from paimon_assets.engine.control.scan.time_travel import schema_at, time_travel_keys
-from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH, BUCKET, SCAN_FALLBACK_BRANCH
@@ -82,6 +74,8 @@ def scan_table(
     held = frozenset[bytes]()
     if snapshot is not None:
         held = FileStoreScan(store).partitions(snapshot, predicate)
+        from paimon_assets.engine.control.scan.segment_scan import text_segments
+
         held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
     return _joined(store, fallback, main_scan, lacking)
@@ -131,13 +125,21 @@ def _scan(
     entries = FileStoreScan(store).needed_files(
         snapshot, predicate, min_level=min_level, merges_partitions=True
     )
+    from paimon_assets.engine.control.scan.segment_scan import text_segments
+
     texts = text_segments(store, snapshot, predicate)
+    from paimon_assets.engine.control.scan.segment_scan import entries_of_segment
+
     live = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
     needed = [entry for entry in live if entry.partition not in without]
+    from paimon_assets.engine.control.scan.segment_scan import check_unchanged
+
     tags = check_unchanged(store, needed)
     buckets = {(entry.partition, entry.bucket) for entry in needed}
     deletions = deletion_files(store, snapshot, buckets) if buckets else {}
     splits = SplitGenerator(store).splits(snapshot.id, needed, deletions)
+    from paimon_assets.engine.control.scan.segment_scan import how_written
+
     options = {segment.name_prefix: how_written(store, segment) for segment in texts}
     return replace(scan_of(store, splits), text_options=options, file_tags=tags)
 
@@ -217,6 +219,8 @@ def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan
 
 def _spelling(path: str) -> str:
     """Return one spelling of a path; Hadoop has a name of its own for S3."""
+    from paimon_assets.engine.fileio.canonical import canonical_path
+
     path = canonical_path(path)
     return f"s3:{path.removeprefix('s3a:')}" if path.startswith("s3a:") else path
 
@@ -234,12 +238,17 @@ def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
         for split in splits
         for file in (*split.before_files, *split.data_files)
     ]
+    from paimon_assets.engine.control.scan.segment_scan import check_unchanged
+
     tags = check_unchanged(store, entries)
     scan = replace(scan_of(store, splits), file_tags=tags)
     store.refuse_retyped("read splits of", (schema.id for schema in scan.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
         return scan
     names = {entry.file.file_name.rpartition("-")[0] for entry in entries}
+    from paimon_assets.engine.control.scan.segment_scan import how_written
+    from paimon_assets.engine.control.segments import SegmentRegistry
+
     options = {
         segment.name_prefix: how_written(store, segment)
         for segment in SegmentRegistry(store=store).load().segments

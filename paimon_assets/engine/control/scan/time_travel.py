@@ -61,6 +61,12 @@ def time_travel_options(store: FileStore) -> opt.Options:
     return opt.Options(dynamic) if dynamic else store.schema.typed_options
 
 
+def asks_for_changes(store: FileStore) -> bool:
+    """Whether the options ask for changes, not for a state; raises as `check_time_travel`."""
+    check_time_travel(store)
+    return any(map(time_travel_options(store).has, _INCREMENTAL))
+
+
 def check_time_travel(store: FileStore) -> None:
     """Refuse options of time travel that contradict each other, or that are not obeyed."""
     options = time_travel_options(store)

@@ -476,6 +476,8 @@ def _plain_type(field: Any, name: str) -> Json:
     )
 
 
-FORMAT = base.FileFormat(
-    name="avro", reader=AvroReader, writer=AvroWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
+FORMATS = (
+    base.FileFormat(
+        name="avro", reader=AvroReader, writer=AvroWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
+    ),
 )

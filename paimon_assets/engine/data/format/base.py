@@ -1,6 +1,6 @@
 """FileFormat: one format of data files; FormatReader and FormatWriter: one open file of a format.
 
-A format is one module, which ends with its `FileFormat`, and an entry of `formats.FORMATS`; tables
+A format is one module, which ends with its `FORMATS`, and an entry of `formats.FORMATS`; tables
 may name the formats of `spec.segments.segment`.
 Source: `org.apache.paimon.format.FileFormat`.
 """
@@ -13,10 +13,8 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from msgspec import field
 
-from paimon_assets.engine.codec.row_files import check_levels, checked_values
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.object_uploads import UploadStream
 from paimon_assets.engine.fileio.ranged import (
     ChangedFileError,
     RangedFile,
@@ -94,6 +92,8 @@ class FormatReader(ABC):
             with self._errors():
                 self.schema = self._columns(file)
                 _ = self.schema.names  # pyarrow decodes them when asked, and may raise
+                from paimon_assets.engine.codec.row_files import check_levels
+
                 check_levels(self.schema)
         except BaseException:
             self._source.close()
@@ -155,7 +155,12 @@ class FormatReader(ABC):
         """
         with self._errors():
             batches = self._batches(list(columns), predicate, batch_rows, batch_bytes)
-            yield from map(checked_values, batches) if self._is_external else batches
+            if self._is_external:
+                from paimon_assets.engine.codec.row_files import checked_values
+
+                yield from map(checked_values, batches)
+            else:
+                yield from batches
 
     @abstractmethod
     def _batches(
@@ -216,6 +221,8 @@ class FormatWriter(ABC):
 
     def abort(self) -> None:
         """Stop without finishing; the caller deletes the file, if the storage has any of it."""
+        from paimon_assets.engine.fileio.object_uploads import UploadStream
+
         if isinstance(self._sink, UploadStream):
             self._sink.discard()
         self._sink.close()

@@ -121,4 +121,4 @@ def _varints(data: bytes) -> Iterator[int]:
             value, shift = 0, 0
 
 
-FORMAT = FileFormat(name="blob", reader=BlobReader, is_one_column=True)
+FORMATS = (FileFormat(name="blob", reader=BlobReader, is_one_column=True),)

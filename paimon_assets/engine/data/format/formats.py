@@ -1,25 +1,37 @@
 """The formats of data files, and functions that open or create a file of any format."""
 
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_assets.engine.data.format import avro, base, blob, orc, parquet
-from paimon_assets.engine.data.format.text import TEXT_FILE_FORMATS
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import all_options as opt
 
-FORMATS: dict[str, base.FileFormat] = {
-    each.name: each
-    for each in (parquet.FORMAT, orc.FORMAT, avro.FORMAT, blob.FORMAT, *TEXT_FILE_FORMATS)
+FORMATS: dict[str, str | base.FileFormat] = {
+    **{each: each for each in ("parquet", "orc", "avro", "blob")},
+    **dict.fromkeys(("csv", "json", "text"), "text"),
 }
+"""Format → the module of this package with it in its `FORMATS`, or the format itself."""
 _UNCOMPRESSED = {"none", "uncompressed", ""}
+
+
+def format_of(name: str) -> base.FileFormat | None:
+    """Return a format, whose module is imported when it is used first."""
+    known = FORMATS.get(name)
+    if not isinstance(known, str):
+        return known
+    module = import_module(f"{base.__package__}.{known}")
+    FORMATS.update({each.name: each for each in module.FORMATS})
+    return format_of(name)
 
 
 def is_written(file_format: str) -> bool:
     """Whether this engine writes data files of a format."""
-    return file_format in FORMATS and FORMATS[file_format].writer is not None
+    known = format_of(file_format)
+    return known is not None and known.writer is not None
 
 
 def open_reader(
@@ -31,7 +43,7 @@ def open_reader(
 
 def reader_of(file: base.FileToRead, file_format: str) -> base.FormatReader:
     """Read a data file, which may be open."""
-    reader_format = FORMATS.get(file_format)
+    reader_format = format_of(file_format)
     if reader_format is None or not reader_format.opens(file):
         way_out = (
             "Compact the table with an engine that reads the format, after setting"
@@ -50,7 +62,7 @@ def open_writer(
     compression: str = "zstd",
     options: opt.Options | None = None,
 ) -> base.FormatWriter:
-    writer_format = FORMATS.get(file_format)
+    writer_format = format_of(file_format)
     if writer_format is None or writer_format.writer is None:
         keys = (opt.FILE_FORMAT.key, opt.FILE_FORMAT_PER_LEVEL.key, opt.CHANGELOG_FILE_FORMAT.key)
         way_out = f"Change the one of {', '.join(keys)} that names it"

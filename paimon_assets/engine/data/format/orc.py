@@ -650,6 +650,8 @@ def _shift(column: Array, seconds: Longs, zone: str, path: str) -> Any:
     return pc.if_else(column.is_valid(), shifted, pa.scalar(None, column.type))
 
 
-FORMAT = base.FileFormat(
-    name="orc", reader=OrcReader, writer=OrcWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
+FORMATS = (
+    base.FileFormat(
+        name="orc", reader=OrcReader, writer=OrcWriter, codecs=frozenset(_CODECS), unsafe=_unsafe
+    ),
 )

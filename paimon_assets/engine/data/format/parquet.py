@@ -533,12 +533,14 @@ class ParquetPiece(ParquetReader):
         return own
 
 
-FORMAT = base.FileFormat(
-    name="parquet",
-    reader=ParquetReader,
-    writer=ParquetWriter,
-    codecs=frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
-    missing_types=frozenset(),
+FORMATS = (
+    base.FileFormat(
+        name="parquet",
+        reader=ParquetReader,
+        writer=ParquetWriter,
+        codecs=frozenset({"zstd", "snappy", "gzip", "lz4", "brotli", "none"}),
+        missing_types=frozenset(),
+    ),
 )
 
 

@@ -252,7 +252,7 @@ def _holds(fields: Iterable[pa.Field[Any]], is_kind: Callable[[pa.DataType], boo
     return any(is_kind(field.type) for field in fields)
 
 
-TEXT_FILE_FORMATS = (
+FORMATS = (
     base.FileFormat(name="csv", reader=CsvReader, is_text=True),
     base.FileFormat(name="json", reader=JsonReader, is_text=True),
     base.FileFormat(name="text", reader=TextReader, is_text=True),

@@ -5,15 +5,17 @@ Floating point is compared bit by bit, as in Java's rows: NaN equals NaN, 0.0 is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
-from paimon_assets.engine.data.merge.records import is_valid
+from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, is_valid
+from paimon_assets.engine.spec.types.data_types import RowKind
 
 _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
@@ -100,3 +102,34 @@ def _items(values: Any) -> Array:
         return pairs.slice(first, end - first)
     items: Array = values.values.slice(first, end - first)
     return items
+
+
+class Difference(MergeFunction, Struct, frozen=True):
+    """A merge of two records at most: the old row of a key, the new one, or both."""
+
+    columns: Sequence[str]
+
+    def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
+        """Keep rows that are in one state only, and the newer of two that are not equal."""
+        order = records.by_key.order
+        first = np.flatnonzero(records.by_key.starts)
+        last = np.append(first[1:], len(order)) - 1
+        newest = order[last]
+        # A key has one row of each state at most, the old one first; two are a pair.
+        pairs = np.flatnonzero(first != last)
+        kinds = np.full(len(order), RowKind.INSERT, dtype=np.int8)
+        if records.kinds is not None:
+            kinds = records.kinds.copy()
+        kinds[newest[pairs]] = RowKind.UPDATE_AFTER
+        differs = np.ones(len(newest), dtype=np.bool_)
+        old, new = from_numpy(order[first[pairs]]), from_numpy(newest[pairs])
+        equal = np.ones(len(pairs), dtype=np.bool_)
+        from paimon_assets.engine.data.merge.equal_rows import equal_values
+
+        for name in self.columns:
+            values = records.column(name)
+            equal &= equal_values(values.take(old), values.take(new))
+        differs[pairs] = ~equal
+        from paimon_assets.engine.data.merge.records import ChosenRows
+
+        return ChosenRows.of(newest[differs], kinds, keep_retracts=keep_retracts)

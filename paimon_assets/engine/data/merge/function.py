@@ -9,15 +9,14 @@ Source: `org.apache.paimon.mergetree.compact.MergeFunction`.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from paimon_assets.engine.data.merge.aggregation import Aggregation
-from paimon_assets.engine.data.merge.deduplicate import Deduplicate, FirstRow
-from paimon_assets.engine.data.merge.partial_update import PartialUpdate
-from paimon_assets.engine.data.merge.records import MergeFunction
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.options.all_options import MergeEngine
 from paimon_assets.engine.spec.schema.schema import TableSchema
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.merge.records import MergeFunction
 
 
 def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
@@ -25,12 +24,20 @@ def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
     rules = merge_rules_of(schema)
     match rules.traits.engine:
         case MergeEngine.DEDUPLICATE:
+            from paimon_assets.engine.data.merge.deduplicate import Deduplicate
+
             return Deduplicate(ignore_retracts=rules.ignore_delete)
         case MergeEngine.FIRST_ROW:
+            from paimon_assets.engine.data.merge.deduplicate import FirstRow
+
             return FirstRow(table=table, ignore_retracts=rules.ignore_delete)
         case MergeEngine.PARTIAL_UPDATE:
+            from paimon_assets.engine.data.merge.partial_update import PartialUpdate
+
             return PartialUpdate.of(rules, schema, table)
         case MergeEngine.AGGREGATION:
+            from paimon_assets.engine.data.merge.aggregation import Aggregation
+
             return Aggregation.of(rules, schema, table)
         case _:
             assert_never(rules.traits.engine)

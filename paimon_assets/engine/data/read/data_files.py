@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,6 @@ from msgspec.structs import replace
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.codec.bitmaps.deletion_vector import (
-    FRAME_BYTES,
-    DeletionVector,
-    decode_vector,
-)
-from paimon_assets.engine.codec.file_index.file_index import damaged_index, has_passing_rows
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
@@ -41,8 +35,7 @@ from paimon_assets.engine.data.format.base import (
 )
 from paimon_assets.engine.data.format.formats import reader_of
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
-from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.object_clients import OBJECT_SCHEMES
+from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, FileIO
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
@@ -51,6 +44,10 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector
+
 
 _WITH_FOOTERS = frozenset({"parquet", "orc"})
 _READ_THROUGH = frozenset({"avro"})
@@ -257,6 +254,8 @@ class FileRead(Value, dict=True):
                 return True
             path, data = index, self.file_io.read_bytes(index)
         columns = self.context.schemas_by_id[file.schema_id].by_name
+        from paimon_assets.engine.codec.file_index.file_index import has_passing_rows
+
         return has_passing_rows(data, predicate, columns, path)
 
     def _index_path(self, file: DataFileMeta) -> str | None:
@@ -266,6 +265,8 @@ class FileRead(Value, dict=True):
             return None
         path = f"{self.split.path_of(file).rpartition('/')[0]}/{names[0]}"
         if len(names) > 1:
+            from paimon_assets.engine.codec.file_index.file_index import damaged_index
+
             raise damaged_index(path, f"there is another one beside it, {names[1]}")
         return path
 
@@ -372,6 +373,8 @@ def _vector_bytes(
 ) -> list[bytes]:
     """Read vectors of one index file, needed by a data file."""
     path = deletions[0].path
+    from paimon_assets.engine.codec.bitmaps.deletion_vector import FRAME_BYTES
+
     ranges = [
         (start := max(0, each.offset), start + max(0, each.length) + FRAME_BYTES)
         for each in deletions
@@ -400,6 +403,8 @@ def _vector_of(
             f"the table says that it has {deletion.length} bytes at {deletion.offset}, in a file"
             f" of {file_io.file_size(deletion.path)}",
         )
+    from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector
+
     vector = decode_vector(
         data, deletion.path, length=deletion.length, cardinality=deletion.cardinality
     )

@@ -43,7 +43,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
@@ -52,9 +51,6 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.format.formats import open_reader
-from paimon_assets.engine.data.merge.equal_rows import equal_values
-from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records
-from paimon_assets.engine.data.merge.sort_merge import MergePlan, merge_runs, read_ahead
 from paimon_assets.engine.data.read.data_files import (
     OPENED,
     POSITION,
@@ -65,7 +61,6 @@ from paimon_assets.engine.data.read.data_files import (
     open_ahead,
     with_positions_of,
 )
-from paimon_assets.engine.data.read.merge_file_split_read import check_key_order, read_merged
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
@@ -108,6 +103,8 @@ def read_diff(context: ReadContext, split: DataSplit, file_io: FileIO, threads: 
     )
     after = replace(split, before_files=(), before_deletion_files=None)
     stage = RowStage(context=replace(context, predicate=None), partition=split.partition)
+    from paimon_assets.engine.data.read.merge_file_split_read import read_merged
+
     read = read_merged if has_key else read_raw
     streams = [
         _as(RowKind.DELETE, read(whole, before, file_io, threads)),
@@ -118,13 +115,18 @@ def read_diff(context: ReadContext, split: DataSplit, file_io: FileIO, threads: 
             with closing(stream) as batches:
                 yield from map(stage.apply, batches)
         return
+    from paimon_assets.engine.data.merge.sort_merge import MergePlan
+
     plan = MergePlan(
         keys=context.schema.trimmed_primary_keys,
         runs_by_age=True,
         columns=columns,
         keeps_retracts=context.keeps_kinds,
     )
-    with closing(merge_runs(streams, plan, _Difference(columns), threads)) as merged:
+    from paimon_assets.engine.data.merge.equal_rows import Difference
+    from paimon_assets.engine.data.merge.sort_merge import merge_runs
+
+    with closing(merge_runs(streams, plan, Difference(columns), threads)) as merged:
         yield from map(stage.apply, merged)
 
 
@@ -133,33 +135,6 @@ def _as(kind: RowKind, batches: Batches) -> Batches:
         for batch in batches:
             kinds = np.full(batch.num_rows, kind, dtype=np.int8)
             yield batch.append_column(VALUE_KIND.name, from_numpy(kinds))
-
-
-class _Difference(MergeFunction, Struct, frozen=True):
-    """A merge of two records at most: the old row of a key, the new one, or both."""
-
-    columns: Sequence[str]
-
-    def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
-        """Keep rows that are in one state only, and the newer of two that are not equal."""
-        order = records.by_key.order
-        first = np.flatnonzero(records.by_key.starts)
-        last = np.append(first[1:], len(order)) - 1
-        newest = order[last]
-        # A key has one row of each state at most, the old one first; two are a pair.
-        pairs = np.flatnonzero(first != last)
-        kinds = np.full(len(order), RowKind.INSERT, dtype=np.int8)
-        if records.kinds is not None:
-            kinds = records.kinds.copy()
-        kinds[newest[pairs]] = RowKind.UPDATE_AFTER
-        differs = np.ones(len(newest), dtype=np.bool_)
-        old, new = from_numpy(order[first[pairs]]), from_numpy(newest[pairs])
-        equal = np.ones(len(pairs), dtype=np.bool_)
-        for name in self.columns:
-            values = records.column(name)
-            equal &= equal_values(values.take(old), values.take(new))
-        differs[pairs] = ~equal
-        return ChosenRows.of(newest[differs], kinds, keep_retracts=keep_retracts)
 
 
 _IDS = (b"PARQUET:field_id", b"paimon.id")
@@ -186,6 +161,8 @@ def with_file_schemas(context: ReadContext, split: DataSplit, file_io: FileIO) -
     )
     whole = replace(context, file_schemas=(*context.file_schemas, *schemas))
     if context.schema.has_primary_key and not split.is_streaming:
+        from paimon_assets.engine.data.read.merge_file_split_read import check_key_order
+
         for file in split.data_files:
             if file.schema_id in fields:  # the plan lacked the schema, too, and cut by key ranges
                 check_key_order(file, whole)
@@ -243,9 +220,11 @@ def read_split(
             }
         )
     open_ahead(split, file_io, split.data_files[:OPENED])
-    read = read_raw if _is_raw(context, split) else read_merged
-    if split.is_difference:
-        read = read_diff
+    read = read_diff if split.is_difference else read_raw
+    if not (split.is_difference or _is_raw(context, split)):
+        from paimon_assets.engine.data.read.merge_file_split_read import read_merged
+
+        read = read_merged
     with closing(read(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
@@ -455,6 +434,8 @@ def read_raw(
     decoded = _batches(read, split, tracking)
     # A hand-over between threads costs more than to decode a small file.
     is_small = split.file_bytes < _SMALL_FILE_BYTES * len(split.data_files)
+    from paimon_assets.engine.data.merge.sort_merge import read_ahead
+
     with closing(decoded if is_small else read_ahead(decoded, threads)) as batches:
         for batch in batches:
             if batch.num_rows:

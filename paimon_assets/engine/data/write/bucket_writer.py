@@ -17,10 +17,12 @@ Source: `org.apache.paimon.utils.RecordWriter`, `org.apache.paimon.append.Append
 `org.apache.paimon.mergetree.MergeTreeWriter`, `org.apache.paimon.postpone.PostponeBucketWriter`.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +35,6 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to
 from paimon_assets.engine.contract.context import NumberedFile
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import KeyOrder, order_within_groups, sort_keys
-from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
-from paimon_assets.engine.data.merge.records import Kinds, MergeFunction, Records, adds
-from paimon_assets.engine.data.merge.sort_merge import merge_sorted
 from paimon_assets.engine.data.sequence import HighestStored, UnitCounter, WrapCounter, pad
 from paimon_assets.engine.data.write.rolling_file import RollingFile
 from paimon_assets.engine.fileio.base import FileIO
@@ -48,6 +47,10 @@ from paimon_assets.engine.spec.options.all_options import (
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.merge.records import Kinds, MergeFunction
+
 
 Rows = npt.NDArray[np.int64]
 Routes = npt.NDArray[np.int32]
@@ -322,8 +325,12 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
         self, part: RouteRows, by_key: KeyOrder, kinds: Kinds, step: int
     ) -> Iterator[tuple[Rows, pa.Table, Kinds]]:
         """Yield merged rows: the numbers of their newest records, the rows, their kinds."""
+        from paimon_assets.engine.data.merge.deduplicate import Deduplicate
+
         if isinstance(self.function, Deduplicate):
             # The newest rows are gathered from the buffer itself, without a copy of its columns.
+            from paimon_assets.engine.data.merge.deduplicate import newest_rows
+
             for rows, table in part.ordered(newest_rows(by_key), step):
                 yield rows, table, kinds[rows]
             return
@@ -333,9 +340,13 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
             column = part.column(name)
             is_chunked = isinstance(column, pa.ChunkedArray)
             columns[name] = column.combine_chunks() if is_chunked else column
+        from paimon_assets.engine.data.merge.records import Records
+
         records = Records(
             by_key=by_key, kinds=kinds, columns=schema.names, column=columns.__getitem__
         )
+        from paimon_assets.engine.data.merge.sort_merge import merge_sorted
+
         for merged, gathered in merge_sorted(records, self.function, rows_at_once=step):
             table = pa.Table.from_arrays(gathered, schema=schema)
             row_kinds = merged.kinds
@@ -345,6 +356,8 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
 
     def _pad(self, part: RouteRows, kinds: Kinds, first: int, padding: PaddingConfig) -> Longs:
         """Return the padded sequence numbers, and count those that wrapped."""
+        from paimon_assets.engine.data.merge.records import adds
+
         values, is_add, wraps = part.sequence(), adds(kinds), 0
         counters = np.arange(first, first + part.row_count, dtype=np.int64)
         if isinstance(self._counter, UnitCounter):

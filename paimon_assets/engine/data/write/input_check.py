@@ -13,12 +13,14 @@ Source: `org.apache.paimon.casting.DefaultValueRow`, `org.apache.paimon.utils.De
 `org.apache.paimon.table.sink.RowKindGenerator`, `RowKindFilter`.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +33,16 @@ from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
-from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.data.nested import parts_of
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.words import sample
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.merge.records import Kinds
+
 
 _SHOWN_POSITIONS = 5
 _MOST_DIGITS = 38
@@ -47,7 +52,7 @@ _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
-def column_defaults(schema: TableSchema, table: str) -> Mapping[str, "pa.Scalar[Any]"]:
+def column_defaults(schema: TableSchema, table: str) -> Mapping[str, pa.Scalar[Any]]:
     """Return the columns that have a default value, with it."""
     settings = CastSettings.of(schema.typed_options)
     defaults: dict[str, Any] = {}
@@ -263,7 +268,7 @@ class InputCheck:
         self._refuse(message, kind, column.name, None, row=row, **details)
 
     def _check_length(
-        self, part: "_Part", column: types.DataField, row_of: Callable[[int], int]
+        self, part: _Part, column: types.DataField, row_of: Callable[[int], int]
     ) -> None:
         values, limit = part.values, length_limit(part.type)
         if limit is None:
@@ -284,7 +289,7 @@ class InputCheck:
             self._refuse_value(row_of(position), column, "input-length", text, length=longest)
 
     def _check_range(
-        self, part: "_Part", column: types.DataField, row_of: Callable[[int], int]
+        self, part: _Part, column: types.DataField, row_of: Callable[[int], int]
     ) -> None:
         values, limits = part.values, _value_range(part.values.type)
         if limits is None or not (self._checks_times or column.name in self._new):
@@ -520,6 +525,8 @@ def without_ignored(
         return batch, None
     mask = np.ones(len(kinds), dtype=np.bool_)
     if options.get(opt.IGNORE_DELETE):
+        from paimon_assets.engine.data.merge.records import adds
+
         mask = adds(kinds)
     elif options.get(opt.IGNORE_UPDATE_BEFORE):
         mask = kinds != types.RowKind.UPDATE_BEFORE
@@ -530,6 +537,8 @@ def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
     """Refuse -U and -D on a table without a primary key."""
     if kinds is None or schema.has_primary_key:
         return
+    from paimon_assets.engine.data.merge.records import adds
+
     retracts = np.flatnonzero(~adds(kinds))
     if not len(retracts):
         return

@@ -10,12 +10,14 @@ Source: `org.apache.paimon.io.RollingFileWriter`, `DataFilePathFactory`, `DataFi
 `org.apache.paimon.format.parquet.ParquetSchemaConverter`, `SpecialFields`.
 """
 
+from __future__ import annotations
+
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +27,11 @@ from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
-from paimon_assets.engine.codec.file_index.file_index import encode_file_index
-from paimon_assets.engine.codec.file_index.file_index_bitmap import (
-    BitmapBuilder,
-    is_indexed_by_bitmap,
-)
-from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder, is_indexed_by_bloom
 from paimon_assets.engine.codec.rows.binary_row import serialize_columns
 from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.field_mapping import key_value_fields
 from paimon_assets.engine.data.format.base import FormatWriter, storage_errors
 from paimon_assets.engine.data.format.formats import open_writer
-from paimon_assets.engine.data.merge.records import Kinds, adds
 from paimon_assets.engine.data.write.column_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
@@ -50,6 +44,12 @@ from paimon_assets.engine.spec.schema.schema import (
     TableSchema,
 )
 from paimon_assets.engine.spec.types import data_types
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.codec.file_index.file_index_bitmap import BitmapBuilder
+    from paimon_assets.engine.codec.file_index.file_index_bloom import BloomBuilder
+    from paimon_assets.engine.data.merge.records import Kinds
+
 
 logger = logging.getLogger(__name__)
 
@@ -65,13 +65,26 @@ _WRITE_ROWS = 131_072
 """Rows encoded at once: a row group."""
 _WRITE_BYTES = 64 * _MEGABYTE
 
-IndexBuilder = BloomBuilder | BitmapBuilder
 
-
-def _index_builders(schema: TableSchema) -> Mapping[tuple[str, str], Callable[[], IndexBuilder]]:
+def _index_builders(
+    schema: TableSchema,
+) -> Mapping[tuple[str, str], Callable[[], BloomBuilder | BitmapBuilder]]:
     """Return (column, index type) → constructor, by the options `file-index.<type>.columns`."""
-    builders: dict[tuple[str, str], Callable[[], IndexBuilder]] = {}
+    builders: dict[tuple[str, str], Callable[[], BloomBuilder | BitmapBuilder]] = {}
+    if not any(key.startswith("file-index.") for key in schema.options):
+        return builders
+    from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
+    from paimon_assets.engine.codec.file_index.file_index_bitmap import (
+        BitmapBuilder,
+        is_indexed_by_bitmap,
+    )
+    from paimon_assets.engine.codec.file_index.file_index_bloom import (
+        BloomBuilder,
+        is_indexed_by_bloom,
+    )
+
     options = schema.typed_options
+
     for index_type, is_indexed in (
         (file_index_bloom.INDEX_TYPE, is_indexed_by_bloom),
         (file_index_bitmap.INDEX_TYPE, is_indexed_by_bitmap),
@@ -129,7 +142,7 @@ def file_schema(fields: Sequence[data_types.DataField]) -> pa.Schema:
     return pa.schema([_with_ids(column) for column in fields])
 
 
-def _with_ids(column: data_types.DataField) -> "pa.Field[Any]":
+def _with_ids(column: data_types.DataField) -> pa.Field[Any]:
     arrow = to_arrow_field(column)
     typed = arrow.with_type(_nested_ids(arrow.type, column.type, column.id, depth=1))
     return typed.with_metadata({_FIELD_ID: str(column.id)})
@@ -218,7 +231,7 @@ class RollingFile(Struct, kw_only=True):
     bucket_path: str
     _identity: str = field(default_factory=lambda: str(uuid.uuid4()))
     _opened: int = 0
-    _current: "_OpenFile | None" = None
+    _current: _OpenFile | None = None
     _finished: list[data_file.DataFileMeta] = field(default_factory=list)
 
     def write_rows(self, rows: pa.Table, first_number: int | None) -> None:
@@ -239,6 +252,8 @@ class RollingFile(Struct, kw_only=True):
         keys: list[Any] = [rows.column(name) for name in schema.trimmed_primary_keys]
         columns = [*keys, from_numpy(numbers), from_numpy(kinds), *rows.columns]
         table = pa.Table.from_arrays(columns, schema=self.factory.arrow_schema)
+        from paimon_assets.engine.data.merge.records import adds
+
         deletes = int(np.count_nonzero(~adds(kinds)))
         self._write(table, int(numbers.min()), int(numbers.max()), deletes)
 
@@ -358,6 +373,8 @@ class _OpenFile:
                 body = builder.finish()
                 if body is not None:
                     indexes.setdefault(name, {})[index_type] = body
+            from paimon_assets.engine.codec.file_index.file_index import encode_file_index
+
             index = encode_file_index(indexes)
             if len(index) <= options.get(opt.FILE_INDEX_IN_MANIFEST_THRESHOLD):
                 meta = meta._replace(embedded_file_index=index)

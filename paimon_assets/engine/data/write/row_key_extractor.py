@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Ints, from_numpy, to_numpy
-from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_columns
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
@@ -150,6 +149,8 @@ def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
     function = schema.typed_options.get(opt.BUCKET_FUNCTION)
     totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
     distinct = np.unique(totals)
+    from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
+
     if len(distinct) <= 1:
         total = int(distinct[0]) if len(distinct) else default_buckets(schema)
         return RowBuckets(partitions, ids, bucket_numbers(columns, types, total, function))

@@ -9,11 +9,14 @@ thread are gathered at a time. If anything fails, every file of this call is del
 Source: `org.apache.paimon.table.sink.TableWriteImpl`, subclasses of `RowKeyExtractor`.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +30,6 @@ from paimon_assets.engine.contract.commit_message import (
     WriteResult,
 )
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.data.write import input_check, row_key_extractor
@@ -43,14 +44,6 @@ from paimon_assets.engine.data.write.bucket_writer import (
     RowBuffer,
     highest_stored,
 )
-from paimon_assets.engine.data.write.dynamic_buckets import (
-    BucketRule,
-    HashBucketAssigner,
-    HashIndexWriter,
-    index_path,
-    key_hashes,
-)
-from paimon_assets.engine.data.write.moving_keys import BucketKeys, KeyAssigner
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,
@@ -64,6 +57,12 @@ from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.schema.schema import BucketMode
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.merge.records import Kinds
+    from paimon_assets.engine.data.write.dynamic_buckets import HashBucketAssigner, HashIndexWriter
+    from paimon_assets.engine.data.write.moving_keys import BucketKeys, KeyAssigner
+
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +101,8 @@ def write_rows(
 
 def written_paths(context: WriteContext, messages: Iterable[CommitMessage]) -> Iterator[str]:
     """Yield the paths of the files that the messages of a write name as new."""
+    from paimon_assets.engine.data.write.dynamic_buckets import index_path
+
     for message in messages:
         partition, bucket = message.partition, message.bucket
         directory, increment = (
@@ -140,12 +141,18 @@ class _Router:
         """Of dynamic buckets."""
         match schema.bucket_mode:
             case BucketMode.HASH_DYNAMIC:
+                from paimon_assets.engine.data.write.dynamic_buckets import HashIndexWriter
+
                 self.index = HashIndexWriter(context=context, file_io=file_io)
                 if target is None:
+                    from paimon_assets.engine.data.write.dynamic_buckets import HashBucketAssigner
+
                     self._hashes = HashBucketAssigner(
                         context=context, file_io=file_io, writer=self.index
                     )
             case BucketMode.KEY_DYNAMIC if target is None:
+                from paimon_assets.engine.data.write.moving_keys import KeyAssigner
+
                 self._keys = KeyAssigner(context=context)
                 self._keys.load(stored_keys)
             case mode if target is None and not schema.partition_keys:
@@ -167,6 +174,8 @@ class _Router:
         elif self.only_bucket is None:
             row_buckets = row_key_extractor.assign_buckets(self._context, rows)
         elif self.index is not None:
+            from paimon_assets.engine.data.write.dynamic_buckets import key_hashes
+
             self.index.add(*self.only_bucket, key_hashes(self._context.schema, rows))
         return rows, kinds, row_buckets
 
@@ -364,6 +373,8 @@ class _TableWrite:
             return PostponeBucketWriter(files=files(self._postponed))
         state = self.context.states_by_bucket.get((route.partition, route.bucket))
         live_files = () if state is None else state.files
+        from paimon_assets.engine.data.merge.function import merge_function_of
+
         return MergeTreeWriter(
             files=files(self._factory),
             changelog=None if self._changelog is None else files(self._changelog),
@@ -428,12 +439,17 @@ def shuffle_buckets(
     partition (the same in all partitions), or one of `tasks` writers of postponed rows.
     """
     schema = context.schema
+    from paimon_assets.engine.data.write.dynamic_buckets import key_hashes
+    from paimon_assets.engine.data.write.moving_keys import KeyAssigner
+
     if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         numbers = KeyAssigner.assigner_of(key_hashes(schema, rows), tasks)
         return row_key_extractor.RowBuckets(
             [EMPTY_ROW], np.zeros(rows.num_rows, dtype=np.int32), numbers
         )
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        from paimon_assets.engine.data.write.dynamic_buckets import BucketRule
+
         numbers = BucketRule.of(schema).assigner_of(key_hashes(schema, rows))
         return row_key_extractor.RowBuckets(*row_key_extractor.partition_ids(rows, schema), numbers)
     if schema.bucket_mode is BucketMode.POSTPONE and not row_key_extractor.has_hashed_buckets(

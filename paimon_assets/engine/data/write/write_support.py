@@ -13,8 +13,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from paimon_assets.engine.data.format.formats import FORMATS, is_written
-from paimon_assets.engine.data.merge.function import merge_function_of
+from paimon_assets.engine.data.format.formats import format_of, is_written
 from paimon_assets.engine.data.write.row_key_extractor import refuse_unroutable
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options import all_options as opt
@@ -45,6 +44,8 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
             "names folders of instants by the zone of each process, so other readers miss them.",
         )
     if schema.has_primary_key:
+        from paimon_assets.engine.data.merge.function import merge_function_of
+
         merge_function_of(schema, table)
     formats = {options.get(opt.FILE_FORMAT), *options.get(opt.FILE_FORMAT_PER_LEVEL).values()}
     if options.get(opt.CHANGELOG_PRODUCER) is not opt.ChangelogProducer.NONE:
@@ -67,7 +68,8 @@ def _unstorable(
 ) -> tuple[DataType, str] | None:
     """Return (type inside a column that files of a format cannot hold, reason), or None."""
     for inner in types_within(column.type):
-        reason = FORMATS[file_format].refusal(inner, schema.typed_options)
+        known = format_of(file_format)
+        reason = known.refusal(inner, schema.typed_options) if known else None
         if reason is not None:
             return inner, reason
     return None

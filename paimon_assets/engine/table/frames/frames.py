@@ -27,15 +27,6 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.words import printable, sample
-from paimon_assets.engine.table.frames.arrow_filter import is_comparable
-from paimon_assets.engine.table.frames.object_columns import (
-    CONVERSION_ERRORS,
-    Mismatch,
-    first_failing,
-    fitted,
-    from_objects,
-    zones_kept,
-)
 
 
 def weaker_filter(polars: Any, expression: Any) -> pred.Predicate | None:
@@ -71,6 +62,8 @@ def _comparison(
     values = value.to_list()
     if len(values) == 1 and isinstance(values[0], list):
         values = values[0]
+    from paimon_assets.engine.table.frames.arrow_filter import is_comparable
+
     if not all(one is not None and is_comparable(one) for one in values):
         return None
     if not is_mirrored and expression.meta.eq(column.is_in(literal)):
@@ -219,6 +212,8 @@ def to_rows(
     if _is_of(frame, "polars", "DataFrame"):
         return _from_polars(frame)
     if _is_of(frame, "pandas", "DataFrame"):
+        from paimon_assets.engine.table.frames.object_columns import zones_kept
+
         with zones_kept():
             return _from_pandas(frame, schema, show=show_values)
     return _from_arrow(frame)
@@ -325,6 +320,8 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
     field = schema.by_name.get(name)
     target = None if field is None else to_arrow_type(field.type)
     shown = "" if field is None else f" is {field.type}, but it"
+    from paimon_assets.engine.table.frames.object_columns import CONVERSION_ERRORS, Mismatch
+
     try:
         return _convert(column, target)
     except Mismatch as mismatch:
@@ -346,6 +343,8 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
 
 def _convert(column: Any, target: Any) -> Any:
     """Convert a pandas column; for None as target type, to the one pyarrow takes it for."""
+    from paimon_assets.engine.table.frames.object_columns import Mismatch
+
     if str(column.dtype) == "category":
         column = column.cat.remove_unused_categories()
         categories = column.cat.categories.to_series()
@@ -360,17 +359,23 @@ def _convert(column: Any, target: Any) -> Any:
             raise
     if column.dtype == object:
         objects = column.tolist()
+        from paimon_assets.engine.table.frames.object_columns import from_objects
+
         return from_objects(objects, _natural_type(objects) if target is None else target)
     if hasattr(column, "sparse"):
         column = column.sparse.to_dense()
     try:
         values: Any = pa.Array.from_pandas(column)
     except UnicodeEncodeError as error:
+        from paimon_assets.engine.table.frames.object_columns import first_failing
+
         bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
         raise Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
     if target is None:
         return values
     chunked = isinstance(values, pa.ChunkedArray)
+    from paimon_assets.engine.table.frames.object_columns import fitted
+
     return fitted(values.combine_chunks() if chunked else values, target)
 
 

@@ -1,8 +1,10 @@
 """ReadBuilder: columns, filter, and a snapshot or a range of changes → Plan → rows."""
 
+from __future__ import annotations
+
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import field
@@ -13,14 +15,12 @@ from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire import load_splits
 from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.incremental import (
-    Between,
-    between_by_options,
-    between_for_consumer,
-    scan_changes,
-)
 from paimon_assets.engine.control.scan.table_scan import scan_of_external, scan_table
-from paimon_assets.engine.control.scan.time_travel import branch_instant_ms, state_by_options
+from paimon_assets.engine.control.scan.time_travel import (
+    asks_for_changes,
+    branch_instant_ms,
+    state_by_options,
+)
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
@@ -49,6 +49,10 @@ from paimon_assets.engine.table.read.plan import (
     fitting_parts,
     read_context,
 )
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.control.scan.incremental import Between
+
 
 _CHANGES = "rows of a changelog are read whole, and not merged; plan them with row kinds"
 
@@ -85,12 +89,12 @@ class ReadBuilder(FrameReads, Value):
         options = f", with {shorten(sorted(self.options))}" if self.options else ""
         return f"ReadBuilder({self.store.label}{columns}{filtered}{options})"
 
-    def with_columns(self, columns: str | Iterable[str] | None) -> "ReadBuilder":
+    def with_columns(self, columns: str | Iterable[str] | None) -> ReadBuilder:
         """Return only these columns, in this order, or the one; None means all of the table."""
         names = (columns,) if isinstance(columns, str) else columns
         return replace(self, columns=None if names is None else tuple(names))
 
-    def with_filter(self, predicate: Where | None) -> "ReadBuilder":
+    def with_filter(self, predicate: Where | None) -> ReadBuilder:
         """Return only rows for which the predicate is true; several filters are joined by AND.
 
         Args:
@@ -103,15 +107,15 @@ class ReadBuilder(FrameReads, Value):
         parsed = None if predicate is None else as_predicate(predicate)
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
-    def with_limit(self, limit: int | None) -> "ReadBuilder":
+    def with_limit(self, limit: int | None) -> ReadBuilder:
         """Return at most a number of rows, in no order; splits beyond it are not planned."""
         return replace(self, limit=limit)
 
-    def with_options(self, options: Mapping[str, str]) -> "ReadBuilder":
+    def with_options(self, options: Mapping[str, str]) -> ReadBuilder:
         """Set table options for this read, such as `scan.tag-name` or `incremental-between`."""
         return replace(self, options={**self.options, **options})
 
-    def with_row_kinds(self) -> "ReadBuilder":
+    def with_row_kinds(self) -> ReadBuilder:
         """Return retractions too, and the kind of each row (+I, -U, +U, -D) as column `rowkind`.
 
         With modes `delta` and `changelog` of `between`, every record of a key is returned, in the
@@ -119,14 +123,14 @@ class ReadBuilder(FrameReads, Value):
         """
         return replace(self, row_kinds=True)
 
-    def with_waiting_rows(self) -> "ReadBuilder":
+    def with_waiting_rows(self) -> ReadBuilder:
         """Let `between` return rows of level 0 that batch reads see after the next compaction only.
 
         That is so in tables of first-row and with deletion vectors. Consumers always read them.
         """
         return replace(self, as_stream=True)
 
-    def with_consumer(self, consumer_id: str, *, start: int | None = None) -> "ReadBuilder":
+    def with_consumer(self, consumer_id: str, *, start: int | None = None) -> ReadBuilder:
         """Read a consumer's unread rows: at first the whole table, then its changes.
 
         Read a plan, then call `table.consumers.advance(id, plan.next_snapshot)`. After a crash
@@ -141,11 +145,11 @@ class ReadBuilder(FrameReads, Value):
         """
         return replace(self, consumer=consumer_id, consumer_start=start)
 
-    def at_snapshot(self, snapshot_id: int) -> "ReadBuilder":
+    def at_snapshot(self, snapshot_id: int) -> ReadBuilder:
         """Read the table as of this snapshot."""
         return self.with_options({opt.SCAN_SNAPSHOT_ID.key: str(snapshot_id)})
 
-    def at_timestamp(self, time: dt.datetime | int | str) -> "ReadBuilder":
+    def at_timestamp(self, time: dt.datetime | int | str) -> ReadBuilder:
         """Read the newest snapshot that was committed at `time` or before.
 
         Args:
@@ -157,19 +161,19 @@ class ReadBuilder(FrameReads, Value):
         text = time.isoformat() if isinstance(time, dt.datetime) else time
         return self.with_options({opt.SCAN_TIMESTAMP.key: text})
 
-    def at_watermark(self, watermark: int) -> "ReadBuilder":
+    def at_watermark(self, watermark: int) -> ReadBuilder:
         """Read the first snapshot with this watermark or a later one, in epoch milliseconds."""
         return self.with_options({opt.SCAN_WATERMARK.key: str(watermark)})
 
-    def at_tag(self, name: str) -> "ReadBuilder":
+    def at_tag(self, name: str) -> ReadBuilder:
         """Read the snapshot of a tag."""
         return self.with_options({opt.SCAN_TAG_NAME.key: name})
 
-    def at_version(self, version: str) -> "ReadBuilder":
+    def at_version(self, version: str) -> ReadBuilder:
         """Read a tag, else `watermark-<number>`, else a snapshot id."""
         return self.with_options({opt.SCAN_VERSION.key: version})
 
-    def at_branch(self, name: str) -> "ReadBuilder":
+    def at_branch(self, name: str) -> ReadBuilder:
         """Read a branch of the table."""
         return self.with_options({opt.BRANCH.key: name})
 
@@ -178,7 +182,7 @@ class ReadBuilder(FrameReads, Value):
         start: int | str,
         end: int | str,
         mode: opt.IncrementalMode | str = opt.IncrementalMode.AUTO,
-    ) -> "ReadBuilder":
+    ) -> ReadBuilder:
         """Read the changes after one snapshot, up to another and with it.
 
         Without `with_row_kinds`, the last row of each changed key is returned, and no deleted one.
@@ -197,12 +201,12 @@ class ReadBuilder(FrameReads, Value):
         start: int | str,
         end: int | str,
         mode: opt.IncrementalMode | str = opt.IncrementalMode.AUTO,
-    ) -> "ReadBuilder":
+    ) -> ReadBuilder:
         """Read the changes committed after one time, up to another; times as in `at_timestamp`."""
         between = {opt.INCREMENTAL_BETWEEN_TIMESTAMP.key: f"{start},{end}"}
         return self.with_options({**between, opt.INCREMENTAL_BETWEEN_SCAN_MODE.key: str(mode)})
 
-    def read_optimized(self) -> "ReadBuilder":
+    def read_optimized(self) -> ReadBuilder:
         """Read only files that need no merging: the top level of a primary-key table."""
         return replace(self, only_top_level=True)
 
@@ -341,6 +345,10 @@ class ReadBuilder(FrameReads, Value):
 
     def _between(self, store: FileStore) -> Between | None:
         if self.consumer is None:
+            if not asks_for_changes(store):
+                return None
+            from paimon_assets.engine.control.scan.incremental import between_by_options
+
             return between_by_options(store)
         if self.limit is not None:
             raise InvalidInputError(
@@ -349,6 +357,8 @@ class ReadBuilder(FrameReads, Value):
                 kind="consumer-limit",
                 details={"table": store.label},
             )
+        from paimon_assets.engine.control.scan.incremental import between_for_consumer
+
         return between_for_consumer(
             store,
             self.consumer,
@@ -395,6 +405,8 @@ class ReadBuilder(FrameReads, Value):
         predicate = self._bound(store.schema)
         oldest = between.oldest(store)
         with explaining(store, oldest):
+            from paimon_assets.engine.control.scan.incremental import scan_changes
+
             changes = scan_changes(
                 store,
                 between,

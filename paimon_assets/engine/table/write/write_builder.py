@@ -1,9 +1,11 @@
 """WriteBuilder: rows → data files → one snapshot."""
 
+from __future__ import annotations
+
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 from msgspec import field
@@ -32,7 +34,6 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import key_bootstrap, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
@@ -43,8 +44,9 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of, bin
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
-from paimon_assets.engine.table.schema_merging import merged_with
-from paimon_assets.engine.table.write.staged_batch import Audit, BatchRefusedError, stage, unstage
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.table.write.staged_batch import Audit
 
 
 class CommitBuilder(Value):
@@ -155,11 +157,11 @@ class WriteBuilder(CommitBuilder):
         over = ", overwriting" if self.overwrites is not None else ""
         return f"WriteBuilder({self.store.label}{over})"
 
-    def with_empty_commits(self) -> "WriteBuilder":
+    def with_empty_commits(self) -> WriteBuilder:
         """Make a snapshot even if no row was written."""
         return replace(self, commit_empty=True)
 
-    def with_overwrite(self, partition: PartitionSpec | None = None) -> "WriteBuilder":
+    def with_overwrite(self, partition: PartitionSpec | None = None) -> WriteBuilder:
         """Replace the stored rows, in one snapshot.
 
         Args:
@@ -180,11 +182,11 @@ class WriteBuilder(CommitBuilder):
         predicate = bound_spec(schema, partition or {}, table=self.store.label)
         return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=predicate))
 
-    def with_dynamic_overwrite(self) -> "WriteBuilder":
+    def with_dynamic_overwrite(self) -> WriteBuilder:
         """Replace the partitions that the rows belong to; without rows nothing changes."""
         return replace(self, overwrites=Overwrite(is_dynamic=True))
 
-    def with_overwrite_where(self, predicate: Predicate) -> "WriteBuilder":
+    def with_overwrite_where(self, predicate: Predicate) -> WriteBuilder:
         """Replace the partitions for which a predicate is true by the rows that are written.
 
         Without rows these become empty; rows of other partitions are refused.
@@ -197,18 +199,18 @@ class WriteBuilder(CommitBuilder):
         PartitionFilter.where(self.store, bound)
         return replace(self, overwrites=Overwrite(is_dynamic=False, predicate=bound))
 
-    def with_values_hidden(self) -> "WriteBuilder":
+    def with_values_hidden(self) -> WriteBuilder:
         """Leave values of rows out of error messages."""
         return replace(self, store=self.store.with_options({opt.WRITE_SHOW_VALUES.key: "false"}))
 
-    def with_last_check(self, check: Callable[[], None]) -> "WriteBuilder":
+    def with_last_check(self, check: Callable[[], None]) -> WriteBuilder:
         """Call `check` when all rows are written and none is committed; an error undoes them.
 
         It checks, for example, whether the source of the rows is still what it was.
         """
         return replace(self, last_check=check)
 
-    def with_condition(self, condition: Condition) -> "WriteBuilder":
+    def with_condition(self, condition: Condition) -> WriteBuilder:
         """Commit only on top of a snapshot that `condition` does not raise for.
 
         It is called in each try of the commit with the snapshot the try goes on top of, so that
@@ -217,7 +219,7 @@ class WriteBuilder(CommitBuilder):
         """
         return replace(self, condition=both(self.condition, condition))
 
-    def with_audit(self, audit: Audit, *, branch: str = "") -> "WriteBuilder":
+    def with_audit(self, audit: Audit, *, branch: str = "") -> WriteBuilder:
         """Judge the rows when all are written and none is committed (`staged_batch`).
 
         Args:
@@ -261,14 +263,18 @@ class WriteBuilder(CommitBuilder):
                 builder = builder.with_schema_of(chosen.row_schema(rows))
             return builder.write_as_is(rows, chosen)
 
-    def _plan_again(self) -> "WriteBuilder":
+    def _plan_again(self) -> WriteBuilder:
         """Return the write with the newest schema, if that would change the values."""
         newest = self.store.current()
+        if newest.schema.id == self.store.schema.id:
+            return self
+        from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
+
         if first_unkept(self.store.schema, newest.schema) is None:
             return self
         return replace(self, store=newest)
 
-    def with_schema_of(self, rows: pa.Schema) -> "WriteBuilder":
+    def with_schema_of(self, rows: pa.Schema) -> WriteBuilder:
         """Add columns that the table lacks, if `write.merge-schema` is set.
 
         `write` does so itself.
@@ -278,6 +284,8 @@ class WriteBuilder(CommitBuilder):
             CommitConflictError: Others changed the schema too often meanwhile.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
+        from paimon_assets.engine.table.schema_merging import merged_with
+
         return replace(self, store=merged_with(self.store, rows))
 
     def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
@@ -323,7 +331,11 @@ class WriteBuilder(CommitBuilder):
 
     def _commit_audited(self, messages: Sequence[CommitMessage], audit: Audit) -> Snapshot:
         with deleted_on_definite_failure(lambda: self.abort(messages)):
+            from paimon_assets.engine.table.write.staged_batch import stage
+
             batch = stage(self.store, messages, self.audit_branch)
+        from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, unstage
+
         try:
             audit(batch)
         except BatchRefusedError:

@@ -1,0 +1,64 @@
+"""What a small step loads: modules are counted, since every process pays for each.
+
+A module above a limit is imported where it is used, or the limit has a reason to grow.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_TABLE = """
+import numpy as np, pyarrow as pa, paimon_assets as pw
+declared = dict(primary_keys=["id"], options={"bucket": "1"}) if KEYED else {}
+catalog = pw.open_catalog(FOLDER)
+catalog.create_database("db")
+table = catalog.create_table("db.t", pw.Schema.of({"id": "BIGINT"}, **declared))
+"""
+_ROWS = "rows = pa.table({'id': np.arange(10)})\n"
+_LS = """
+from paimon_assets.cli.main import main
+main(["-w", FOLDER, "ls"], standalone_mode=False)
+"""
+_HEAVY = {
+    *("sqlglot", "obstore", "botocore", "requests", "urllib3", "fsspec", "rich", "click", "xml"),
+    *("pyspark", "dagster", "polars", "duckdb", "starlette", "pydantic", "tomllib"),
+    *("email", "pyroaring", "pyarrow.csv", "pyarrow.json", "pyarrow.orc"),
+}
+_ARROW = {"pyarrow", "numpy", "fastavro", "concurrent.futures", "ssl"}
+STEPS = {
+    "append and read": (
+        f"KEYED = False{_TABLE}{_ROWS}table.append(rows)\ntable.to_arrow()",
+        (172, _HEAVY),
+    ),
+    "upsert and read": (
+        f"KEYED = True{_TABLE}{_ROWS}table.upsert(rows)\ntable.to_arrow()",
+        (173, _HEAVY),
+    ),
+    "ls": (_LS, (72, (_HEAVY | _ARROW | {"pandas"}) - {"click"})),
+    "task of Spark": (
+        "import paimon_assets.spark.worker",
+        (113, _HEAVY - {"pyspark", "email", "xml"}),
+    ),
+}
+"""Step → modules of ours at most, and what is not loaded. pyarrow itself loads pandas for rows."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_loads_what_it_needs(step, tmp_path):
+    code, (most, absent) = STEPS[step]
+    names = "import sys; print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"FOLDER = {str(tmp_path)!r}\n{code}\n{names}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    loaded = done.stderr.splitlines()[-1].split()
+    assert absent & set(loaded) == set()
+    own = [name for name in loaded if name.split(".")[0] == "paimon_assets"]
+    assert len(own) <= most, own
