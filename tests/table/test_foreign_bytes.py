@@ -168,6 +168,19 @@ def test_schemas_of_avro_that_are_none_are_refused(fields):
         assert line.endswith("FormatError avro"), line
 
 
+@pytest.mark.parametrize("fields", [[], [{"name": "v", "type": "null"}]])
+def test_records_of_no_bytes_are_refused_before_their_blocks_are_read(tmp_path, fields):
+    """A block of few bytes would be billions of rows: 16 GB of memory were taken."""
+    path = tmp_path / "1.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [])
+    with (
+        pytest.raises(FormatError, match=r"1\.avro.*its records take no bytes"),
+        open_external_file(LocalFileIO(), str(path), FileKind(format="avro")),
+    ):
+        pass
+
+
 def test_views_of_texts_that_are_nowhere_are_refused(tmp_path):
     view = (20).to_bytes(4, "little") + b"abcd" + (7).to_bytes(4, "little") + bytes(4)
     buffers = [None, pa.py_buffer(view), pa.py_buffer(b"x" * 20)]

@@ -175,7 +175,8 @@ class Container:
         with _naming(path):
             self._blocks = _Blocks.of(source, size)
             written = json.loads(self._blocks.schema)
-            avro_reader.check_schema(written)
+            if not avro_reader.check_schema(written):  # a block of bytes would be rows without end
+                raise FormatError("its records take no bytes.")
             self._writer = RecordSchema.of(json.dumps(_texts_as_bytes(written)).encode())
             # Java declares records that it takes for nullable as a union with null.
             self._branches: list[Any] = written if isinstance(written, list) else []

@@ -195,9 +195,9 @@ CODEC_ERRORS = (zlib.error, zstd.ZstdError, lzma.LZMAError)
 """What decompressors raise of damaged bytes, beside FormatError."""
 
 
-def check_schema(schema: Any) -> None:
-    """Refuse a schema that is too deep or too large, or whose arrays have items of no bytes."""
-    _Size({}).of(schema, 0)
+def check_schema(schema: Any) -> int:
+    """Refuse a schema too deep or too large, or with items of no bytes; return a value's least."""
+    return _Size({}).of(schema, 0)[1]
 
 
 class _Size:
