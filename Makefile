@@ -9,7 +9,7 @@ DEV_PORT ?= 3000
 SERVE_PORT ?= 8080
 ARGS ?=
 
-.PHONY: help setup demo dev serve check test hunt soak lint format options docs dist bench interop interop-java fuzz clean
+.PHONY: help setup demo dev serve check test test-newest hunt soak lint format options docs dist bench interop interop-java fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ hunt: setup ## what draws its input or goes through histories, ten times as long
 
 soak: setup ## two minutes under a Dagster daemon, then sixty days of a small deployment by the clock; figures a day (ARGS="--days 120 --rounds 0")
 	@$(BIN)/python -m tools.soak $(ARGS)
+
+test-newest: ## the suite on the newest of everything that pyproject.toml allows, in .venv-newest (.venv stays)
+	@python3 -m venv --clear .venv-newest
+	@.venv-newest/bin/python -m pip install --quiet -e ".[connect,dagster-pyspark,pandas,polars,duckdb,kafka,server,demo,sketches]" --group dev
+	@.venv-newest/bin/python -m pip freeze --exclude-editable | grep -iE "^(pyspark|dagster|pyarrow|polars|pandas|duckdb|sqlglot)=="
+	@PATH="$(CURDIR)/.venv-newest/bin:$$PATH" .venv-newest/bin/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check

@@ -75,7 +75,7 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check "$@" </dev/null; }
 
 say "installing the pinned packages (constraints.txt); the first time this takes a few minutes"
 pip install --quiet -c constraints.txt pip
-extras=dagster,spark,connect,pandas,polars,duckdb,server,demo,sketches
+extras=dagster,spark,connect,dagster-pyspark,pandas,polars,duckdb,server,demo,sketches
 failed=.venv/.install-failed # a pipe hides the exit status of its first command
 rm -f "$failed"
 {

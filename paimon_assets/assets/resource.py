@@ -2,8 +2,8 @@
 
 Every field takes `dg.EnvVar`. Give secrets that way and no other: the UI then shows the variable's
 name only, and Launchpad runs keep working. `repr` shows neither option values nor Spark settings.
-pyspark and dagster-pyspark are loaded by name, when a session is first asked for; without them the
-embedded executor works.
+pyspark is loaded by name, when a session is first asked for; without it the embedded executor
+works.
 """
 
 import os
@@ -45,8 +45,8 @@ def executor_kind(text: str) -> str:
 class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
     """The Spark session of this process, started at first use.
 
-    Wraps dagster-pyspark's `LazyPySparkResource` (`as_dagster_pyspark`), and has its two
-    properties, so that functions written for it run unchanged. Beyond it: environment variables
+    Has the two properties of dagster-pyspark's `LazyPySparkResource`, so that functions written for
+    it run unchanged, and becomes one (`as_dagster_pyspark`). Beyond it: environment variables
     resolve in every field, Java is found, a live session with other fixed settings is refused
     instead of silently kept, and a session that this resource started ends with the step process.
     """
@@ -62,7 +62,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     extra: dict[str, str] = Field(
         default={}, description="Further Spark settings, key to value. Secrets by EnvVar only."
     )
-    _lazy: Any = PrivateAttr(default=None)
+    _session: Any = PrivateAttr(default=None)
     _run: tuple[str, Any] | None = PrivateAttr(default=None)
     """What the run's jobs are called, and its log."""
     _jobs: Any = PrivateAttr(default=None)
@@ -116,7 +116,16 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         Cost:
             Seconds for the first call in a process.
         """
-        session = self.as_dagster_pyspark().spark_session
+        if self._session is None:
+            _refuse_masks({"master": self.master, **self.extra})
+            settings = spark_module("paimon_assets.spark.session").SparkSettings(
+                master=self.master,
+                app_name=self.app_name,
+                driver_memory=self.driver_memory or None,
+                extra=self.extra,
+            )
+            self._session = _SESSION.acquire(self, settings)
+        session = self._session
         if self._run is not None:
             name, log = self._run
             if self._jobs is None:
@@ -127,21 +136,17 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         return session
 
     def as_dagster_pyspark(self) -> Any:
-        """Return this session as a `dagster_pyspark.LazyPySparkResource`; raises as `session`."""
-        if self._lazy is None:
-            _refuse_masks({"master": self.master, **self.extra})
-            wrapped = spark_module("dagster_pyspark").LazyPySparkResource
-            settings = spark_module("paimon_assets.spark.session").SparkSettings(
-                master=self.master,
-                app_name=self.app_name,
-                driver_memory=self.driver_memory or None,
-                extra=self.extra,
-            )
-            _SESSION.acquire(self, settings)
-            # The session lives: dagster-pyspark finds it and need not configure it.
-            config = {"spark.remote": self.master} if self.master.startswith("sc://") else {}
-            self._lazy = wrapped(spark_config=config)
-        return self._lazy
+        """Return this session as a `dagster_pyspark.LazyPySparkResource`.
+
+        Raises:
+            InvalidInputError: As `session`; or dagster-pyspark is not installed (an extra of its
+                name).
+        """
+        wrapped = spark_module("dagster_pyspark").LazyPySparkResource
+        self.session()
+        # The session lives: dagster-pyspark finds it and need not configure it.
+        config = {"spark.remote": self.master} if self.master.startswith("sc://") else {}
+        return wrapped(spark_config=config)
 
     @property
     def spark_session(self) -> Any:
@@ -171,7 +176,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         """Release the session; it ends if this resource started it and no other one uses it."""
         if self._jobs is not None:
             self._jobs.close()
-        self._lazy = self._jobs = None
+        self._session = self._jobs = None
         _SESSION.release(self)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -405,13 +410,14 @@ class _SharedSession:
         self._users: set[int] = set()
         self._is_ours = False
 
-    def acquire(self, user: object, settings: Any) -> None:
-        """Start the session, or check the live one, on behalf of `user`."""
+    def acquire(self, user: object, settings: Any) -> Any:
+        """Start the session, or check the live one, on behalf of `user`; return it."""
         with self._lock:
             if not self._users:
                 self._is_ours = spark_module("pyspark.sql").SparkSession.getActiveSession() is None
-            spark_module("paimon_assets.spark.session").get_session(settings)
+            session = spark_module("paimon_assets.spark.session").get_session(settings)
             self._users.add(id(user))
+            return session
 
     def release(self, user: object) -> None:
         """Remove `user`; stop a session of ours that no user is left of."""

@@ -159,9 +159,10 @@ def spark_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         # py4j comes with pyspark; who lacks it has not installed that.
         package = str(error.name).partition(".")[0].replace("py4j", "pyspark")
+        extra = "dagster-pyspark" if package == "dagster_pyspark" else "spark"
         raise InvalidInputError(
             f"Spark is asked for, but the package '{package}' is not installed: install "
-            "paimon-assets[spark], or choose the executor 'embedded'.",
+            f"paimon-assets[{extra}], or choose the executor 'embedded'.",
             kind="spark-missing",
             details={"package": package},
         ) from error

@@ -13,6 +13,8 @@ view always reads that of its first action. Nor does Spark ask for a size: it as
 
 A stream's offset is the id of the last snapshot that was read; 0 is before the first. The first
 batch reads the table as it is, later ones what changed since, as `ReadBuilder.between` gives it.
+From Spark 4.2 on, `read.stream.maxRowsPerTrigger` limits a later batch to the snapshots that have
+so many rows in all, but at least one snapshot.
 
 Spark gives a data source its rows as they lie, and offers no shuffle: rows of one bucket would come
 to several tasks. So tables with buckets are written by `write_dataframe` alone. A stream makes one
@@ -43,6 +45,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # Spark 4.0 and 4.1 have no limits
+    ReadMaxRows = None  # type: ignore[assignment, misc]
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
+
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.wire import dump, dump_split, load, load_error
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -61,7 +74,7 @@ from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import empty_batch, pack, pieces, unpack
 from paimon_assets.spark.preflight import check_workers
-from paimon_assets.spark.table_location import WAREHOUSE, WHERE, Location
+from paimon_assets.spark.table_location import MAX_ROWS, WAREHOUSE, WHERE, Location
 from paimon_assets.spark.worker import RowSource, read_split_rows, write_unrouted
 
 _HAS_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
@@ -146,23 +159,54 @@ class SplitStreamReader(DataSourceStreamReader):
             yield from read_split_rows(partition.context, partition.value, self._schema)
 
 
-class TableStreamReader(SplitStreamReader):
+class TableStreamReader(SplitStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver."""
 
-    def __init__(self, table: Table, read: ReadBuilder, schema: StructType) -> None:
+    def __init__(
+        self, table: Table, read: ReadBuilder, schema: StructType, max_rows: int | None = None
+    ) -> None:
         super().__init__(spark_types.spark_arrow_schema(schema))
         self._table = table
         self._read = read
+        self._max_rows = max_rows
+        self._last: int | None = None
+        """The snapshot that a query with `availableNow` ends at."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Begin before the first snapshot."""
         return {_SNAPSHOT: _BEFORE_FIRST}
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Return the newest snapshot."""
+    def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802 - Spark's name
+        return ReadAllAvailable() if self._max_rows is None else ReadMaxRows(self._max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._last = self._newest()
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: Mapping[str, int] | None = None, limit: "ReadLimit | None" = None
+    ) -> dict[str, int]:
+        """Return the newest snapshot, or the last one within the limit; Spark 4.1 gives none."""
         with encoded_errors():
-            newest = self._table.latest_snapshot()
-            return {_SNAPSHOT: _BEFORE_FIRST if newest is None else newest.id}
+            last = self._newest() if self._last is None else self._last
+            if start is None or start[_SNAPSHOT] == _BEFORE_FIRST:
+                return {_SNAPSHOT: last}
+            first = start[_SNAPSHOT]
+            if ReadMaxRows is not None and isinstance(limit, ReadMaxRows):
+                last = self._within(first, last, limit.max_rows)
+            return {_SNAPSHOT: last}
+
+    def _newest(self) -> int:
+        newest = self._table.latest_snapshot()
+        return _BEFORE_FIRST if newest is None else newest.id
+
+    def _within(self, first: int, last: int, rows: int) -> int:
+        """Return the last snapshot until which at most `rows` rows came after `first`."""
+        for number in range(first + 1, last + 1):
+            snapshot = self._table.snapshot(number)
+            rows -= 0 if snapshot is None else abs(snapshot.delta_record_count)
+            if rows < 0:
+                return max(number - 1, first + 1)
+        return last
 
     def partitions(
         self, start: Mapping[str, int], end: Mapping[str, int]
@@ -250,8 +294,16 @@ class PaimonDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         with encoded_errors():
-            table = self._location.table()
-            return TableStreamReader(table, _read_as(schema, self._location, table), schema)
+            location = self._location
+            table, max_rows = location.table(), location.max_rows
+            if max_rows is not None and ReadMaxRows is None:
+                raise InvalidInputError(
+                    "The option 'read.stream.maxRowsPerTrigger' needs Spark 4.2 or later; leave it "
+                    "out, or follow the table by `table.new_read_builder().between(...)`.",
+                    kind="spark-options",
+                    details={"option": MAX_ROWS},
+                )
+            return TableStreamReader(table, _read_as(schema, location, table), schema, max_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
         with encoded_errors():

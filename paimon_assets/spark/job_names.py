@@ -134,7 +134,7 @@ class JobLog:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         if is_connect(session):
-            session.registerProgressHandler(self._on_progress)
+            session.registerProgressHandler(self._on_progress)  # type: ignore[arg-type]  # any callable will do
         else:
             context = session.sparkContext
             address, application = context.uiWebUrl, context.applicationId
@@ -155,7 +155,7 @@ class JobLog:
         """End the lines, and the group of this thread."""
         self._closed.set()
         if self._thread is None:
-            self._session.removeProgressHandler(self._on_progress)
+            self._session.removeProgressHandler(self._on_progress)  # type: ignore[arg-type]  # any callable will do
             if tag_of(self._group) in self._session.getTags():
                 self._session.removeTag(tag_of(self._group))
             return

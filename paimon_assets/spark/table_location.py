@@ -20,7 +20,9 @@ from paimon_assets.engine.table.table import Table
 PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
 _CHECKPOINT = "checkpointlocation"
 """Spark's option of a stream that is written, as it comes, in small letters."""
-_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE, _CHECKPOINT})
+MAX_ROWS = "read.stream.maxrowspertrigger"
+"""The option `read.stream.maxRowsPerTrigger`, as it comes."""
+_OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE, _CHECKPOINT, MAX_ROWS})
 _OF_SPARK = {"versionasof": SCAN_VERSION.key, "timestampasof": SCAN_TIMESTAMP.key}
 """Spark's words for a moment, in the small letters in which options come → Paimon's."""
 _CREATED = "provider"
@@ -98,6 +100,19 @@ class Location(Value, hidden=("options",)):
     def checkpoint(self) -> str | None:
         """Where Spark notes how far a stream is; None if none is written."""
         return self.options.get(_CHECKPOINT)
+
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows of a micro-batch that is read; None without a limit."""
+        text = self.options.get(MAX_ROWS)
+        if text is None or (text.isascii() and text.isdigit() and int(text) > 0):
+            return None if text is None else int(text)
+        raise InvalidInputError(
+            f"The option 'read.stream.maxRowsPerTrigger' is '{text}'; expected a number of rows "
+            "above 0.",
+            kind="spark-options",
+            details={"option": MAX_ROWS},
+        )
 
     @property
     def where(self) -> str | None:

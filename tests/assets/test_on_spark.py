@@ -43,6 +43,8 @@ assert SparkSession.getActiveSession() is None, "started at first use only"
 assert first.session() is second.session()
 first.stop()
 assert second.session().range(2).count() == 2, "somebody still uses it"
+wrapped = second.as_dagster_pyspark()
+assert wrapped.spark_session is second.session(), "dagster-pyspark takes the same session"
 second.stop()
 assert SparkSession.getActiveSession() is None, "stopped with its last user"
 """

@@ -45,6 +45,13 @@ def test_a_missing_spark_names_pyspark() -> None:
     assert "package 'pyspark' is not installed: install paimon-assets[spark]" in told
 
 
+def test_a_missing_dagster_pyspark_names_its_extra() -> None:
+    call = (
+        "from paimon_assets.engine.executors import spark_module; spark_module('dagster_pyspark')"
+    )
+    assert "install paimon-assets[dagster-pyspark]" in told_without("dagster_pyspark", call)
+
+
 def test_an_unknown_storage_is_called_so() -> None:
     with pytest.raises(InvalidInputError, match="'nowhere' is unknown"):
         open_file_io(FileIOSpec(scheme="nowhere", options={}))

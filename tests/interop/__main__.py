@@ -15,6 +15,7 @@ def main(arguments: list[str]) -> int:
     folder = ROOT / "tests" / "interop"
     if arguments[:1] == ["java"]:
         java_jar()
+        iceberg_python()
         return int(pytest.main(["-m", "interop", str(folder / "java"), *arguments[1:]]))
     peer_python()
     iceberg_python()

@@ -21,15 +21,15 @@ ROCKSDB_ARTIFACT = "com.ververica:frocksdbjni:6.20.3-ververica-2.0"
 ICEBERG_PINS = (
     *("pyiceberg[pyarrow]==0.12.0", "pyarrow==26.0.1", "sqlalchemy==2.0.44"),
     *("duckdb==1.5.5", "duckdb-extension-iceberg==1.5.5", "duckdb-extension-avro==1.5.5", "pytz"),
-    "duckdb-extension-httpfs==1.5.5",
+    *("duckdb-extension-httpfs==1.5.5", "pyspark==4.1.4"),
 )
 """Iceberg's readers; duckdb takes extensions of its own version only, pyiceberg's catalog in memory
-needs sqlalchemy."""
+needs sqlalchemy, and Iceberg's jars the newest Spark that they are released for."""
 ICEBERG_JARS = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     "org.apache.iceberg:iceberg-aws-bundle:1.11.0",
 )
-"""Iceberg's own implementation, for the Spark of this environment."""
+"""Iceberg's own implementation, for the Spark of `iceberg_python`."""
 
 
 def peer_python() -> Path:

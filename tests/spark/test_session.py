@@ -141,10 +141,15 @@ except InvalidInputError as error:
 """
 
 
-def test_without_its_packages_connect_says_what_to_install():
+def test_without_its_packages_connect_says_what_to_install(tmp_path):
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", PROGRAM_WITHOUT_GRPC]
-    done = subprocess.run(command, capture_output=True, check=True, cwd=root, text=True)
+    # A file: from 4.2 on, PySpark ends a `python -c` itself if packages of Connect are missing.
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM_WITHOUT_GRPC, encoding="utf-8")
+    variables = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, check=True, env=variables, text=True
+    )
     assert "spark-connect Spark Connect (sc://127.0.0.1:1/) needs more packages" in done.stdout
     assert "pip install 'paimon-assets[connect]'" in done.stdout
     assert "hunter2" not in done.stdout

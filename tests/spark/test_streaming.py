@@ -47,6 +47,10 @@ def source(spark, tmp_path):
     return Source(spark, tmp_path)
 
 
+def version_of(spark):
+    return tuple(map(int, spark.version.split(".")[:2]))
+
+
 def ids(table):
     return sorted(table.new_read_builder().to_arrow()["id"].to_pylist())
 
@@ -75,7 +79,7 @@ def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source,
 
 
 def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
-    source, new_catalog, warehouse, tmp_path
+    spark, source, new_catalog, warehouse, tmp_path
 ):
     table = new_table(new_catalog, COLUMNS)
 
@@ -86,6 +90,10 @@ def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
     source.add(0)
     source.run(streaming.streaming_sink(table))
     source.add(ROWS)
+    if version_of(spark) < (4, 1):
+        with pytest.raises(Exception, match="streaming_sink"):
+            write()
+        return
     write()
     # Spark died before it noted that the batch had ended: it comes again.
     (tmp_path / "checkpoint" / "commits" / "1").unlink()
@@ -164,3 +172,36 @@ def test_a_table_is_followed_from_its_state_over_its_changes(
     follow()
     found = target.new_read_builder().to_arrow().to_pylist()
     assert sorted((row["id"], row["value"]) for row in found) == [(1, 0), (2, 1), (2, 3), (3, 3)]
+
+
+def test_a_limit_of_rows_cuts_batches_between_snapshots(spark, new_catalog, warehouse, tmp_path):
+    table = new_table(new_catalog, COLUMNS)
+    rows = spark.readStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
+    sizes = []
+
+    def follow(limit):
+        query = (
+            rows.option("read.stream.maxRowsPerTrigger", limit)
+            .load()
+            .writeStream.foreachBatch(lambda batch, _: sizes.append(batch.count()))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def write(count):
+        tables.write_dataframe(table, spark.range(count).selectExpr("id", "id as value"))
+
+    write(4)
+    if version_of(spark) < (4, 2):
+        with pytest.raises(Exception, match=r"needs Spark 4\.2 or later"):
+            follow("5")
+        return
+    with pytest.raises(Exception, match="expected a number of rows above 0"):
+        follow("none")
+    follow("5")
+    for count in (3, 2, 9, 1, 4):
+        write(count)
+    follow("5")
+    assert sizes == [4, 5, 9, 5]

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from paimon_assets import Schema, add_column, open_catalog, rename_column
 from tests.iceberg.kit import reader
-from tests.interop.environment import HOME, ICEBERG_JARS, ROOT, java_jar
+from tests.interop.environment import HOME, ICEBERG_JARS, ROOT, iceberg_python, java_jar
 from tests.interop.steps import Compact, JavaSide, OurSide, Side, Write
 from tests.testkit.oracle import Oracle
 from tests.testkit.tables import arrow
@@ -70,7 +69,7 @@ def test_iceberg_on_spark_reads_every_kind(tmp_path: Path) -> None:
         expected.append(reader.ours(table.to_arrow()))
     queries = [f"SELECT * FROM lake.db.{name}" for name in TABLES]
     queries += [f"SELECT count(*) FROM lake.db.{name} VERSION AS OF 'compacted'" for name in TABLES]
-    command = [sys.executable, "-m", "tests.interop.peers.iceberg_hadoop"]
+    command = [str(iceberg_python()), "-m", "tests.interop.peers.iceberg_hadoop"]
     done = subprocess.run(
         [*command, str(java_jar(ICEBERG_JARS[0])), f"{tmp_path}/iceberg", *queries],
         capture_output=True, text=True, cwd=ROOT, check=False,

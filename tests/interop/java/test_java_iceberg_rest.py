@@ -3,12 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
 from tests.iceberg.kit.served import ROWS, served_lake, token_of
-from tests.interop.environment import HOME, ICEBERG_JARS, ROOT, java_jar
+from tests.interop.environment import HOME, ICEBERG_JARS, ROOT, iceberg_python, java_jar
 
 pytestmark = pytest.mark.interop
 
@@ -18,7 +17,7 @@ def test_spark_reads_and_changes_nothing(tmp_path):
         pytest.skip("Java Paimon is absent; `make interop-java` fetches it")
     jars = ",".join(str(java_jar(each)) for each in ICEBERG_JARS)
     own = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-    command = [sys.executable, "-m", "tests.interop.peers.iceberg_spark"]
+    command = [str(iceberg_python()), "-m", "tests.interop.peers.iceberg_spark"]
     with served_lake(tmp_path) as lake:
         done = subprocess.run(
             [*command, jars, lake.uri, "lake"],
