@@ -1,5 +1,6 @@
 """What Python sees of Spark's plans: classes, sequences, ids of columns; footers of its files."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,11 +14,19 @@ SPARK_VERSION = b"org.apache.spark.version"
 """Metadata that only Spark writes."""
 _FIRST_OF_TODAY = b"3.0.0"
 _OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
+_BETWEEN = "\ue000"
+_ID = re.compile(r"#(\d+)[^#]*$")
 
 
 def attribute_id(attribute: Any) -> int:
     """Return the id that a column keeps in all plans above."""
     return int(attribute.exprId().id())
+
+
+def attribute_ids(columns: Any) -> list[int]:
+    """Return the ids of a Scala sequence of columns, by one call for all of them."""
+    texts = filter(None, str(columns.mkString(_BETWEEN)).split(_BETWEEN))
+    return [int(found[1]) for text in texts if (found := _ID.search(text))]
 
 
 def class_of(thing: Any) -> str:

@@ -1,11 +1,14 @@
 """Frames: the tables, views and functions that a query names, as DataFrames.
 
-    query ─ find_tables ─▶ uses ─▶ a fresh DataFrame each ─┐
-      └─ the same text, with places for them ─────────────┴─▶ session.sql(text, p0=…, p1=…)
+    query ─ find_tables ─▶ uses ─▶ DataFrames ───────────┐
+      └─ the same text, with the names of their views ──┴─▶ session.sql(text)
 
-Twice: first for what the query needs of each table (`pushdown`), then for its rows.
+A few files that Spark's own reader opens are one relation, however often the query names them: the
+optimizer prunes its columns and rows, and reuses its scans and subqueries, as those of any files.
+Where there are other tables, the text is analysed twice: first for what it needs of each
+(`pushdown`), then for its rows.
 
-Spark names the DataFrames for the time of the call, or inside the plan (Connect): nothing of them
+The views are temporary for the time of the call, or part of the plan (Connect): nothing of them
 stays in the session. What a name means that is none of the catalog, Spark decides: temporary views,
 other catalogs, files.
 """
@@ -13,6 +16,7 @@ other catalogs, files.
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from msgspec import field
 from msgspec.structs import replace
@@ -28,7 +32,8 @@ from paimon_assets.engine.table.sql.statements import Names, view_exists
 from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
-from paimon_assets.spark.sql.pushdown import narrow_read, needs, placeholder, shows_plans
+from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.sql.pushdown import narrow_read, needs, placeholder, relation, shows_plans
 
 Place = Callable[[ReadBuilder], DataFrame]
 _MOST_VIEWS = 30
@@ -58,8 +63,18 @@ class Frames(Value, hidden=("known",)):
         if not shows_plans(self.session):
             return self.composed(text, lambda read: to_spark(read, self.session), given)
         reads: list[ReadBuilder] = []
+        relations: dict[int, DataFrame | None] = {}
+        # The filter of a query of one table may leave a few rows, which the driver reads.
+        is_joined = len(find_tables(text).uses) > 1
+
+        def relation_of(read: ReadBuilder) -> DataFrame | None:
+            if is_joined and id(read) not in relations:
+                relations[id(read)] = relation(self.session, read)
+            return relations.get(id(read))
 
         def place(read: ReadBuilder) -> DataFrame:
+            if (rows := relation_of(read)) is not None:
+                return rows
             reads.append(read)
             return placeholder(self.session, read, len(reads))
 
@@ -67,15 +82,19 @@ class Frames(Value, hidden=("known",)):
         if not reads:
             return query
         needed, numbers = needs(query, reads), count(1)
-        return self.composed(
-            text, lambda read: narrow_read(self.session, read, needed.get(next(numbers))), given
-        )
+
+        def narrow(read: ReadBuilder) -> DataFrame:
+            if (rows := relation_of(read)) is not None:
+                return rows
+            return narrow_read(self.session, read, needed.get(next(numbers)))
+
+        return self.composed(text, narrow, given)
 
     def composed(
         self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None
     ) -> DataFrame:
         """Return the rows of a query whose tables are what `place` makes of their reads."""
-        frames: dict[str, Any] = {}
+        frames: dict[int, tuple[str, Any]] = {}
 
         def choose(use: TableUse) -> str | None:
             frame: Any = (given or {}).get(use.name[-1]) if len(use.name) == 1 else None
@@ -96,8 +115,8 @@ class Frames(Value, hidden=("known",)):
                         kind="view-outside",
                     )
                 return None
-            frames[f"p{len(frames)}"] = frame
-            return f"{_OPEN}p{len(frames) - 1}{_CLOSE}"
+            name, _ = frames.setdefault(id(frame), (f"paimon_{uuid4().hex}", frame))
+            return f"{_OPEN}{name}{_CLOSE}" if is_connect(self.session) else name
 
         query = find_tables(text)
         if self.within and (calls := query.functions & _OF_JAVA):
@@ -105,10 +124,17 @@ class Frames(Value, hidden=("known",)):
                 f"It calls {', '.join(sorted(calls))}, which a view may not.", kind="view-outside"
             )
         replaced = query.replaced(choose)
-        if not frames:
+        if is_connect(self.session) and frames:
+            doubled = replaced.replace("{", "{{").replace("}", "}}")
+            placed = doubled.replace(_OPEN, "{").replace(_CLOSE, "}")
+            return self.session.sql(placed, **dict(frames.values()))
+        try:
+            for name, frame in frames.values():
+                frame.createOrReplaceTempView(name)
             return self.session.sql(replaced)
-        doubled = replaced.replace("{", "{{").replace("}", "}}")
-        return self.session.sql(doubled.replace(_OPEN, "{").replace(_CLOSE, "}"), **frames)
+        finally:
+            for name, _ in frames.values():
+                self.session.catalog.dropTempView(name)
 
     def _meant(self, use: TableUse) -> ReadBuilder | DataFrame | Identifier | None:
         """Return the read of a table, the rows of a system table, or the name of a view."""

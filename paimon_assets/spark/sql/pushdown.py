@@ -13,19 +13,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from msgspec.structs import replace
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
+    DataType,
     DateType,
+    MapType,
     NumericType,
     StringType,
     StructField,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
 
+from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
     Comparison,
@@ -47,7 +52,8 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.plan import counted_columns, fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import to_spark
-from paimon_assets.spark.plans import attribute_id, items
+from paimon_assets.spark.plans import attribute_id, attribute_ids, items
+from paimon_assets.spark.shortcuts.native_read.scans import read_natively
 from paimon_assets.spark.types import compares_as_spark, quoted, to_spark_schema
 
 _COMPARISONS = {
@@ -60,6 +66,8 @@ _COMPARISONS = {
 _MOST_VALUES = 1000
 """Values of an IN, each of which is asked of the JVM."""
 _MOST_DEPTH = 32
+_FEW_FILES = 16
+"""Files that Spark opens sooner than a query is analysed twice."""
 _MICRO_NANOS = 1000
 _FIRST_NUMBER = -7_215_331_004_001
 """Where the numbers of placeholders begin; no range of anybody else's begins there."""
@@ -89,6 +97,19 @@ def placeholder(session: SparkSession, read: ReadBuilder, number: int) -> DataFr
     return numbered.mapInArrow(lambda _: iter(()), to_spark_schema(read.fields()))
 
 
+def relation(session: SparkSession, read: ReadBuilder) -> DataFrame | None:
+    """Return the rows of a read as a relation of Spark's own reader; None if it cannot open all.
+
+    Also None of more than `_FEW_FILES`: of those a filter of the query may leave out some.
+    """
+    plan = read.plan()
+    if not 0 < sum(len(split.data_files) for split in plan.splits) <= _FEW_FILES:
+        return None
+    context = replace(plan.context, file_io=current_spec(plan.context.file_io))
+    rows, left = read_natively(session, context, plan.splits)
+    return None if left else rows
+
+
 def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> DataFrame:
     """Return the rows of a read; columns nobody looks at hold any value their types have."""
     fields = read.fields()
@@ -108,9 +129,12 @@ def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> 
         return to_spark(read, session)
     names = [each.name for each in fields if each.name not in unread]
     rows = read.with_columns(names or counted_columns(read.read_schema(), fitting))
-    return to_spark(rows, session).select(
-        *(unread.get(each.name, fn.col(quoted(each.name))) for each in fields)
+    # A text: each column of a `select` is some twenty calls of the JVM.
+    columns = ", ".join(
+        f"{unread.get(each.name, '')} {quoted(each.name)}".replace("{", "{{").replace("}", "}}")
+        for each in fields
     )
+    return session.sql(f"SELECT {columns} FROM {{rows}}", rows=to_spark(rows, session))
 
 
 def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
@@ -140,22 +164,35 @@ def shows_plans(session: SparkSession) -> bool:
     return hasattr(session, "_jsparkSession")
 
 
-def _any_value(column: StructField) -> Column | None:
+def _any_value(column: StructField) -> str | None:
     """Return a value of a column's type, not null if the column cannot be; None if it has none."""
-    value: Any = None
+    value = "NULL"
     if "time(" in column.dataType.simpleString():  # Spark 4.1 casts nothing to TIME
         return None
     if not column.nullable:
         match column.dataType:
             case StringType():
-                value = ""
+                value = "''"
             case NumericType() | BooleanType():
-                value = 0
+                value = "0"
             case DateType() | TimestampType() | TimestampNTZType():
-                value = "1970-01-01"
+                value = "'1970-01-01'"
             case _:
                 return None
-    return fn.lit(value).cast(column.dataType).alias(column.name)
+    return f"CAST({value} AS {_sql_type(column.dataType)}) AS"
+
+
+def _sql_type(data_type: DataType) -> str:
+    match data_type:
+        case ArrayType(elementType=element):
+            return f"ARRAY<{_sql_type(element)}>"
+        case MapType(keyType=key, valueType=value):
+            return f"MAP<{_sql_type(key)}, {_sql_type(value)}>"
+        case StructType(fields=fields):
+            inner = (f"{quoted(each.name)}: {_sql_type(each.dataType)}" for each in fields)
+            return f"STRUCT<{', '.join(inner)}>"
+        case _:
+            return str(data_type.simpleString())
 
 
 def _needed(
@@ -169,8 +206,7 @@ def _needed(
     child = node.child() if kind.endswith("MapInArrow") else None
     if child is not None and _kind(child) == "Range" and int(child.start()) == _FIRST_NUMBER:
         number = int(child.end()) - _FIRST_NUMBER
-        fields = {each.name: each for each in reads[number - 1].fields()}
-        known = {attribute_id(each): fields[each.name()] for each in items(node.output())}
+        known = dict(zip(attribute_ids(node.output()), reads[number - 1].fields(), strict=True))
         names = None
         if columns is not None:
             names = frozenset(each.name for key, each in known.items() if key in columns)
@@ -268,7 +304,7 @@ def _value(value: Any, column: DataField) -> Literal:
 
 
 def _references(node: Any) -> frozenset[int]:
-    return frozenset(attribute_id(each) for each in items(node.references().toSeq()))
+    return frozenset(attribute_ids(node.references().toSeq()))
 
 
 def _kind(node: Any) -> str:

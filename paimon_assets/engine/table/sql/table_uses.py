@@ -9,6 +9,7 @@ was written, whatever sqlglot makes of the rest.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -83,6 +84,7 @@ class Query(Value):
         return _edit(self.text, edits)
 
 
+@lru_cache(16)
 def find_tables(text: str, dialect: str = "spark") -> Query:
     """Find the tables a query names.
 

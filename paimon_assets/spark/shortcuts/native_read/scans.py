@@ -64,7 +64,7 @@ _READ_OPTIONS: Mapping[str, str] = {
 _listing = threading.Lock()
 _MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
-_relations = SessionCache(16)
+_relations = SessionCache(64)
 """Relations of files. Spark asks the storage for every file, and its class path for every format,
 each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of an earlier read."""
 
