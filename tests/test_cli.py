@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from paimon_assets.cli.commands import options_of_file
 from paimon_assets.cli.main import main
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.options.environment import environment_options
+from paimon_assets.engine.spec.options.catalog_options import environment_options
 from tests.testkit.metadata_tables import ORPHAN
 
 

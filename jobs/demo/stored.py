@@ -14,7 +14,7 @@ import sys
 
 from jobs.demo.home import DEMO, ROOT
 from jobs.demo.s3_server import s3_server
-from paimon_assets.engine.spec.options.environment import VARIABLES
+from paimon_assets.engine.spec.options.catalog_options import VARIABLES
 
 BUCKET = "demo"
 

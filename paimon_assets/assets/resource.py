@@ -20,8 +20,13 @@ from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
 from paimon_assets.engine.executors import kind_for, new_executor, spark_module
-from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
-from paimon_assets.engine.spec.options.environment import environment_variables
+from paimon_assets.engine.spec.options.catalog_options import (
+    METASTORE,
+    TOKEN,
+    URI,
+    WAREHOUSE,
+    environment_variables,
+)
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments

@@ -19,8 +19,14 @@ from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
-from paimon_assets.engine.spec.options.catalog_options import METASTORE, PREFIX, URI, WAREHOUSE
-from paimon_assets.engine.spec.options.environment import VARIABLES, environment_options
+from paimon_assets.engine.spec.options.catalog_options import (
+    METASTORE,
+    PREFIX,
+    URI,
+    VARIABLES,
+    WAREHOUSE,
+    environment_options,
+)
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.table import Table

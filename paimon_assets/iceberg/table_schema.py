@@ -15,7 +15,7 @@ from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.rows.binary_row import unscale
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.canonical import absolute_path
+from paimon_assets.engine.fileio.opening import absolute_path
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS

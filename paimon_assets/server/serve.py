@@ -29,9 +29,8 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.errors import InvalidInputError, PaimonError, StorageError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus
-from paimon_assets.engine.fileio.canonical import absolute_path
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
-from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.fileio.opening import absolute_path, file_io_for
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.app import App

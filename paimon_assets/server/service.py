@@ -38,8 +38,7 @@ from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.segments import SegmentRoots
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.canonical import canonical_path
-from paimon_assets.engine.fileio.opening import file_io_for, scheme_of
+from paimon_assets.engine.fileio.opening import canonical_path, file_io_for, scheme_of
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import TableSchema

@@ -9,9 +9,8 @@ from typing import Concatenate
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.canonical import canonical_path
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, P, T, make
-from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.fileio.opening import canonical_path, scheme_of
 from paimon_assets.engine.spec.segments.segment import plain_path
 
 

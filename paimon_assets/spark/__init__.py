@@ -8,12 +8,11 @@ Names are loaded when they are first used. Rows of a write:
 Concept → modules:
     reading and writing tables on Spark                executor, task_jobs
     what runs inside a task                            worker, packing
-    the tasks of a read, and their rows                python_rows
+    the tasks of a read, what a session made of them   python_rows
     which task writes which bucket, sorting            shuffle, cluster
     a session, and the Java it needs                   session, java
     what workers have, and are sent                    preflight, worker_probe
     names of jobs, lines in a run's log                job_names
-    cache of what a session made                       session_cache
     errors on their way through Spark, ended tokens    failure
     Paimon ⇄ Spark types                               types
     Spark's plans, footers of Parquet files            plans

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.canonical import canonical_path
+from paimon_assets.engine.fileio.opening import canonical_path
 
 
 def test_names_of_one_local_folder_are_one(tmp_path, monkeypatch):

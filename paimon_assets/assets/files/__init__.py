@@ -5,7 +5,6 @@ Concept → modules:
     which of them are new, and how a run takes them       landing
     ingestion of what a source has, and its sensor        ingestion
     what any source brings: its intake, its config        sources
-    a run that goes on with a commit every few seconds    following
     the ledger of ingested files, kept in sorted parts    ledger
     folders as segments                                   segment_import
 """

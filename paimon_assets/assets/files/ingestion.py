@@ -7,16 +7,17 @@ neither.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, Unpack, cast
+from threading import Event
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack, cast, runtime_checkable
 
 import dagster as dg
 from msgspec.structs import replace
 
-from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.files.following import FollowConfig, follow
+from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
 from paimon_assets.assets.files.landing import Landing, compare_landing
 from paimon_assets.assets.files.ledger import (
     ledger_snapshot,
@@ -329,3 +330,64 @@ def _why_nothing(landing: Landing, *, refused: bool) -> str:
             f"{bad} in quarantine until they change."
         )
     return f"Ingested: all {counted(len(files), 'file')} of '{folder}'."
+
+
+_DATA_VERSION = "dagster/data_version"
+_MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
+"""Failures one after the other that end the run; the pause doubles with each."""
+
+
+@runtime_checkable
+class FollowConfig(Protocol):
+    """The config of a run that may go on."""
+
+    follow_seconds: int
+    commit_seconds: float
+    dry_run: bool
+
+    def later(self) -> Self:
+        """Return the config of the further commits of the run."""
+
+
+class Take(Protocol):
+    """Takes what is new as one commit."""
+
+    def __call__(self, config: Any, *, is_told: bool) -> dg.MaterializeResult[Any] | None:
+        """Return its materialization; where nothing is new, that of the table if `is_told`."""
+
+
+def follow(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, config: FollowConfig, take: Take
+) -> dg.MaterializeResult[Any]:
+    """Take what is new, again and again; return the materialization of the last time.
+
+    This saves the start of a process that each run of a few seconds would pay. The others are
+    logged when their commits are made, so what hangs on them sees them at once. What may succeed
+    next time is logged and tried again; a run that is terminated leaves its last commit.
+    """
+    end, failures, now_config = time.monotonic() + config.follow_seconds, 0, config
+    while True:
+        began, pause = time.monotonic(), config.commit_seconds
+        try:
+            result = take(now_config, is_told=began >= end)
+        except TRY_AGAIN as error:
+            failures += 1
+            if failures > _MOST_FAILURES:
+                raise
+            pause = min(max(pause, 1.0) * 2**failures, _LONGEST_PAUSE)
+            text = "%s The run goes on in %.0f s; it ends after %d more failures like this."
+            context.log.warning(text, error.message, pause, _MOST_FAILURES - failures)
+        else:
+            if result is not None and began >= end:
+                return result
+            if result is not None:
+                version = result.data_version
+                tags = {} if version is None else {_DATA_VERSION: version.value}
+                context.log_event(
+                    dg.AssetMaterialization(asset_key=key, metadata=result.metadata, tags=tags)
+                )
+                # They are stored already, and would be kept until the step ends.
+                deque(context.op_execution_context.consume_events(), maxlen=0)
+            failures, now_config = 0, config.later()
+        wake = began + pause
+        Event().wait(max(0.0, (wake if failures else min(wake, end)) - time.monotonic()))

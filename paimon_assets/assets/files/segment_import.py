@@ -37,8 +37,7 @@ from paimon_assets.assets.translator import (
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments import walk
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.fileio.canonical import canonical_path
-from paimon_assets.engine.fileio.opening import file_io_for
+from paimon_assets.engine.fileio.opening import canonical_path, file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.words import counted

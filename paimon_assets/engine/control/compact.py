@@ -39,9 +39,8 @@ from paimon_assets.engine.control.partition_age import expired_partitions, newes
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.split_generator import by_bucket, deletion_files, has_deletes
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.spec.merge.delete_retention import delete_retention_ms
 from paimon_assets.engine.spec.merge.engine_traits import LookupStrategy
-from paimon_assets.engine.spec.merge.merge_rules import expired_rows
+from paimon_assets.engine.spec.merge.merge_rules import delete_retention_ms, expired_rows
 from paimon_assets.engine.spec.metadata.data_file import (
     DataFileMeta,
     instant_ms,

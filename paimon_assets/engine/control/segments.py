@@ -31,7 +31,7 @@ from paimon_assets.engine.codec.json.segment_json import (
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.numbered_files import read_or_none
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.canonical import canonical_path
+from paimon_assets.engine.fileio.opening import canonical_path
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import (

@@ -5,10 +5,10 @@ Concept → modules:
     opening a storage                                      opening
     storages                                               local, arrow_fs
     object stores                                          object_store, object_clients, s3_listing
-    their objects as files and folders; uploads            object_listings, object_uploads
+    their objects as files and folders; uploads            request_planner, object_uploads
     requests side by side                                  parallel_requests, ranged
     a listing in place of many requests                    request_planner
     publish-if-absent, and what each storage guarantees    atomic
-    deleting only what a table owns                        owned_deletion, canonical
+    deleting only what a table owns                        owned_deletion
     storages in front of others, renewed credentials       delegating
 """

@@ -36,15 +36,6 @@ from paimon_assets.engine.fileio.object_clients import (
     listing_of,
     os_error,
 )
-from paimon_assets.engine.fileio.object_listings import (
-    MARKER,
-    directories_of,
-    directory_status,
-    name_of,
-    root_of,
-    status_of,
-    tag_of,
-)
 from paimon_assets.engine.fileio.object_uploads import (
     PART_BYTES,
     PARTS_AT_ONCE,
@@ -52,7 +43,17 @@ from paimon_assets.engine.fileio.object_uploads import (
     UploadStream,
 )
 from paimon_assets.engine.fileio.parallel_requests import Together, is_witnessed, send
-from paimon_assets.engine.fileio.request_planner import RequestPlanner, Requests
+from paimon_assets.engine.fileio.request_planner import (
+    MARKER,
+    RequestPlanner,
+    Requests,
+    directories_of,
+    directory_status,
+    name_of,
+    root_of,
+    status_of,
+    tag_of,
+)
 from paimon_assets.engine.fileio.s3_listing import NoListingError, Page, S3Listing
 
 _MARK = "paimonpublish"

@@ -9,16 +9,20 @@ its spec.
 
 from __future__ import annotations
 
+import os
+import posixpath
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, S3_SCHEMES, FileIO, FileIOSpec
-from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.local import LocalFileIO, local_path
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.options.catalog_options import FILE_FSYNC, LOCK_ENABLED
 
@@ -178,3 +182,28 @@ def _open_hdfs(spec: FileIOSpec) -> pafs.FileSystem:
         port=int(spec.options.get("hdfs.port", "0")),
         user=spec.options.get("hdfs.user"),
     )
+
+
+def absolute_path(path: str) -> str:
+    """Return a path that says the same wherever its reader runs.
+
+    >>> absolute_path("s3://b/wh/db.db/t"), absolute_path("/wh/db.db/t")
+    ('s3://b/wh/db.db/t', '/wh/db.db/t')
+    """
+    return path if ":" in path.partition("/")[0] else str(Path(path).absolute())
+
+
+def canonical_path(path: str) -> str:
+    """Return an absolute path with its scheme, without links, `.`, `..` and trailing slashes.
+
+    >>> canonical_path("s3://bucket/a//b/../c/"), canonical_path("file:///no-such/./folder/")
+    ('s3://bucket/a/c', 'file:/no-such/folder')
+    """
+    if scheme_of(path) == "file":
+        return f"file:{os.path.realpath(local_path(path))}"
+    scheme, _, rest = path.partition("://")
+    authority, _, below = rest.partition("/")
+    normal = posixpath.normpath(f"/{below}").lstrip("/")
+    if ".." in below.split("/") and posixpath.normpath(below).startswith(".."):
+        raise InvalidInputError(f"Path '{path}' leaves '{authority}'.", kind="path")
+    return f"{scheme.lower()}://{authority}" + (f"/{normal}" if normal else "")

@@ -25,8 +25,13 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.options.all_options import parse_memory
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.python_rows import ROW_BYTES, PythonRows, is_large_to_spark, size_in_spark
-from paimon_assets.spark.session_cache import SessionCache
+from paimon_assets.spark.python_rows import (
+    ROW_BYTES,
+    PythonRows,
+    SessionCache,
+    is_large_to_spark,
+    size_in_spark,
+)
 
 _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _WIDTHS = {"integer": 4, "long": 8, "binary": 100}

@@ -219,7 +219,7 @@ def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan
 
 def _spelling(path: str) -> str:
     """Return one spelling of a path; Hadoop has a name of its own for S3."""
-    from paimon_assets.engine.fileio.canonical import canonical_path
+    from paimon_assets.engine.fileio.opening import canonical_path
 
     path = canonical_path(path)
     return f"s3:{path.removeprefix('s3a:')}" if path.startswith("s3a:") else path

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.merge.delete_retention import validate_delete_retention
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.merge_rules import (
     AggregateFunction,
     expired_rows,
     merge_rules_of,
+    validate_delete_retention,
 )
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options import all_options as opt

@@ -1,10 +1,11 @@
-"""Options of a catalog, and which option values people may see.
+"""Options of a catalog, by environment variables too, and which values people may see.
 
 Of a table's options those are hidden whose key names a secret. Of a catalog's and a storage's only
 those are shown that are known to be none: nobody can list what a storage takes for a secret.
 Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.rest.RESTCatalogOptions`.
 """
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -156,3 +157,26 @@ def secret_values(options: Mapping[str, str]) -> tuple[str, ...]:
         and not _is_plain(key)
         and (key.startswith(HEADER_PREFIX) or _is_secret(key, value))
     )
+
+
+VARIABLES = {
+    option: f"PAIMON_{option.upper().replace('.', '_').replace('-', '_')}"
+    for option in (
+        WAREHOUSE.key, METASTORE.key, URI.key, TOKEN.key, TOKEN_PROVIDER.key, DLF_REGION.key,
+        DLF_ACCESS_KEY_ID.key, DLF_ACCESS_KEY_SECRET.key, DLF_SECURITY_TOKEN.key,
+        DLF_TOKEN_PATH.key,
+        "s3.endpoint", "s3.region", "s3.access-key", "s3.secret-key", "s3.session-token",
+        "s3.path-style-access",
+    )
+}  # fmt: skip
+"""Option of the catalog or the storage → environment variable it comes from, where that is set."""
+
+
+def environment_variables() -> dict[str, str]:
+    """Return option → variable, of the variables that are set."""
+    return {option: name for option, name in VARIABLES.items() if os.environ.get(name)}
+
+
+def environment_options() -> dict[str, str]:
+    """Return the options that the environment sets."""
+    return {option: os.environ[name] for option, name in environment_variables().items()}

@@ -37,13 +37,13 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
-from paimon_assets.engine.table.read.missing_files import explaining
 from paimon_assets.engine.table.read.plan import (
     CountPlan,
     Plan,
     Where,
     as_predicate,
     counted_columns,
+    explaining,
     first_rows,
     first_splits,
     fitting_parts,

@@ -27,8 +27,7 @@ from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control import segments
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.fileio.canonical import canonical_path
-from paimon_assets.engine.fileio.opening import scheme_of
+from paimon_assets.engine.fileio.opening import canonical_path, scheme_of
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.partition import unescape

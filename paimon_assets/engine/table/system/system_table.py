@@ -46,7 +46,7 @@ from paimon_assets.engine.spec.schema.schema import ROW_KIND, TRACKING_FIELDS
 from paimon_assets.engine.spec.types.data_types import SHORT_TEXTS, RowKind
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.frames.frames import FrameResults
-from paimon_assets.engine.table.read.missing_files import explaining
+from paimon_assets.engine.table.read.plan import explaining
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.system import files, metadata
 from paimon_assets.engine.table.system.metadata import OPTIONS, columns, option_rows

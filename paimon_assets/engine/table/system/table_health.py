@@ -34,7 +34,7 @@ from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_f
 from paimon_assets.engine.control.manifests import stored_format
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.lsm import Levels
-from paimon_assets.engine.spec.merge.delete_retention import delete_retention_ms
+from paimon_assets.engine.spec.merge.merge_rules import delete_retention_ms
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot

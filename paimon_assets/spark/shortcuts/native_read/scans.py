@@ -32,7 +32,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.session_cache import SessionCache
+from paimon_assets.spark.python_rows import SessionCache
 from paimon_assets.spark.shortcuts.native_read.condition import to_condition
 from paimon_assets.spark.shortcuts.native_read.plain_files import (
     LITERAL_ROOTS,
