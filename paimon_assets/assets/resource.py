@@ -343,10 +343,12 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         file_format: str,
         schema: pa.Schema,
         text_options: Mapping[str, str] | None = None,
+        others: str = "",
     ) -> Any:
         """Return files as a Spark DataFrame whose rows remember their order.
 
-        `paths` are in the order that counts; `text_options` as text segments take them.
+        `paths` are in the order that counts; `text_options` as text segments take them; for
+        `others` see `FileKind`.
 
         Raises:
             InvalidInputError: Spark cannot be used, an option is the UI's mask of a secret, or the
@@ -361,6 +363,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             schema,
             options=self.options,
             text_options=text_options,
+            others=others,
         )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

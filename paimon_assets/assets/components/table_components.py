@@ -256,6 +256,12 @@ class LandingFolder(DescribedModel):
         default="refuse", description="What becomes of a file that cannot be read."
     )
     may_be_missing: bool = Field(default=False, description="Whether the folder may not exist.")
+    missing_columns: Literal["error", "null"] = Field(
+        default="error", description="What becomes of a file that lacks a column."
+    )
+    extra_columns: Literal["error", "add", "ignore"] = Field(
+        default="error", description="What becomes of a file with columns nobody declared."
+    )
 
     def source(self) -> FileSource:
         """Return it."""

@@ -91,8 +91,11 @@ def build_file_ingestion_asset(
             again by a table without a primary key, which would have their rows twice.
     """
     source.check_rows(str(table), schema)
+    target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
+    if getattr(source, "extra_columns", "error") == "add":
+        target = target.with_columns_of_rows()
     return define_intake(
-        TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
+        target,
         options,
         partial(
             ingest, open_intake=source.open, ingestion=partial(RowIngestion, transform=transform)

@@ -5,6 +5,7 @@ A file that cannot be read goes to quarantine, if the source has one, and the ot
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import dagster as dg
@@ -95,6 +96,8 @@ class FileIntake:
     """Files that the run ingests."""
     quarantined: tuple[Quarantined, ...] = ()
     """Files in quarantine, of this run and of those before."""
+    shapes: dict[str, list[str]] = field(default_factory=dict)
+    """Names of columns → paths of the files that have them."""
     files_left: int = 0
     """New files beyond the most of a run."""
 
@@ -181,6 +184,11 @@ class FileIntake:
         }
         if shown:
             metadata["paimon/files"] = grid(shown)
+        if self.source.may_drift and self.shapes:
+            metadata["paimon/file_shapes"] = grid(
+                {"columns": names, "files": len(paths), "first": printable(paths[0])}
+                for names, paths in islice(self.shapes.items(), _FILES_SHOWN)
+            )
         if self.landing.pending.changed:
             metadata["paimon/files_changed"] = len(self.landing.pending.changed)
         if self.has_quarantine:
@@ -194,7 +202,12 @@ class FileIntake:
         bad: dict[str, PaimonError] = {}
         file_io, paths, source = self.landing.file_io, [*self.paths], self.source
         on_bad = bad.__setitem__ if self.has_quarantine else None
-        schema = checked_schema(file_io, paths, source, source.schema or expected, on_bad)
+        own = self.table.schema.fields if expected is not None and source.schema is None else ()
+        self.shapes = {}
+        schema = checked_schema(
+            file_io, paths, source, source.schema or expected, on_bad,
+            stored=to_arrow_schema(own), shapes=self.shapes,
+        )  # fmt: skip
         if bad:
             self.quarantine(bad)
             return None
@@ -203,7 +216,8 @@ class FileIntake:
         size = sum(file.size for file in self.files)
         if self.paimon.executor_for(size, executor) == "embedded":
             return read_files(file_io, paths, source, schema)
-        return self.paimon.files_dataframe(paths, source.format, schema, source.options)
+        kind = source.kind
+        return self.paimon.files_dataframe(paths, kind.format, schema, kind.options, kind.others)
 
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether a file that cannot be read goes to quarantine; then it is there."""

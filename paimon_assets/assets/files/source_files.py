@@ -6,22 +6,26 @@ Empty files, and names that begin with `_` or `.`, are never taken.
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import dagster as dg
 import pyarrow as pa
-from msgspec import field
+import pyarrow.types as pat
+from msgspec import Struct, field
 from pydantic import Field
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile, walk
 from paimon_assets.engine.data.format.external_files import (
+    ALL_TYPES,
     ExternalFormat,
     FileKind,
     open_external_file,
+    open_fitted,
+    seen_types,
 )
 from paimon_assets.engine.errors import (
     FormatError,
@@ -32,6 +36,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 
@@ -105,6 +110,14 @@ class FileSource(Value, dict=True):
     """Whether a folder that does not exist holds no files, instead of being an error."""
     schema: Schema | None = None
     """Columns of the files, where they are not those of the table."""
+    missing_columns: Literal["error", "null"] = "error"
+    """What becomes of a file that lacks a column: it is refused (`error`), or has null there
+    (`null`)."""
+    extra_columns: Literal["error", "add", "ignore"] = "error"
+    """What becomes of a file that has more columns: it is refused (`error`), or they are left out
+    (`ignore`), or are added to the table (`add`): with the file's type, or, of CSV and JSON, with
+    one that surely holds the values of all new files, else text. Declared columns have their
+    declared type."""
     remembered_files: int | None = None
     """How many of the last names the ledger keeps at least, where names are ordered in time. A
     file whose name sorts before them counts as ingested, also if it lands late or changes. By
@@ -113,15 +126,19 @@ class FileSource(Value, dict=True):
     def __post_init__(self) -> None:
         """Check format, options and choices."""
         _ = self.kind
-        if self.is_change_log and (self.options or self.schema is not None):
+        if self.is_change_log and (self.options or self.schema is not None or self.may_drift):
             raise InvalidInputError(
-                f"Files of format '{self.format}' have no options and no schema of their own: "
-                "ChangeLog(records=…) says how they are written.",
+                f"Files of format '{self.format}' have no options, and no schema or words on "
+                "columns of their own: ChangeLog(records=…) says how they are written.",
                 kind="source-folder",
             )
-        for name, choices in (("on_changed", OnChanged), ("on_bad_file", OnBadFile)):
+        choices_of: Mapping[str, Iterable[str]] = {
+            "on_changed": OnChanged, "on_bad_file": OnBadFile, "missing_columns": ("error", "null"),
+            "extra_columns": ("error", "add", "ignore"),
+        }  # fmt: skip
+        for name, choices in choices_of.items():
             value = getattr(self, name)
-            if value not in list(choices):
+            if value not in [*choices]:
                 raise InvalidInputError(
                     f"{name} is '{value}'; expected one of {', '.join(choices)}.",
                     kind="source-folder",
@@ -146,7 +163,16 @@ class FileSource(Value, dict=True):
                 kind="cdc-format",
                 details={"format": self.format},
             )
-        return FileKind(format=cast("ExternalFormat", self.format), options=self.options)
+        return FileKind(
+            format=cast("ExternalFormat", self.format),
+            options=self.options,
+            others="ignore" if self.extra_columns != "error" else "error" if self.may_drift else "",
+        )
+
+    @property
+    def may_drift(self) -> bool:
+        """Whether files of several shapes are taken."""
+        return (self.missing_columns, self.extra_columns) != ("error", "error")
 
     @property
     def is_change_log(self) -> bool:
@@ -294,6 +320,7 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
+NO_COLUMNS = pa.schema([])
 BadFile = Callable[[str, PaimonError], None]
 """Takes the path of a file that cannot be read, and why."""
 
@@ -304,49 +331,153 @@ def checked_schema(
     source: FileSource,
     expected: Schema | None,
     on_bad: BadFile | None = None,
+    *,
+    stored: pa.Schema = NO_COLUMNS,
+    shapes: dict[str, list[str]] | None = None,
 ) -> pa.Schema | None:
     """Return the schema all files are read as, after comparing every file with it.
 
     Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
-    JSON files those expected, or those of the first file where nothing is. Files that are wrong go
-    to `on_bad`; without it the first one is raised. None if no file is right.
+    JSON files those expected, or those of the first file where nothing is. A source whose files
+    drift has those of all files. Files that are wrong go to `on_bad`; without it the first one is
+    raised. None if no file is right. Text columns that nobody declared have the types of `stored`
+    ones; `shapes` gets the paths of files by the names of their columns.
 
     Cost:
-        One footer, or the first block of a text file, each.
+        One footer, or the first block of a text file, each; see also `seen_types`.
     """
-    declared = None if expected is None else to_arrow_schema(expected.fields)
-    schema: pa.Schema | None = None
+    columns = _Columns(source=source, stored=stored)
+    if expected is not None:
+        columns.declared = to_arrow_schema(expected.fields)
+        columns.required = frozenset(expected.primary_keys).union(
+            field.name for field in expected.fields if not field.type.nullable
+        )
     for path in paths:
         try:
-            schema = _compare(file_io, path, source, declared, schema)
+            names = columns.add(file_io, path)
         except (FormatError, InvalidInputError) as error:
             if on_bad is None:
                 raise
             on_bad(path, error)
-    return schema
+            continue
+        if shapes is not None and names:
+            shapes.setdefault(", ".join(names), []).append(path)
+    return columns.schema()
 
 
-def _compare(
-    file_io: FileIO,
-    path: str,
-    source: FileSource,
-    declared: pa.Schema | None,
-    schema: pa.Schema | None,
-) -> pa.Schema | None:
-    """Return the schema of all files, which is that of the first one with columns."""
-    with open_external_file(file_io, path, source.kind, declared) as opened:
-        own = opened.schema
-    if opened.is_empty:
-        return schema
-    if schema is not None:
-        _compare_columns(path, own.names, schema.names)
-        if not source.is_text:
-            _compare_types(path, own, schema)
-        return schema
-    if declared is None:
-        return own
-    _compare_columns(path, own.names, declared.names)
-    return pa.schema([declared.field(name) for name in own.names]) if source.is_text else own
+class _Columns(Struct, kw_only=True):
+    """The columns of the files so far."""
+
+    source: FileSource
+    stored: pa.Schema
+    declared: pa.Schema | None = None
+    required: frozenset[str] = frozenset()
+    """Columns that no file may lack."""
+    fields: dict[str, "pa.Field[Any]"] | None = None
+    types: dict[str, Sequence[pa.DataType]] = field(default_factory=dict)
+    """Column that nobody declared → types that hold its values in all text files so far."""
+
+    @property
+    def known(self) -> pa.Schema:
+        """Columns of text files whose types are given."""
+        declared = self.declared if self.declared is not None else NO_COLUMNS
+        return pa.schema([*declared, *(c for c in self.stored if c.name not in declared.names)])
+
+    def schema(self) -> pa.Schema | None:
+        """Return the schema of all files."""
+        if self.fields is None:
+            return None
+        types = {each.name: each.type for each in self.fields.values()}
+        if not self.source.may_drift:
+            return pa.schema([*self.fields.values()])
+        for name, kinds in self.types.items():
+            types[name] = kinds[0] if len(kinds) < len(ALL_TYPES) else pa.string()
+        declared = {each.name: each.type for each in self.declared or ()}
+        for name in [name for name, kind in types.items() if pat.is_null(kind)]:
+            types[name] = declared.get(name, pa.string())
+        return pa.schema([*(declared | types).items()])
+
+    def add(self, file_io: FileIO, path: str) -> Sequence[str]:
+        """Take the columns of a file and return their names, or none of an empty file."""
+        source, fields, known = self.source, self.fields, self.known
+        types: Mapping[str, Sequence[pa.DataType]] | None = {}
+        if source.is_text and source.extra_columns == "add":
+            types = seen_types(file_io, path, source.kind, known)
+            own = pa.schema([(name, pa.string()) for name in types or ()])
+        else:
+            with open_external_file(file_io, path, source.kind, self.declared) as opened:
+                own = opened.schema
+            types = None if opened.is_empty else {}
+        if types is None:
+            return ()
+        expected = own.names if self.declared is None else self.declared.names
+        if fields is not None and (self.declared is None or not source.may_drift):
+            expected = [*fields]
+        self._compare_names(path, own.names, expected)
+        joined = dict(fields or {})
+        for each in own:
+            name = each.name
+            if source.extra_columns == "ignore" and name not in expected:
+                continue
+            if source.is_text:
+                column = known.field(name) if name in known.names else each
+                joined.setdefault(name, column)
+            else:
+                joined[name] = self._joined(path, joined.get(name, each), each)
+        for name in types.keys() - {*known.names}:
+            kinds = types[name]
+            self.types[name] = [each for each in self.types.get(name, ALL_TYPES) if each in kinds]
+        self.fields = joined
+        return own.names
+
+    def _compare_names(self, path: str, names: Sequence[str], expected: Sequence[str]) -> None:
+        source, parts = self.source, []
+        unknown = [name for name in names if name not in expected]
+        missing = [name for name in expected if name not in names]
+        if source.missing_columns == "null":
+            missing = [name for name in missing if name in self.required]
+        elif source.kind.format == "json" and source.extra_columns == "add":
+            missing = [] if len(missing) < len(expected) else missing  # as of all JSON
+        ways = []
+        if unknown and source.extra_columns == "error":
+            parts.append(f"has columns that are not expected ({shorten(unknown)})")
+            ways.append("extra_columns='add' or 'ignore'")
+        if missing and source.missing_columns == "error":
+            parts.append(f"lacks columns ({shorten(missing)})")
+            ways.append("missing_columns='null'")
+        elif missing:
+            parts.append(f"lacks columns ({shorten(missing)}), which cannot be null")
+        if parts:
+            says = f"Say FileSource({', '.join(ways)}), or declare" if ways else "Declare"
+            raise InvalidInputError(
+                f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {says} the files' "
+                "own columns as FileSource(schema=…) and map them with transform.",
+                kind="source-columns",
+                details={"file": path},
+            )
+
+    def _joined(self, path: str, have: "pa.Field[Any]", own: "pa.Field[Any]") -> "pa.Field[Any]":
+        """Return a column in the type that holds the values of both files."""
+        wider = next((one for one in (have, own) if _holds(one, have) and _holds(one, own)), None)
+        if wider is not None and (have.type == own.type or self.source.may_drift):
+            return wider
+        way = "" if wider is None else ", or say FileSource(extra_columns='add') to read the wider"
+        raise InvalidInputError(
+            f"'{path}' holds column '{own.name}' as {own.type}, files before it as {have.type}; "
+            f"ingest them in runs of their own, or write them alike{way}.",
+            kind="source-columns",
+            details={"file": path, "column": own.name},
+        )
+
+
+def _holds(column: "pa.Field[Any]", other: "pa.Field[Any]") -> bool:
+    """Whether a column holds all values of another, without turning them to texts."""
+    if column.type == other.type or pat.is_null(other.type):
+        return True
+    kinds = [each.type for each in (column, other)]
+    if pat.is_null(kinds[0]) or sum(map(pat.is_string, kinds)) == 1:
+        return False
+    return keeps_all(from_arrow_type(kinds[1]), from_arrow_type(kinds[0]))
 
 
 def read_files(
@@ -356,37 +487,8 @@ def read_files(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:
-            with open_external_file(file_io, path, source.kind, schema) as opened:
+            with open_fitted(file_io, path, source.kind, schema) as opened:
                 for batch in opened.batches:
                     yield batch.select(schema.names)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _compare_columns(path: str, names: Sequence[str], expected: Sequence[str]) -> None:
-    unknown = [name for name in names if name not in expected]
-    missing = [name for name in expected if name not in names]
-    parts = []
-    if unknown:
-        parts.append(f"has columns that are not expected ({shorten(unknown)})")
-    if missing:
-        parts.append(f"lacks columns ({shorten(missing)})")
-    if parts:
-        raise InvalidInputError(
-            f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. Declare the files' "
-            "own columns as FileSource(schema=…) and map them with transform.",
-            kind="source-columns",
-            details={"file": path},
-        )
-
-
-def _compare_types(path: str, own: pa.Schema, expected: pa.Schema) -> None:
-    for column in expected:
-        other = own.field(column.name).type
-        if other != column.type:
-            raise InvalidInputError(
-                f"'{path}' holds column '{column.name}' as {other}, files before it as "
-                f"{column.type}; ingest them in runs of their own, or write them alike.",
-                kind="source-columns",
-                details={"file": path, "column": column.name},
-            )

@@ -31,6 +31,7 @@ from paimon_assets.assets.tables import table_write
 from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals
 from paimon_assets.assets.tables.consumption import take_consumed
 from paimon_assets.assets.tables.declared_table import (
+    MERGED_BY,
     EnsuredTable,
     SchemaPolicy,
     ensure_table,
@@ -124,6 +125,8 @@ class TableTarget(Value):
     resource_key: str = DEFAULT_RESOURCE_KEY
     """The catalog's, where the function does not name one."""
     schema_policy: SchemaPolicy = SchemaPolicy.ERROR
+    adds_columns: bool = False
+    """Whether columns that only the rows have are added to the table."""
 
     @classmethod
     def of(
@@ -163,13 +166,32 @@ class TableTarget(Value):
 
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
         """Return the table, created or brought to the declared schema as the policy says."""
-        return ensure_table(
+        ensured = ensure_table(
             paimon.catalog(),
             self.identifier,
             self.schema,
             self.schema_policy,
             lambda: paimon.new_executor(self.executor),
         )
+        if not self.adds_columns:
+            return ensured
+        return replace(ensured, table=ensured.table.copy(MERGED_BY[self.schema_policy]))
+
+    def with_columns_of_rows(self) -> "TableTarget":
+        """Return the target of rows that may have columns nobody declared, which are added.
+
+        Raises:
+            InvalidInputError: Kind `schema-policy`: the policy would drop them again.
+        """
+        policy = self.schema_policy
+        if policy is SchemaPolicy.SYNC:
+            raise InvalidInputError(
+                f"The schema policy 'sync' of table {self.identifier} drops the columns that "
+                "extra_columns='add' adds. Choose 'add' or 'widen', or extra_columns='ignore'.",
+                kind="schema-policy",
+            )
+        added = SchemaPolicy.ADD if policy is SchemaPolicy.ERROR else policy
+        return replace(self, adds_columns=True, schema_policy=added)
 
 
 class PaimonAsset(dg.AssetsDefinition):

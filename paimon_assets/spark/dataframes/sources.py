@@ -7,7 +7,7 @@ change log in files keeps its order up to the merge.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from paimon_assets.engine.data.format.external_files import (
     ExternalFormat,
     FileKind,
     open_external_file,
+    open_fitted,
 )
 from paimon_assets.engine.data.write.input_check import is_lossless_family
 from paimon_assets.engine.errors import InvalidInputError
@@ -61,18 +62,22 @@ def files_to_dataframe(
     *,
     options: Mapping[str, str] | None = None,
     text_options: Mapping[str, str] | None = None,
+    others: Literal["", "error", "ignore"] = "",
 ) -> DataFrame:
     """Read files into one DataFrame whose rows remember their order.
 
     The DataFrame has the columns of the files and `packing.POSITION_COLUMN` (file number « 40 | row
-    number), which a write through `SparkExecutor` uses and does not store.
+    number), which a write through `SparkExecutor` uses and does not store. For `others` see
+    `FileKind`.
 
     Cost:
         The first file's schema is read at once, all else when the DataFrame is used.
     """
     if not paths:
         raise InvalidInputError("No files to read: the list of paths is empty.", kind="no-files")
-    kind = FileKind(format=cast("ExternalFormat", format.lower()), options=text_options or {})
+    kind = FileKind(
+        format=cast("ExternalFormat", format.lower()), options=text_options or {}, others=others
+    )
     storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
         with open_external_file(file_io_for(paths[0], storage), paths[0], kind) as opened:
@@ -121,7 +126,7 @@ def _read_files(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterato
             for first, file in zip(batch["first"], batch["path"], strict=True):
                 path = file.as_py()
                 file_io = file_io_for(path, reading.options)
-                with open_external_file(file_io, path, reading.kind, reading.schema) as opened:
+                with open_fitted(file_io, path, reading.kind, reading.schema) as opened:
                     rows = (_conform(path, stored, reading) for stored in opened.batches)
                     yield from numbered(rows, first.as_py(), reading.spark_schema, path)
 

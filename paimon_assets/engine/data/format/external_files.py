@@ -6,14 +6,20 @@ JSON, and CSV with options         the readers of text segments
 …gz, bz2, zst, lz4                 CSV and JSON are decompressed by the suffix of the file's name
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+import pyarrow.types as pat
 from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.json.record_check import checked_records
 from paimon_assets.engine.codec.row_files import (
     RowFile,
     RowFormat,
@@ -33,7 +39,20 @@ from paimon_assets.engine.spec.values import Value
 
 ExternalFormat = Literal["parquet", "orc", "avro", "arrow", "csv", "json"]
 
+kernels: Any = pc
 _BATCH_ROWS = 65_536
+_DATE = r"\d{4}-\d\d-\d\d"
+_FORMS: Mapping[pa.DataType, str] = {
+    pa.int64(): r"^(0|-?[1-9]\d{0,17})$",
+    pa.float64(): r"^-?(0|[1-9]\d{0,14})(\.\d{1,15})?$",
+    pa.bool_(): "^(true|false)$",
+    pa.date32(): f"^{_DATE}$",
+    pa.timestamp("us"): rf"^{_DATE}[ T]\d\d:\d\d:\d\d(\.\d{{1,6}})?$",
+}
+"""Type of a column that nobody declared → texts that are surely its values."""
+ALL_TYPES: Sequence[pa.DataType] = [*_FORMS, pa.string()]
+_EXACT_IN_DOUBLES = 2**53
+_CHANGED = re.compile(r"Column\(/([^/)]+)")
 _TEXTS = ("csv", "json")
 _WITH_FOOTER = ("parquet", "orc")
 _OF_TABLES = (*_WITH_FOOTER, "avro", "json")
@@ -53,6 +72,9 @@ class FileKind(Value):
     format: ExternalFormat
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of CSV and JSON files, those of text segments: `sep`, `header`, `encoding` ..."""
+    others: Literal["", "error", "ignore"] = ""
+    """If set, `open_fitted` gives the columns it is asked for, null where the file lacks one, and
+    this becomes of the file's other columns."""
 
     def __post_init__(self) -> None:
         if self.format not in get_args(ExternalFormat):
@@ -82,9 +104,17 @@ class FileKind(Value):
 
 @contextmanager
 def open_external_file(
-    file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema | None = None
+    file_io: FileIO,
+    path: str,
+    kind: FileKind,
+    columns: pa.Schema | None = None,
+    *,
+    only: pa.Schema | None = None,
 ) -> Iterator[RowFile]:
-    """Open a file in a `with` block: a footer or first block, then a batch at a time."""
+    """Open a file in a `with` block: a footer or first block, then a batch at a time.
+
+    With `only`, no other columns are decoded.
+    """
     if not _has_rows(file_io, path, kind):
         yield RowFile(schema=pa.schema([]), batches=(), is_empty=True)
         return
@@ -98,7 +128,9 @@ def open_external_file(
                 for number, each in enumerate(schema)
             ]
             options = TextOptions.of(kind.format, kind.options, schema.names)
-            declared = DeclaredText(fields=fields, options=options, refuses_others=True)
+            declared = DeclaredText(
+                fields=fields, options=options, refuses_others=kind.others != "ignore"
+            )
         with (
             _of_source(path, kind),
             open_reader(file_io, path, file_format=kind.format, declared=declared) as reader,
@@ -106,6 +138,8 @@ def open_external_file(
             schema = reader.schema.remove_metadata()
             with naming(path, kind.format):
                 check_names(schema.names)
+            if only is not None:
+                schema = pa.schema([each for each in schema if each.name in only.names])
             batches = reader.batches(schema.names, predicate=None, batch_rows=_BATCH_ROWS)
             yield RowFile(schema=schema, batches=_in_units(batches, schema, path, kind))
         return
@@ -117,7 +151,131 @@ def open_external_file(
     codec = text_streams.COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
     with naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
-        yield open_rows(stream, row_format, columns)
+        convert = {"include_columns": only.names, "include_missing_columns": True} if only else {}
+        yield open_rows(stream, row_format, columns, options=convert)
+
+
+@contextmanager
+def open_fitted(
+    file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema
+) -> Iterator[RowFile]:
+    """Open a file whose rows have these columns; see `FileKind.others`."""
+    only = columns if kind.others else None
+
+    def fitted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        names, count = {*batch.schema.names}, batch.num_rows
+        with naming(path, kind.format):
+            arrays = [
+                batch[c.name].cast(c.type) if c.name in names else pa.nulls(count, c.type)
+                for c in columns
+            ]
+        return pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+    with open_external_file(file_io, path, kind, columns, only=only) as opened:
+        if only is None:
+            yield opened
+        else:
+            yield replace(opened, schema=columns, batches=map(fitted, opened.batches))
+
+
+def seen_types(
+    file_io: FileIO, path: str, kind: FileKind, known: pa.Schema
+) -> dict[str, Sequence[pa.DataType]] | None:
+    """Return the columns of a CSV or JSON file, each with the types that hold its values.
+
+    Types are the best first; of columns that are known there are none. None if it has no rows.
+
+    Cost:
+        Of JSON, and of CSV with other columns, the file is read once.
+    """
+    kind = replace(kind, others="ignore")
+    if not _has_rows(file_io, path, kind):
+        return None
+    if kind.format == "json":
+        text = TextOptions.of("json", kind.options, ())
+        with (
+            naming(path, RowFormat.JSON),
+            text_streams.open_text_stream(file_io, path, text) as stream,
+        ):
+            return _types_of_json(stream, known.names, is_long=bool(text.multi_line))
+    with open_external_file(file_io, path, kind, known) as opened:
+        names = opened.schema.names
+    seen: dict[str, Sequence[pa.DataType]] = dict.fromkeys(names, ())
+    others = pa.schema([(name, pa.string()) for name in names if name not in known.names])
+    if not others:
+        return seen
+    seen |= dict.fromkeys(others.names, ALL_TYPES)
+    types = ALL_TYPES if not kind.options else [*ALL_TYPES[:3], pa.string()]  # times have patterns
+    with open_fitted(file_io, path, kind, others) as opened:
+        for batch in opened.batches:
+            for name, texts in zip(others.names, batch.columns, strict=True):
+                values = texts.filter(kernels.not_equal(texts, ""))
+                if len(values):
+                    fits = (kind for kind in types if _is_text_of(values, kind))
+                    seen[name] = [kind for kind in fits if kind in seen[name]]
+    return seen
+
+
+def _types_of_json(
+    stream: Any, known: Sequence[str], *, is_long: bool
+) -> dict[str, Sequence[pa.DataType]]:
+    """Return the members of objects, one a line or `is_long`, with the types of their values."""
+    seen: dict[str, Sequence[pa.DataType]] = {}
+    blocks: Iterable[bytes] = checked_records(text_streams.whole_lines(stream), is_lines=True)
+    if is_long:
+        blocks = [b"".join(checked_records(text_streams.without_array(stream)))]
+    for block in blocks:
+        table = _inferred(block, is_long=is_long)
+        for name in table.column_names:
+            fits = () if name in known else _types_of_numbers(table[name])
+            seen[name] = [each for each in seen.get(name, ALL_TYPES) if each in fits]
+    return seen
+
+
+def _inferred(block: bytes, *, is_long: bool) -> pa.Table:
+    """Return the rows of JSON; members with values of several types as texts."""
+    texts: list[str] = []
+    while True:
+        data = block
+        if texts:
+            data = b"".join(text_streams.with_plain_members(pa.BufferReader(block), texts, ()))
+        source: Any = pa.BufferReader(data)
+        try:
+            return pa_json.read_json(
+                source,
+                read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                parse_options=pa_json.ParseOptions(
+                    explicit_schema=pa.schema([(name, pa.string()) for name in texts]),
+                    newlines_in_values=is_long,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            wrong = _CHANGED.search(str(error))
+            if wrong is None or is_long or wrong[1] in texts:
+                raise
+            texts.append(wrong[1])
+
+
+def _types_of_numbers(values: Any) -> Sequence[pa.DataType]:
+    kind = values.type
+    if pat.is_null(kind):
+        return ALL_TYPES
+    if pat.is_integer(kind) or pat.is_floating(kind):
+        most = kernels.max(kernels.abs(values.cast(pa.float64(), safe=False))).as_py() or 0
+        is_exact = most < _EXACT_IN_DOUBLES
+        kinds = [pa.int64()] if pat.is_integer(kind) else []
+        return [*kinds, *([pa.float64()] if is_exact else []), pa.string()]
+    return [kind, pa.string()] if pat.is_boolean(kind) else [pa.string()]
+
+
+def _is_text_of(texts: Any, kind: pa.DataType) -> bool:
+    """Whether all texts are values of a type, in its usual form."""
+    form = _FORMS.get(kind, "")
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return bool(kernels.all(kernels.match_substring_regex(texts, form)).as_py())
 
 
 def _in_units(

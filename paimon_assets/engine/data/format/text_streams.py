@@ -69,7 +69,7 @@ def without_escapes(stream: Any, options: TextOptions) -> Iterator[bytes]:
     quote, escape = options.quote.encode()[0], options.escape.encode()[0]
     edges = f"{options.delimiter}\r\n".encode()
     in_quotes = False
-    for lines in _whole_lines(stream):
+    for lines in whole_lines(stream):
         data = np.frombuffer(lines, dtype=np.uint8).copy()
         escaped, _ = escaped_places(data, escape=escape)
         is_quote = data == quote
@@ -98,7 +98,7 @@ def without_escapes(stream: Any, options: TextOptions) -> Iterator[bytes]:
 def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
     """Yield a CSV without the lines that begin with a comment; lines inside quotes stay."""
     quoted = 0
-    for lines in _whole_lines(stream):
+    for lines in whole_lines(stream):
         data = np.frombuffer(lines, dtype=np.uint8)
         starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
         starts = starts[starts < len(data)]
@@ -116,7 +116,8 @@ def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
         yield lines if stays.all() else data[np.repeat(stays, lengths)].tobytes()
 
 
-def _whole_lines(stream: Any) -> Iterator[bytes]:
+def whole_lines(stream: Any) -> Iterator[bytes]:
+    """Yield blocks that end where a line ends."""
     rest = b""
     while block := stream.read(BLOCK_BYTES):
         whole, newline, rest = (rest + bytes(block)).rpartition(b"\n")
@@ -155,7 +156,7 @@ def with_plain_members(
     stream: Any, texts: Collection[str], maps: Collection[str]
 ) -> Iterator[bytes]:
     """Yield JSON lines with some members as texts, and some maps as lists of entries."""
-    return (_plain_members(block, texts, maps) for block in _whole_lines(stream))
+    return (_plain_members(block, texts, maps) for block in whole_lines(stream))
 
 
 def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) -> bytes:

@@ -1,0 +1,310 @@
+"""Landing folders whose files have several shapes: every row arrives, whatever its file lacks."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import fastavro
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.orc as paorc
+import pyarrow.parquet as papq
+import pytest
+
+from paimon_assets.assets import (
+    FileSource,
+    IngestConfig,
+    PaimonCatalogResource,
+    PaimonSparkResource,
+    build_file_ingestion_asset,
+)
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
+
+pytestmark = pytest.mark.slow
+
+SPARK = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+DECLARED = {"id": "BIGINT", "amount": "BIGINT"}
+SCHEMA = Schema.of(DECLARED)
+KEY = dg.AssetKey(["s", "t"])
+FORMATS = ("csv", "json", "parquet", "avro", "orc")
+TEXTS = ("csv", "json")
+KINDS: dict[str, tuple[Any, ...]] = {
+    "amount": (pa.int64(), pa.int32()),
+    "n": (pa.int64(), pa.int32()),
+    "x": (pa.float64(), pa.float32()),
+    "flag": (pa.bool_(),),
+    "note": (pa.string(),),
+}
+"""Column → its types in files, of which a later file may have the wider or the narrower."""
+STORED = {"n": ("INT", "BIGINT"), "x": ("FLOAT", "DOUBLE"), "flag": ("BOOLEAN",)}
+
+
+def value_of(rng: random.Random, kind: pa.DataType) -> Any:
+    if rng.random() < 0.2:
+        return None
+    if pa.types.is_string(kind):
+        return rng.choice(["a", "07", "1", "true", "2024-01-01", "ü,\"'", "null"])
+    if pa.types.is_boolean(kind):
+        return rng.random() < 0.5
+    if pa.types.is_floating(kind):
+        return rng.randrange(-99, 99) + 0.5
+    return rng.choice([0, -7, 2**31 - 1, 2**53 + 1 if kind == pa.int64() else 5])
+
+
+def write(path: Path, rows: pa.Table, file_format: Any) -> None:
+    match file_format:
+        case "csv":
+            pacsv.write_csv(rows, path)
+        case "json":
+            lines = (
+                {name: value for name, value in row.items() if value is not None or name == "id"}
+                for row in rows.to_pylist()
+            )
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        case "parquet":
+            papq.write_table(rows, path)
+        case "orc":
+            paorc.write_table(rows, path)
+        case _:
+            names = {"double": "double", "float": "float", "bool": "boolean", "string": "string"}
+            names |= {"int64": "long", "int32": "int"}
+            fields = [
+                {"name": each.name, "type": ["null", names[str(each.type)]]} for each in rows.schema
+            ]
+            schema = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
+            with path.open("wb") as file:
+                fastavro.writer(file, schema, rows.to_pylist())
+
+
+class Folder:
+    """A folder of drifting files, and a model of the rows that have arrived."""
+
+    def __init__(self, landing: Path, rng: random.Random, file_format: Any) -> None:
+        self.landing, self.rng, self.format = landing, rng, file_format
+        self.next_id = 0
+        self.rows: dict[str, list[dict[str, Any]]] = {}
+
+    def land(self) -> None:
+        """Land a file of another shape under a name that sorts anywhere."""
+        rng = self.rng
+        names = ["id", *(name for name in KINDS if rng.random() < 0.6)]
+        rng.shuffle(names)
+        kinds: dict[str, Any] = {name: rng.choice(KINDS.get(name, [pa.int64()])) for name in names}
+        rows = []
+        for _ in range(rng.choice([0, 1, 3, 9])):
+            self.next_id += 1
+            rows.append({n: value_of(rng, kinds[n]) for n in names} | {"id": self.next_id})
+        name = f"{rng.randrange(10**6):06}.{self.format}"
+        table = pa.Table.from_pylist(rows, schema=pa.schema([(n, kinds[n]) for n in names]))
+        if name in self.rows or (self.format == "json" and not rows):
+            return
+        write(self.landing / name, table, self.format)
+        self.rows[name] = rows
+
+    def expected(self, types: dict[str, str]) -> list[dict[str, Any]]:
+        """Return the rows as a table of these types has them."""
+        rows = [row for rows in self.rows.values() for row in rows]
+        return sorted(
+            ({name: self._stored(row, name, kind) for name, kind in types.items()} for row in rows),
+            key=lambda row: row["id"],
+        )
+
+    def _stored(self, row: dict[str, Any], name: str, kind: str) -> Any:
+        value = row.get(name)
+        if kind == "STRING" and self.format in TEXTS:
+            if self.format == "csv" and name in row and value is None:
+                return ""
+            return json.dumps(value) if value is not None and name != "note" else value
+        return value
+
+
+def run_of(
+    folder: Folder, paimon: PaimonCatalogResource, source: FileSource, most: int, executor: Any
+) -> dict[str, Any]:
+    asset = build_file_ingestion_asset(
+        "s.t", SCHEMA, source=source, schema_policy="widen", executor=executor
+    )
+    config = dg.RunConfig(ops={"s__t": IngestConfig(max_files=most)})
+    result = run(asset, paimon, run_config=config)
+    assert result.success, failure_text(result)
+    return metadata_of(result, KEY)
+
+
+def drift(
+    seed: int, landing: Path, paimon: PaimonCatalogResource, executor: str | None = None
+) -> int:
+    """Land files between runs; return how many files arrived."""
+    rng = random.Random(seed)  # noqa: S311 (draws)
+    folder = Folder(landing, rng, FORMATS[seed % len(FORMATS)])
+    extra: Any = "ignore" if rng.random() < 0.25 else "add"
+    source = FileSource(
+        folder=str(landing), format=folder.format, missing_columns="null", extra_columns=extra
+    )
+    for number in range(3):
+        for _ in range(rng.randrange(1, 4)):
+            folder.land()
+        most = 0 if number == 2 else rng.choice([0, 1, 2])
+        shown = run_of(folder, paimon, source, most, executor)
+        if shown["paimon/files_ingested"] and folder.rows:
+            shapes = shown["paimon/file_shapes"]
+            counts = [each.data["files"] for each in shapes]
+            assert sum(counts) == shown["paimon/files_ingested"]
+    table = paimon.catalog().get_table("s.t")
+    types = {field.name: str(field.type) for field in table.schema.fields}
+    names = {name for rows in folder.rows.values() for row in rows for name in row}
+    if extra == "ignore":
+        assert types == DECLARED
+    else:
+        assert names <= {*types}
+        assert types.get("note", "STRING") == "STRING"
+        for name in {*types} & {*STORED}:
+            in_doubt = ("STRING",) if folder.format in TEXTS else ()
+            assert types[name] in STORED[name] + in_doubt
+    rows = sorted(rows_of(table), key=lambda row: row["id"])
+    assert rows == folder.expected(types), f"seed {seed}, {folder.format}"
+    return len(folder.rows)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_row_of_drifting_files_arrives(
+    seed: int, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    assert drift(seed, landing, paimon, "embedded")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(100, 105))
+def test_every_row_of_drifting_files_arrives_by_spark(
+    seed: int, landing: Path, warehouse: str, spark: Any
+) -> None:
+    assert spark.range(1).count() == 1
+    paimon = PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
+    assert drift(seed, landing, paimon, "spark")
+
+
+def ingest(paimon: PaimonCatalogResource, landing: Path, **words: Any) -> Any:
+    policy = {"schema_policy": words.pop("schema_policy")} if "schema_policy" in words else {}
+    schema = words.pop("table", SCHEMA)
+    source = FileSource(folder=str(landing), **words)
+    return run(build_file_ingestion_asset("s.t", schema, source=source, **policy), paimon)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_the_refusal_names_the_words_that_take_the_files(
+    file_format: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    shapes: Sequence[dict[str, Any]] = ({"id": [1], "amount": [2]}, {"id": [3], "note": ["a"]})
+    for number, shape in enumerate(shapes):
+        write(landing / f"{number}.{file_format}", pa.table(shape), file_format)
+    text = failure_text(ingest(paimon, landing, format=file_format))
+    words = "extra_columns='add' or 'ignore'"
+    assert words in text
+    if file_format != "json":  # a member that is not there is null
+        assert "missing_columns='null'" in text
+    result = ingest(
+        paimon, landing, format=file_format, missing_columns="null", extra_columns="add"
+    )
+    assert result.success, failure_text(result)
+    assert rows_of(paimon.catalog().get_table("s.t")) == [
+        {"id": 1, "amount": 2, "note": None},
+        {"id": 3, "amount": None, "note": "a"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "-20", ""], "BIGINT"),
+        (["1", "2.5"], "DOUBLE"),
+        (["9007199254740993", "2.5"], "STRING"),
+        (["007", "1"], "STRING"),
+        (["true", "false"], "BOOLEAN"),
+        (["2024-02-29", "2024-01-01"], "DATE"),
+        (["2024-02-30"], "STRING"),
+        (["2024-02-29 10:00:00"], "TIMESTAMP(6)"),
+        (["2024-02-29", "2024-02-29 10:00:00"], "STRING"),
+        (["1", "x"], "STRING"),
+        (["", ""], "STRING"),
+        (["NaN"], "STRING"),
+    ],
+)
+def test_the_type_of_a_csv_column_holds_the_texts_of_all_files(
+    texts: list[str], kind: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    for number, text in enumerate(texts):
+        (landing / f"{number}.csv").write_text(f'id,amount,c\n{number},0,"{text}"\n')
+    result = ingest(paimon, landing, format="csv", extra_columns="add")
+    assert result.success, failure_text(result)
+    assert str(paimon.catalog().get_table("s.t").schema.by_name["c"].type) == kind
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "null"], "BIGINT"),
+        (["1", "2.5"], "DOUBLE"),
+        (["9007199254740993", "2.5"], "STRING"),
+        (["1", '"1"'], "STRING"),
+        (["true"], "BOOLEAN"),
+        (['{"a": 1}', "[1, 2]"], "STRING"),
+        (['"2024-01-01"'], "STRING"),
+    ],
+)
+@pytest.mark.parametrize("in_one_file", [True, False])
+def test_the_type_of_a_json_member_holds_the_values_of_all_files(
+    values: list[str], kind: str, in_one_file: bool, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    lines = [f'{{"id": {n}, "c": {value}}}\n' for n, value in enumerate(values)]
+    for number, line in enumerate(["".join(lines)] if in_one_file else lines):
+        (landing / f"{number}.json").write_text(line)
+    result = ingest(paimon, landing, format="json", extra_columns="add")
+    assert result.success, failure_text(result)
+    table = paimon.catalog().get_table("s.t")
+    assert str(table.schema.by_name["c"].type) == kind
+    rows = rows_of(table)
+    if kind == "STRING":
+        texts = [value.strip('"') for value in values]
+        assert [row["c"] for row in rows] == texts
+
+
+def test_a_declared_type_counts_more_than_the_texts(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    (landing / "1.csv").write_text("c,id,amount\n1,1,1\n")
+    declared = Schema.of({**DECLARED, "c": "DECIMAL(5, 2)"})
+    assert ingest(paimon, landing, format="csv", extra_columns="add", table=declared).success
+    (landing / "2.csv").write_text("id,amount,c,d\n1,1,2.25,5\n")
+    result = ingest(paimon, landing, format="csv", extra_columns="add", table=declared)
+    assert result.success, failure_text(result)
+    types = {f.name: str(f.type) for f in paimon.catalog().get_table("s.t").schema.fields}
+    assert types == {**DECLARED, "c": "DECIMAL(5, 2)", "d": "BIGINT"}
+
+
+def test_a_file_without_the_key_goes_to_quarantine(
+    landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    (landing / "1.csv").write_text("amount\n1\n")
+    (landing / "2.csv").write_text("id\n2\n")
+    keyed = Schema.of(DECLARED, primary_keys=["id"])
+    words = {"format": "csv", "missing_columns": "null", "table": keyed}
+    assert "lacks columns (id), which cannot be null" in failure_text(
+        ingest(paimon, landing, **words)
+    )
+    shown = metadata_of(ingest(paimon, landing, on_bad_file="quarantine", **words), KEY)
+    assert shown["paimon/files_in_quarantine"] == 1
+    assert rows_of(paimon.catalog().get_table("s.t")) == [{"id": 2, "amount": None}]
+
+
+def test_columns_of_files_are_not_added_where_the_policy_drops_them(landing: Path) -> None:
+    source = FileSource(folder=str(landing), format="csv", extra_columns="add")
+    with pytest.raises(InvalidInputError, match="drops the columns that extra_columns='add'"):
+        build_file_ingestion_asset("s.t", SCHEMA, source=source, schema_policy="sync")
+    with pytest.raises(InvalidInputError, match="extra_columns is 'drop'; expected one of"):
+        FileSource(folder=str(landing), extra_columns="drop")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="no schema or words on columns of their own"):
+        FileSource(folder=str(landing), format="debezium-json", missing_columns="null")
