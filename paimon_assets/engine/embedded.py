@@ -219,7 +219,8 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
             kind="input-rows",
         )
     batches = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
-    yield next(batches, pa.RecordBatch.from_pylist([], schema=rows.schema))
+    first = next(batches, None)  # `from_pylist` would load pandas
+    yield pa.RecordBatch.from_pylist([], schema=rows.schema) if first is None else first
     yield from batches
 
 
