@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.cdc.kafka.fetching import fetch
-from paimon_assets.cdc.kafka.messages import rows
+from paimon_assets.cdc.kafka.messages import Others, rows
 from paimon_assets.cdc.kafka.topics import Client, OffsetRange
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.wire import dump
@@ -52,6 +52,7 @@ def topics_to_dataframe(
     ranges: Sequence[OffsetRange],
     schema: pa.Schema,
     metadata: Mapping[str, str],
+    others: Others = "error",
 ) -> DataFrame:
     """Read ranges of offsets into a DataFrame whose rows remember their order.
 
@@ -60,10 +61,11 @@ def topics_to_dataframe(
         client: The cluster.
         ranges: At least one.
         schema: Columns of the rows.
-        metadata: As of `messages.rows`.
+        metadata: As of `messages.rows`; so `others`.
+        others: See `metadata`.
     """
     spark_schema = spark_schema_of(schema)
-    read = partial(_read_ranges, client, schema, metadata, spark_arrow_schema(spark_schema))
+    read = partial(_read_ranges, client, schema, metadata, others, spark_arrow_schema(spark_schema))
     made = PythonRows(tasks=_tasks(session, ranges), read=read)
     return remembering(made.frame(spark_schema), made)
 
@@ -94,6 +96,7 @@ def _read_ranges(
     client: Client,
     schema: pa.Schema,
     metadata: Mapping[str, str],
+    others: Others,
     spark_schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -101,7 +104,7 @@ def _read_ranges(
     with encoded_errors():
         for span, first in _ranges_in(batches):
             [fetched] = fetch(client, [span], has_headers=True)
-            found = rows(fetched, schema, metadata)
+            found = rows(fetched, schema, metadata, others)
             yield from numbered(found, first, spark_schema, span.name)
 
 

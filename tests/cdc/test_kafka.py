@@ -244,6 +244,36 @@ def test_spark_reads_each_range_in_a_task(
     assert states(paimon)[1] == "newer"
 
 
+@pytest.mark.parametrize("executor", ["embedded", "spark"])
+def test_members_that_nobody_declared_are_added_or_left_out(
+    broker: Broker, warehouse: str, spark: SparkSession, executor: Any
+) -> None:
+    assert spark.range(1).count() == 1
+    on_spark = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+    paimon = PaimonCatalogResource(warehouse=warehouse, executor=executor, spark=on_spark)
+    topic, schema = broker.create(1), Schema.of({"id": "BIGINT", "state": "STRING"})
+    broker.send(topic, *((None, {"id": n, "n": n, "note": None}) for n in (1, 2)))
+    text = refusal(rows_in(broker, topic, schema), paimon)
+    assert "KafkaSource(extra_columns='add' or 'ignore')" in text
+    ok(rows_in(broker, topic, schema, extra_columns="ignore"), paimon, max_records=1)
+    adding = rows_in(broker, topic, schema, extra_columns="add")
+    ok(adding, paimon)
+    broker.send(topic, (None, {"id": 3, "state": "x", "more": {"a": 1}}), (None, {"note": "b"}))
+    ok(adding, paimon)
+    table = paimon.catalog().get_table("shop.orders")
+    types = {each.name: str(each.type) for each in table.schema.fields if each.name != "id"}
+    assert types == {"state": "STRING", "n": "BIGINT", "note": "STRING", "more": "STRING"}
+    rows = [
+        (r["id"], r["state"], r["n"], r["note"], r["more"]) for r in table.to_arrow().to_pylist()
+    ]
+    assert rows == [
+        (1, None, None, None, None),
+        (2, None, 2, None, None),
+        (3, "x", None, None, '{"a": 1}'),
+        (None, None, None, "b", None),
+    ]
+
+
 @pytest.mark.parametrize("start", ["latest", "time", "offset"])
 def test_a_table_begins_where_it_is_told(
     start: str, broker: Broker, paimon: PaimonCatalogResource

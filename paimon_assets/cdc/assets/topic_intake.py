@@ -20,7 +20,7 @@ from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.cdc.assets.topic_source import KafkaSource, Order, TopicConfig, check_config
 from paimon_assets.cdc.kafka.fetching import HEADERS, VALUE, Fetched, fetch
-from paimon_assets.cdc.kafka.messages import rows
+from paimon_assets.cdc.kafka.messages import Others, other_members, rows
 from paimon_assets.cdc.kafka.topics import OffsetRange, TopicState
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -238,15 +238,23 @@ class TopicIntake(Struct, kw_only=True):
                 f"KafkaSource(metadata=…) names column '{name}', which is not declared.",
                 kind="kafka-source",
             )
-        metadata = self.source.metadata
-        if self.has_tasks(executor):
+        metadata, extra = self.source.metadata, self.source.extra_columns
+        others: Others = "error" if extra == "error" else "ignore"
+        if extra != "add" and self.has_tasks(executor):
             client = self.source.client()
             on_spark = spark_module("paimon_assets.cdc.spark_topics")
             session = self.paimon.spark.session()
-            return on_spark.topics_to_dataframe(session, client, self.ranges, schema, metadata)
+            return on_spark.topics_to_dataframe(
+                session, client, self.ranges, schema, metadata, others
+            )
         fetched = self._fetch(has_headers=HEADERS in metadata.values())
         self.empty_records = sum(each.records[VALUE].null_count for each in fetched)
-        parts = (rows(each, schema, metadata) for each in fetched if len(each.records))
+        if extra == "add":
+            stored = () if expected is None or self.table is None else self.table.schema.fields
+            added = to_arrow_schema([each for each in stored if each.name not in schema.names])
+            schema = pa.schema([*schema, *added])
+            schema = pa.schema([*schema, *other_members(fetched, schema.names)])
+        parts = (rows(each, schema, metadata, others) for each in fetched if len(each.records))
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(parts))
 
     def has_tasks(self, executor: str | None) -> bool:

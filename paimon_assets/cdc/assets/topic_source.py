@@ -58,6 +58,9 @@ class KafkaSource(Value, hidden=("options",)):
     """So long a cluster may be silent before a run fails."""
     schema: Schema | None = None
     """Of rows: columns of the records, where they are not those of the table."""
+    extra_columns: Literal["error", "add", "ignore"] = "error"
+    """Of rows: what becomes of members that nobody declared; see `FileSource`. With `add`, the
+    process of the run reads the records. A member that a record lacks is null."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Of rows: column → what it tells of the record: `topic`, `partition`, `offset`, `timestamp`,
     `key`, `headers`. Change logs have `ChangeLog.metadata`."""
@@ -77,6 +80,8 @@ class KafkaSource(Value, hidden=("options",)):
         has_registry = any(name.startswith(PREFIX) for name in self.options)
         if has_registry is not (self.format == "debezium-avro"):
             raise _invalid(f"options have '{URL}' if the format is debezium-avro, and only then.")
+        if self.extra_columns not in (words := ("error", "add", "ignore")):
+            raise _invalid(f"extra_columns is '{self.extra_columns}'; expected {', '.join(words)}.")
         if self.order not in list(Order):
             raise _invalid(f"order is '{self.order}'; expected one of {', '.join(Order)}.")
         if isinstance(self.start, str) and self.start not in ("earliest", "latest"):

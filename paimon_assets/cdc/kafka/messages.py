@@ -3,8 +3,9 @@
 Every record is one line, so that a line's number finds the record.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute
@@ -15,7 +16,12 @@ from paimon_assets.cdc.kafka.topics import OffsetRange
 from paimon_assets.engine.codec.arrow.numpy_columns import parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, check_records
 from paimon_assets.engine.codec.row_files import as_file
-from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.data.format.external_files import (
+    ALL_TYPES,
+    FileKind,
+    open_fitted,
+    types_of_json,
+)
 from paimon_assets.engine.data.format.text import parse_columns, read_type
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -23,7 +29,7 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 kernels: Any = pyarrow.compute
 METADATA = ("topic", "partition", OFFSET, TIMESTAMP, KEY, "headers")
 """What a record says beside its value."""
-_KIND = FileKind(format="json")
+Others = Literal["error", "ignore"]
 _TEXT = TextOptions()
 
 
@@ -57,7 +63,7 @@ def _one_line(values: Any) -> Any:
 
 
 def rows(
-    fetched: Fetched, schema: pa.Schema, metadata: Mapping[str, str]
+    fetched: Fetched, schema: pa.Schema, metadata: Mapping[str, str], others: Others = "error"
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row of each record that has a value, in the types of a schema.
 
@@ -65,6 +71,7 @@ def rows(
         fetched: The records, whose values are objects of JSON.
         schema: The columns.
         metadata: Column of the schema → what of the record it holds; see `METADATA`.
+        others: What becomes of members that no column takes.
 
     Raises:
         FormatError: A value is no object, or has other members.
@@ -73,9 +80,9 @@ def rows(
     own = pa.schema([column for column in schema if column.name not in metadata])
     span = fetched.range
     name = f"{span.name}, offsets {span.start} to {span.end - 1}"
-    data = b"".join(_blocks(Fetched(range=span, records=records), has_keys=False))
+    data = _values(fetched)
     count = 0
-    for batch in _parsed(data, name, own):
+    for batch in _parsed(data, name, own, others):
         own_records = records.slice(count, batch.num_rows)
         count += batch.num_rows
         if count > len(records):
@@ -96,7 +103,25 @@ def rows(
         )
 
 
-def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _values(fetched: Fetched) -> bytes:
+    records = fetched.records.filter(kernels.is_valid(fetched.records[VALUE]))
+    return b"".join(_blocks(Fetched(range=fetched.range, records=records), has_keys=False))
+
+
+def other_members(fetched: Iterable[Fetched], known: Sequence[str]) -> pa.Schema:
+    """Return members of records that are not known, in types that hold their values."""
+    seen: dict[str, Sequence[pa.DataType]] = {}
+    for each in fetched:
+        with suppress(pa.ArrowInvalid):  # `rows` says what is wrong
+            types = types_of_json(pa.BufferReader(_values(each)), known, is_long=False)
+            for name in types.keys() - {*known}:
+                seen[name] = [kind for kind in seen.get(name, ALL_TYPES) if kind in types[name]]
+    return pa.schema(
+        [(n, seen[n][0] if len(seen[n]) < len(ALL_TYPES) else pa.string()) for n in sorted(seen)]
+    )
+
+
+def _parsed(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterator[pa.RecordBatch]:
     """Yield the rows of lines as the reader of files does, whose look at the types is left out."""
     plain = pa.schema(
         [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
@@ -108,14 +133,15 @@ def _parsed(data: bytes, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
             source,
             read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
             parse_options=pa_json.ParseOptions(
-                explicit_schema=plain, unexpected_field_behavior="error"
+                explicit_schema=plain, unexpected_field_behavior=others
             ),
         )
         batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The reader of files takes it, or says what is wrong.
         source = _Memory(data)
-        with open_external_file(source, name, _KIND, schema) as opened:
+        kind = FileKind(format="json", others="" if others == "error" else others)
+        with open_fitted(source, name, kind, schema) as opened:
             _refuse_others(name, opened.schema.names, schema.names)
             yield from opened.batches
     else:
@@ -126,7 +152,8 @@ def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
     others = ", ".join(sorted({*members} - {*columns}))
     if others:
         raise FormatError(
-            f"'{name}': records have members that no column takes: {others}. Declare them.",
+            f"'{name}': records have members that no column takes: {others}. Declare them, "
+            "or say KafkaSource(extra_columns='add' or 'ignore').",
             kind="kafka-record",
             details={"source": name},
         )

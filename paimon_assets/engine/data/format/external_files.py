@@ -197,7 +197,7 @@ def seen_types(
             naming(path, RowFormat.JSON),
             text_streams.open_text_stream(file_io, path, text) as stream,
         ):
-            return _types_of_json(stream, known.names, is_long=bool(text.multi_line))
+            return types_of_json(stream, known.names, is_long=bool(text.multi_line))
     with open_external_file(file_io, path, kind, known) as opened:
         names = opened.schema.names
     seen: dict[str, Sequence[pa.DataType]] = dict.fromkeys(names, ())
@@ -216,7 +216,7 @@ def seen_types(
     return seen
 
 
-def _types_of_json(
+def types_of_json(
     stream: Any, known: Sequence[str], *, is_long: bool
 ) -> dict[str, Sequence[pa.DataType]]:
     """Return the members of objects, one a line or `is_long`, with the types of their values."""
