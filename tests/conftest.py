@@ -14,7 +14,7 @@ from tests.testkit.tables import new_catalog_in
 
 register_profiles()
 
-NOT_IN_CHECK = ("e2e", "faults", "interop", "spark", "stateful")
+NOT_IN_CHECK = ("e2e", "faults", "interop", "simulation", "spark", "stateful")
 """Below `tests`: what `make check` does not even import; nor does it run what is marked `slow`."""
 
 
