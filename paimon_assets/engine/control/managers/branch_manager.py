@@ -175,12 +175,16 @@ class BranchManager:
             if number > schema_id:
                 self._file_io.delete_file(self._paths.schema(number))
         ours = SnapshotManager(self._file_io, self._paths)
-        later = [number for number in ours.list_ids() if number > newest.id]
-        above = [snapshot for snapshot in map(ours.snapshot_or_none, later) if snapshot is not None]
-        if above and above[0].id == newest.id + 1 and above[0].stands_on(newest):
-            return
-        for snapshot in filter(ours.is_same, reversed(above)):
-            self._file_io.delete_file(self._paths.snapshot(snapshot.id))
+        while True:
+            later = [number for number in ours.list_ids() if number > newest.id]
+            above = [snapshot for number in later if (snapshot := ours.snapshot_or_none(number))]
+            last = newest
+            while above and above[0].id == last.id + 1 and above[0].stands_on(last):
+                last = above.pop(0)
+            if not above:
+                return
+            for snapshot in filter(ours.is_same, reversed(above)):
+                self._file_io.delete_file(self._paths.snapshot(snapshot.id))
 
     def _join(self, first: int) -> None:
         """Join main's own snapshots and those of a branch to one line without gaps."""
