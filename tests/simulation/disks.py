@@ -36,6 +36,12 @@ class _Writer(io.RawIOBase):
     def write(self, data: Any) -> int:
         return self._bytes.write(data)
 
+    def seek(self, *_: int) -> int:
+        return 0
+
+    def truncate(self, _: int | None = None) -> int:
+        return 0
+
     def close(self) -> None:
         if not self.closed:
             super().close()
@@ -57,36 +63,26 @@ class Disk:
             scandir=self.scan, SEEK_END=os.SEEK_END, stat_result=os.stat_result
         )
         self.shutil = SimpleNamespace(rmtree=self.delete_tree)
-        self.pa = SimpleNamespace(OSFile=self.open_file, NativeFile=pa.NativeFile)
 
     def read(self, path: str) -> bytes:
         return self.store.call(Call("read", path), lambda: self.store.file(path).data)
 
     def create(self, path: str, *, is_new: bool) -> io.RawIOBase:
         """Make an empty file, and fill it when it is closed."""
-        call, store = Call("create", path, writes=True), self.store
-        file = store.call(call, lambda: store.put(path, b"", is_new=is_new))
-
-        def fill(data: bytes) -> None:
-            def effect() -> None:
-                file.data, file.modified_ms = data, store.now_ms
-
-            store.call(Call("write", path, writes=True), effect)
-
-        return _Writer(fill)
+        call = Call("create", path, writes=True)
+        file = self.store.call(call, lambda: self.store.put(path, b"", is_new=is_new))
+        return _Writer(partial(self._fill, path, file))
 
     def rewrite(self, path: str) -> io.RawIOBase:
         """Open a file to write in place."""
-        store = self.store
-        file = store.call(Call("open", path), lambda: store.file(path))
+        file = self.store.call(Call("open", path), lambda: self.store.file(path))
+        return _Writer(partial(self._fill, path, file))
 
-        def fill(data: bytes) -> None:
-            def effect() -> None:
-                file.data, file.modified_ms = data, store.now_ms
+    def _fill(self, path: str, file: File, data: bytes) -> None:
+        def effect() -> None:
+            file.data, file.modified_ms = data, self.store.now_ms
 
-            store.call(Call("write", path, writes=True), effect)
-
-        return _Hint(fill)
+        self.store.call(Call("write", path, writes=True), effect)
 
     def open_file(self, path: str, mode: str) -> Any:
         if mode == "rb":
@@ -116,16 +112,6 @@ class Disk:
                 call = Call("delete", entry.path, writes=True)
                 store.call(call, partial(store.delete, entry.path))
         store.call(Call("delete", path, writes=True), lambda: store.delete_folder(path))
-
-
-class _Hint(_Writer):
-    """A file that is written in place; its few bytes are there at once."""
-
-    def seek(self, *_: int) -> int:
-        return 0
-
-    def truncate(self, _: int | None = None) -> int:
-        return 0
 
 
 class _Entries(list["_Entry"]):

@@ -17,6 +17,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from paimon_assets.assets.files import ledger
@@ -95,9 +96,6 @@ class _Memory:
     def __len__(self) -> int:
         return len(self._own)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._own)
-
 
 def _remembered(key: object, make: Callable[[], Any]) -> Any:
     memory = _HERE[-1].actor().memory
@@ -128,8 +126,9 @@ def simulated(world: World) -> Iterator[None]:
         disk = Disk(world.store)
         for module in (local, atomic):
             patch.setattr(module, "Path", disk.path)
-        for name in ("os", "shutil", "pa"):
+        for name in ("os", "shutil"):
             patch.setattr(local, name, getattr(disk, name))
+        patch.setattr(pa, "OSFile", disk.open_file)
         bucket = Bucket(world.store, "/simulated")
         patch.setattr(object_store, "client_of", lambda *_: bucket)
         patch.setattr(object_store, "listing_of", lambda *_: SimpleNamespace(pages=bucket.pages))

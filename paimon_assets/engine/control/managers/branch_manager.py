@@ -176,9 +176,8 @@ class BranchManager:
                 self._file_io.delete_file(self._paths.schema(number))
         ours = SnapshotManager(self._file_io, self._paths)
         while True:
-            later = [number for number in ours.list_ids() if number > newest.id]
-            above = [snapshot for number in later if (snapshot := ours.snapshot_or_none(number))]
-            last = newest
+            last, read = newest, ours.snapshot_or_none
+            above = [s for n in ours.list_ids() if n > newest.id and (s := read(n)) is not None]
             while above and above[0].id == last.id + 1 and above[0].stands_on(last):
                 last = above.pop(0)
             if not above:

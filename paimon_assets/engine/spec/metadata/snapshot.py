@@ -90,8 +90,7 @@ class Snapshot(Value, rename="camel"):
         Java's compaction of manifests takes over all properties of the snapshot before.
         """
         copied = base.properties.get(BUILT_ON_PROPERTY)
-        built_on = self.properties.get(BUILT_ON_PROPERTY)
-        return built_on in (None, copied, base.delta_manifest_list)
+        return self.properties.get(BUILT_ON_PROPERTY) in (None, copied, base.delta_manifest_list)
 
 
 class Tag(Value):
