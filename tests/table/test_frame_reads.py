@@ -285,9 +285,15 @@ def test_a_table_is_written_from_every_frame(tmp_path):
     assert other.count() == 18
     with pytest.raises(InvalidInputError, match=r"The rows are a builtins\.list"):
         table.new_write_builder().write([1])
-    texts = pandas.DataFrame({"id": [1], "v": pandas.Series(["x"], dtype=object)})
     with pytest.raises(InvalidInputError, match="'v' of the pandas frame"):
-        write(table, texts)
+        write(table, pandas.DataFrame({"id": [1], "v": pandas.Series(["x"], dtype=object)}))
+    queried: list[int] = []  # a refused row ends the query of a LazyFrame: it is streamed
+    lazy = polars.LazyFrame({"id": range(2_000_000), "v": "x"}).map_batches(
+        lambda part: queried.append(part.height) or part, streamable=True
+    )
+    with pytest.raises(InvalidInputError, match="'v'"):
+        table.new_write_builder().write(lazy)
+    assert 0 < sum(queried) < 2_000_000
 
 
 def test_what_is_printed_fits_a_line_and_shows_no_secret(tmp_path):

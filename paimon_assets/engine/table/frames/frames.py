@@ -192,10 +192,9 @@ def to_rows(
 ) -> Any:
     """Return rows in a form that `executor` takes.
 
-    A value is kept exactly, or refused (`docs/frames.md`). Arrow and Spark frames pass as they
-    are; a RecordBatchReader, Dataset or Scanner is streamed. A pandas frame is converted column by
-    column to the table's types, because in it an integer with gaps is a float, and a day is its
-    midnight; a polars frame is converted by polars.
+    A value is kept exactly, or refused (`docs/frames.md`). Arrow and Spark frames pass as they are;
+    a reader, Dataset, Scanner or LazyFrame is streamed. A pandas frame is converted by column to
+    the table's types: in it an integer with gaps is a float, and a day is its midnight.
     """
     if is_spark_frame(frame):
         if not (isinstance(executor, TakingExecutor) and executor.takes(frame)):
@@ -208,7 +207,7 @@ def to_rows(
             )
         return frame
     if _is_of(frame, "polars", "LazyFrame"):
-        return _from_polars(frame.collect(engine="streaming"))
+        return _from_lazy(frame)
     if _is_of(frame, "polars", "DataFrame"):
         return _from_polars(frame)
     if _is_of(frame, "pandas", "DataFrame"):
@@ -237,7 +236,13 @@ def _from_arrow(frame: Frame) -> Any:
         return pa.Table.from_batches([frame])
     # By name, because pyarrow.dataset imports pandas.
     if _is_of(frame, "pyarrow", "Dataset"):
-        return frame.scanner().to_reader()
+        # Threads of Arrow read a gigabyte ahead, and hold a Parquet file's bytes until its end.
+        own: Any = getattr(frame, "format", None)
+        options: Any = getattr(own, "default_fragment_scan_options", None)
+        chosen = {"use_threads": False, "fragment_readahead": 1}
+        if getattr(options, "pre_buffer", False) and options == options.__class__():
+            chosen["fragment_scan_options"] = options.__class__(pre_buffer=False)
+        return frame.scanner(**chosen).to_reader()
     if _is_of(frame, "pyarrow", "Scanner"):
         return frame.to_reader()
     if hasattr(frame, "__arrow_c_stream__"):
@@ -249,6 +254,14 @@ def _from_arrow(frame: Frame) -> Any:
         " Spark DataFrame, or what else has __arrow_c_stream__.",
         kind="frame-type",
     )
+
+
+def _from_lazy(frame: Any) -> pa.RecordBatchReader:
+    """Return a reader that runs a polars query, once, while its rows are read."""
+    schema = _from_polars(frame.collect_schema().to_frame()).schema
+    parts = (_from_polars(part).cast(schema) for part in frame.collect_batches(lazy=True))
+    batches = (batch for part in parts for batch in part.to_batches())
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _from_polars(frame: Any) -> pa.Table:
