@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_assets import NotFoundError, PaimonError, Table
+from paimon_assets import NotFoundError, PaimonError, Table, open_catalog
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json, tag_from_json
 from paimon_assets.engine.control.file_store import FileStore
@@ -29,7 +29,6 @@ from tests.simulation.operations import (
     TABLE,
     Rows,
     Task,
-    catalog_of,
 )
 from tests.simulation.scheduler import Call, Scheduler
 from tests.simulation.world import Kind, World
@@ -83,13 +82,11 @@ class Record:
     stumbled: bool = False
     """Whether the storage failed, or it died, in one of its attempts."""
 
-    @property
-    def may_be_done(self) -> bool:
-        return self.outcome != "refused" or self.stumbled
-
     def may_undo(self, other: "Record") -> bool:
         """Whether it may have undone another one's commit, which began before it returned."""
-        if not (OPERATIONS[self.task.name].undoes and self.may_be_done):
+        if not OPERATIONS[self.task.name].undoes or (
+            self.outcome == "refused" and not self.stumbled
+        ):
             return False
         return self.outcome != "done" or (self.ended or 0) >= other.began
 
@@ -289,7 +286,7 @@ class Model:
         self.world.outside.memory.clear()
         astray = [path for path, root in self.roots.items() if root.is_astray]
         self.look_around()
-        catalog = catalog_of(self.world.kind.value)
+        catalog = open_catalog(self.world.kind.value)
         name = next((n for n in (OTHER_NAME, TABLE) if catalog.table_exists(n)), None)
         may_fail = self.world.store.was_late or any(record.stumbled for record in self.records)
         if name is None:
@@ -345,7 +342,7 @@ class Model:
         """Write once more: nothing blocks the table, but what a dead writer left."""
         try:
             task = Task("append", 9_999)
-            OPERATIONS["append"].perform(catalog_of(self.world.kind.value), task)
+            OPERATIONS["append"].perform(open_catalog(self.world.kind.value), task)
         except PaimonError as error:
             if not (may_fail and error.kind == "snapshot-gap"):
                 raise AssertionError(f"nothing can be written any more: {error}") from error

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets import (
-    EmbeddedExecutor,
-    Identifier,
-    Schema,
-    Table,
-    TableCatalog,
-    add_column,
-    open_catalog,
-)
+from paimon_assets import EmbeddedExecutor, Identifier, Schema, Table, TableCatalog, add_column
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.control.catalog.catalog import LoadedTable
 from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
@@ -239,7 +231,3 @@ OPERATIONS: dict[str, Operation] = {
     "ingest": Operation(perform=_ingest),
     "serve": Operation(perform=_serve, change=lambda rows, n: {**rows, n: (n,)}),
 }
-
-
-def catalog_of(warehouse: str) -> TableCatalog:
-    return open_catalog(warehouse)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
+from types import SimpleNamespace
 
-from paimon_assets import CommitUnknownError, PaimonError, StorageError
+from paimon_assets import CommitUnknownError, PaimonError, StorageError, open_catalog
 from tests.simulation.model import Model, Record
-from tests.simulation.operations import OPERATIONS, TABLE, Task, catalog_of, create
+from tests.simulation.operations import OPERATIONS, TABLE, Task, create
 from tests.simulation.scheduler import Actor, Call, Choose, Death, Scheduler
 from tests.simulation.store import Fault, Store
 from tests.simulation.world import Kind, World, simulated
@@ -31,15 +32,6 @@ class Schedule:
     faults: tuple[tuple[int, int, Fault], ...] = ()
     """(actor, call, what goes wrong with it)."""
 
-    def __str__(self) -> str:
-        turns = ", ".join(map(str, self.turns))
-        faults = ", ".join(f"({a}, {c}, Fault.{f.name})" for a, c, f in self.faults)
-        return (
-            f"Schedule(kind=Kind.{self.kind.name}, keyed={self.keyed}, scripts={self.scripts!r}, "
-            f"turns=({turns}{',' if self.turns else ''}), "
-            f"faults=({faults}{',' if self.faults else ''}))"
-        )
-
 
 @dataclass(slots=True)
 class Run:
@@ -61,7 +53,7 @@ def scene(kind: Kind, keyed: bool) -> Store:
     root = "/simulated/warehouse" if kind is not Kind.HDFS else "/warehouse"
     store.make_folders(root)
     with simulated(world):
-        catalog = catalog_of(kind.value)
+        catalog = open_catalog(kind.value)
         catalog.create_database("d")
         # A write is planned, and its files are merged, as they are of a table in use.
         create(catalog, **({} if keyed else {"bucket": "-1"}))
@@ -73,7 +65,8 @@ def scene(kind: Kind, keyed: bool) -> Store:
         table = catalog.get_table(TABLE)
         table.tags.create("kept", 1)
         table.branches.create("side", snapshot_id=2)
-        OPERATIONS["append"].perform(_AtBranch(catalog), Task("append", 5))  # type: ignore[arg-type]
+        side = SimpleNamespace(get_table=lambda _: table.at_branch("side"))
+        OPERATIONS["append"].perform(side, Task("append", 5))  # type: ignore[arg-type]
         for name in ("neighbour/data-1.parquet", "notes.txt", "t/notes.txt", "t/bucket-0/a.txt"):
             path = f"{root}/d.db/{name}"
             store.make_folders(path.rpartition("/")[0])
@@ -82,16 +75,6 @@ def scene(kind: Kind, keyed: bool) -> Store:
         store.put(f"{root}/d.db/t/bucket-0/{orphan}", b"orphan")
     store.now_ms += _DAY_MS
     return store
-
-
-@dataclass(frozen=True, slots=True)
-class _AtBranch:
-    """A catalog whose table is the branch `side`."""
-
-    catalog: object
-
-    def get_table(self, name: str) -> object:
-        return self.catalog.get_table(name).at_branch("side")  # type: ignore[attr-defined]
 
 
 def run(schedule: Schedule, choose: Choose, fault_of: Callable[[Actor, Call], Fault | None]) -> Run:
@@ -165,7 +148,7 @@ class _Body:
             record.ended = self.run.scheduler.calls
 
     def _perform(self, task: Task) -> object:
-        return OPERATIONS[task.name].perform(catalog_of(self.run.schedule.kind.value), task)
+        return OPERATIONS[task.name].perform(open_catalog(self.run.schedule.kind.value), task)
 
 
 def replay(schedule: Schedule) -> Run:

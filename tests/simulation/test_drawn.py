@@ -54,6 +54,17 @@ NAMED = {
     "no commit is left on what was undone when main became a branch": Schedule(
         scripts=(("forward",), ("compact", "append")), turns=((0, 25), (1, 98))
     ),
+    "what is committed while commits on main's own line are undone is undone, too": Schedule(
+        kind=Kind.HDFS,
+        scripts=(("forward",), ("clean", "upsert", "serve"), ("delete", "append", "append")),
+        turns=((1, 58), (0, 26), (1, 20), (2, 31), (1, 76), (2, 84), (0, 20), (2, 36)),
+    ),
+    "a snapshot that arrives after it was withdrawn has its lists": Schedule(
+        kind=Kind.S3,
+        scripts=(("forward",), ("append",)),
+        turns=((1, 12),),
+        faults=((1, 18, Fault.LATE),),
+    ),
     "files are ingested once, though the snapshot of the other run has expired": Schedule(
         kind=Kind.HDFS,
         scripts=(("upsert", "ingest", "ingest"), ("ingest", "append", "expire")),
