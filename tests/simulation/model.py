@@ -307,7 +307,8 @@ class Model:
         counts = Counter((node.user, node.identifier, node.kind) for node in line)
         twice = [each for each, count in counts.items() if count > 1]
         assert not twice, f"committed twice: {twice}"
-        if newest is not None:
+        # What was built on a commit that was late for a table dropped before has its files no more.
+        if newest is not None and not any(record.task.name == "drop" for record in self.records):
             self._check_rows(table, newest)
         for record in self.records:
             self._check_record(record, {(node.user, node.identifier) for node in line})
