@@ -323,7 +323,7 @@ class Model:
                 raise AssertionError(f"the ledger is lost: {error}") from error
         else:
             assert counted == ingested, f"{ingested} files are ingested, the ledger has {counted}"
-        if name == TABLE:
+        if name == TABLE and is_promised:
             self._go_on(may_fail=may_fail)
 
     def _line(self, name: str | None) -> Iterator[Node]:
