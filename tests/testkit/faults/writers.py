@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Barrier
 from uuid import uuid4
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets import DataSplit, Table
+from paimon_assets import DataSplit, EmbeddedExecutor, Table, open_table
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, TaskBatch
@@ -31,6 +32,7 @@ from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
 from paimon_assets.engine.table.write.write_builder import WriteOutcome
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.metadata_tables import FixedClock
+from tests.testkit.tables import arrow
 
 COMMIT_USER = "mortal"
 BARRIER_SECONDS = 60.0
@@ -190,3 +192,20 @@ def maintain(store: FileStore) -> None:
 def maintain_until_killed(table_path: str, steps: int) -> None:
     with mortal_table(table_path, steps) as table:
         maintain(table._store)
+
+
+def commit_in_step_with_others(
+    table_path: str, worker: int, commits: int, barrier: Barrier, acknowledged: "list[int]"
+) -> None:
+    """Make `commits` commits of one row each; all workers begin each commit at once."""
+    try:
+        for number in range(commits):
+            writer = open_table(table_path).new_write_builder().with_commit_user(f"worker-{worker}")
+            writer = writer.with_commit_identifier(number)
+            row = arrow({"worker": "INT", "number": "INT"}, (worker, number))
+            result = EmbeddedExecutor(threads=1).map_rows(writer.prepare(), row)
+            barrier.wait(BARRIER_SECONDS)
+            acknowledged.append(writer.commit(result.messages).id)
+    except BaseException:
+        barrier.abort()  # the others would wait for this worker
+        raise
