@@ -106,8 +106,8 @@ class ReadRows(DataSourceReader):
         self._schema = schema
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Unpack the rows of a partition; Spark calls it with None if there are none."""
-        if partition is not None:
+        """Unpack the rows of a partition; Spark calls it without a value if there are none."""
+        if partition is not None and partition.value is not None:
             yield unpack(partition.value, spark_types.spark_arrow_schema(self._schema))
 
 
@@ -326,8 +326,8 @@ class SplitReader(DataSourceReader):
         self._schema = schema
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Read one split; Spark calls it with None if there are none."""
-        if partition is not None:
+        """Read one split; Spark calls it without a value if there are none."""
+        if partition is not None and partition.value is not None:
             yield from read_split_rows(self._context, partition.value, self._schema)
 
 
