@@ -19,7 +19,7 @@ from paimon_assets.cdc.records.change_batch import (
     SourceTable,
     TableEvent,
 )
-from paimon_assets.cdc.records.json_columns import Array, Spans, kernels
+from paimon_assets.cdc.records.json_columns import Array, Values, kernels
 from paimon_assets.cdc.records.json_records import Records, Source
 from paimon_assets.cdc.records.values import Encoding, encoding_of, fields_of, nulls
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -51,7 +51,7 @@ class Block(Value):
     owners: Longs
     """Row image → its record; in the order of the records."""
     kinds: Kinds
-    columns: Callable[[Longs], dict[str, Spans]]
+    columns: Callable[[Longs], dict[str, Values]]
     """Numbers of row images → their columns."""
     origin: pa.Table
     """By record; so is `metadata`."""
@@ -110,9 +110,9 @@ def shapes_of(
     return shapes, encodings
 
 
-def whole(spans: Spans) -> Array:
+def whole(values: Values) -> Array:
     """Return numbers of positions and times; null where there is none, or it is no number."""
-    texts = spans.texts()
+    texts = values.texts()
     with suppress(pa.ArrowInvalid):
         return texts.cast(pa.int64())
     is_number = kernels.match_substring_regex(texts, "^-?[0-9]{1,18}$")
@@ -208,7 +208,7 @@ def _batch(
 
 
 def _encodings(
-    known: Encodings | None, columns: dict[str, Spans], source: SourceTable, options: CdcOptions
+    known: Encodings | None, columns: dict[str, Values], source: SourceTable, options: CdcOptions
 ) -> tuple[dict[str, Encoding], frozenset[str]]:
     """Return the encodings of columns, and which of them are those of declared types."""
     found = dict(known or {})
@@ -235,22 +235,24 @@ def _encodings(
 
 
 def _decoded(
-    encodings: Encodings, columns: dict[str, Spans], kinds: Kinds, options: CdcOptions
+    encodings: Encodings, columns: dict[str, Values], kinds: Kinds, options: CdcOptions
 ) -> tuple[dict[str, Array], dict[str, Flags], dict[int, str]]:
     arrays, missing, count = {}, {}, len(kinds)
     is_whole = kinds == RowKind.INSERT  # what it does not have is null
     bad: dict[int, str] = {}
     for name, encoding in encodings.items():
-        spans = columns.get(name)
-        if spans is None:
+        values = columns.get(name)
+        if values is None:
             arrays[name] = nulls(count, encoding.type)
             absent = np.ones(count, dtype=np.bool_)
         else:
-            absent = ~spans.is_present
-            unknown = encoding.is_unavailable(spans)
+            absent = ~values.is_present
+            unknown = encoding.is_unavailable(values)
             if unknown.any():
-                spans = spans.where(~unknown)
-            arrays[name], failures = encoding.values(spans)
+                values = Values(
+                    kernels.if_else(from_numpy(unknown), None, values.column), values.kind
+                )
+            arrays[name], failures = encoding.values(values)
             bad.update({row: f"column '{name}': {why}" for row, why in failures.items()})
             missing[name] = unknown
         if options.absent is AbsentValue.MISSING:

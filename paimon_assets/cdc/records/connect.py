@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TypeMapping
-from paimon_assets.cdc.records.json_columns import Spans, kernels
+from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.cdc.records.mysql import AS_TEXTS, mysql_type
 from paimon_assets.cdc.records.values import (
     BYTES,
@@ -133,11 +133,11 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         moment, unit = _MOMENTS[name]
         return Encoding(
             moment,
-            lambda spans: numbers_as(spans.texts(), moment, unit),
-            as_text=lambda spans: clock_texts(spans.texts(), unit),
+            lambda values: numbers_as(values.numbers(), moment, unit),
+            as_text=lambda values: clock_texts(values.numbers(), unit),
         )
     if name in _ISO:
-        return Encoding(_ISO[name], lambda spans: iso(spans.texts(), _ISO[name]))
+        return Encoding(_ISO[name], lambda values: iso(values.texts(), _ISO[name]))
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
@@ -146,10 +146,10 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         length = (int(parameters.get("length", "1")) + 7) // 8
         bits = AtomicType(root=TypeRoot.BINARY, length=length)
         return Encoding(
-            bits, lambda spans: reversed_bytes(binary(spans.texts(), BinaryMode.BASE64))
+            bits, lambda values: reversed_bytes(binary(values.texts(), BinaryMode.BASE64))
         )
     if kind == "bytes":
-        return Encoding(BYTES, lambda spans: binary(spans.texts(), BinaryMode.BASE64))
+        return Encoding(BYTES, lambda values: binary(values.texts(), BinaryMode.BASE64))
     if kind == "array":
         element = _form(schema["items"], options)
         array = ArrayType(element=element.type)
@@ -164,7 +164,7 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         return Encoding(row, row_decoder([form.decode for form in inner.values()], row))
     is_text = kind not in _PLAIN and TypeMapping.TO_STRING in options.type_mapping
     if kind in ("map", "struct") or is_text:
-        return Encoding(string(), Spans.texts)  # as JSON
+        return Encoding(string(), Values.texts)  # as JSON
     if kind not in _PLAIN:
         raise UnsupportedFeatureError(
             f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read; all "
@@ -174,8 +174,8 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         )
     plain = _PLAIN[kind]
     if plain == string():
-        return Encoding(plain, Spans.texts)
-    return Encoding(plain, lambda spans: numbers(spans, plain))
+        return Encoding(plain, Values.texts)
+    return Encoding(plain, lambda values: numbers(values, plain))
 
 
 def _decimal(parameters: Mapping[str, str]) -> Encoding:
@@ -186,23 +186,23 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
     precision = int(digits) if digits else whole
     if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         return Encoding(
-            string(), lambda spans: _numbers(spans, lambda texts: _wide(texts, scale), None)
+            string(), lambda values: _numbers(values, lambda texts: _wide(texts, scale), None)
         )
     kind = decimal(precision, scale)
 
     def exact(column: Array) -> Array:
         return unscaled(column, scale, precision=precision)
 
-    return Encoding(kind, lambda spans: _numbers(spans, exact, kind))
+    return Encoding(kind, lambda values: _numbers(values, exact, kind))
 
 
-def _numbers(spans: Spans, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
-    quoted = spans.starts_with('"')
-    plain = spans.where(~quoted)
+def _numbers(values: Values, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
+    quoted = values.starts_with('"')
+    plain = values.where(~quoted)
     told = plain.texts() if kind is None else numbers(plain, kind)
     if not quoted.any():
         return told
-    texts = spans.where(quoted).texts()
+    texts = values.where(quoted).texts()
     return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), told)
 
 
@@ -212,17 +212,17 @@ def _wide(column: Array, scale: int) -> Array:
     return kernels.if_else(kernels.equal(texts, "0"), texts, more)
 
 
-def _variable_decimals(spans: Spans) -> Array:
+def _variable_decimals(values: Values) -> Array:
     """Decimals of a scale each, as texts."""
-    members = spans.members()
-    scales = kernels.fill_null(members.spans("scale").texts().cast(pa.int32()), 0)
-    columns = binary(members.spans("value").texts(), BinaryMode.BASE64)
-    found = pa.nulls(len(spans), pa.string())
+    members = values.members()
+    scales = kernels.fill_null(members["scale"].texts().cast(pa.int32()), 0)
+    columns = binary(members["value"].texts(), BinaryMode.BASE64)
+    found = pa.nulls(len(values), pa.string())
     for scale in kernels.unique(scales).to_pylist():
         inside: Any = kernels.equal(scales, scale)
         texts = _wide(kernels.if_else(inside, columns, None), scale)
         found = kernels.coalesce(found, texts)
-    mask = from_numpy(spans.has_value)
+    mask = from_numpy(values.has_value)
     return kernels.if_else(mask, found, None)
 
 
@@ -237,12 +237,12 @@ def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
     target = mysql_type(f"{word}({size}) {rest}" if size else name, options)
     if target == form.type or not supports_cast(form.type, target):
         return form
-    return Encoding(target, lambda spans: cast_array(form.decode(spans), form.type, target))
+    return Encoding(target, lambda values: cast_array(form.decode(values), form.type, target))
 
 
 def _as_text(form: Encoding) -> Encoding:
     if form.type == string():
         return form
     if not supports_cast(form.type, string()):
-        return Encoding(string(), Spans.texts)
-    return Encoding(string(), lambda spans: cast_array(form.decode(spans), form.type, string()))
+        return Encoding(string(), Values.texts)
+    return Encoding(string(), lambda values: cast_array(form.decode(values), form.type, string()))

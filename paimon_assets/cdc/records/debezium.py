@@ -39,18 +39,19 @@ from paimon_assets.cdc.records.change_batch import (
 )
 from paimon_assets.cdc.records.connect import encodings_of, row_schema
 from paimon_assets.cdc.records.connectors import POSITION_MEMBERS, debezium_positions
-from paimon_assets.cdc.records.json_columns import Spans, is_one_of, kernels, overlaid
+from paimon_assets.cdc.records.json_columns import Envelopes, Values, is_one_of, kernels, overlaid
 from paimon_assets.cdc.records.json_records import ENVELOPE_MEMBERS, Records, Source
 from paimon_assets.cdc.records.mysql import mysql_fields
-from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, parts_of_texts
 from paimon_assets.engine.data.casting.cast import truth_of
 from paimon_assets.engine.spec.types.data_types import RowKind
 
-_MESSAGE_MEMBERS = 3
-"""Topic, key and value; more would come from a text that is no JSON by itself."""
+_FRAME, _PARTS_OF_FRAME = '{"topic":,"key":,"value":}', ("topic", "key", "value")
+"""Of messages; more members would come from a text that is no JSON by itself."""
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
 _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "snapshot",
           *POSITION_MEMBERS)  # fmt: skip
+ENVELOPES: Envelopes = {("op", "after"): [("before", "after"), ("source",)]}
 _ADDED, _OF_SOURCE = "__", "source_"
 
 
@@ -58,9 +59,9 @@ class _Messages(Struct, frozen=True):
     """Records that are wrapped alike."""
 
     records: Records
-    payload: Spans
-    schema: Spans
-    key: Spans
+    payload: Values
+    schema: Values
+    key: Values
     metadata: pa.Table
 
     def take(self, rows: Longs) -> "_Messages":
@@ -99,51 +100,51 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
 
     A flattened row may have columns of these names.
     """
-    members = messages.payload.members()
-    is_row = members.spans("__op").is_present | members.spans("__deleted").is_present
-    ops = members.spans("op").where(~is_row)
-    is_image = members.spans("before").is_present | members.spans("after").is_present
+    members = messages.payload.members(ENVELOPES)
+    is_row = members["__op"].is_present | members["__deleted"].is_present
+    ops = members["op"].where(~is_row)
+    is_image = members["before"].is_present | members["after"].is_present
     is_envelope = ops.is_present & (is_image | is_one_of(_letters(ops), "tm"))
-    is_ddl = members.spans("tableChanges").is_present | members.spans("ddl").is_present
+    is_ddl = members["tableChanges"].is_present | members["ddl"].is_present
     return is_envelope, is_ddl & ~is_row
 
 
 def _of_connector(messages: _Messages) -> Any:
     """Return which records are heartbeats, or tell where a transaction begins or ends."""
-    members = messages.payload.members()
-    is_heartbeat = members.spans("ts_ms").is_present & (members.counts() == 1)
+    members = messages.payload.members(ENVELOPES)
+    is_heartbeat = members["ts_ms"].is_present & (members.counts() == 1)
     names = ("status", "id", "event_count", "data_collections")
-    return is_heartbeat | np.logical_and.reduce([members.spans(n).is_present for n in names])
+    return is_heartbeat | np.logical_and.reduce([members[n].is_present for n in names])
 
 
 def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
     """Unwrap records; those of one form stay together."""
-    top = records.spans.members()
+    top = records.values.members()
     if source.offsets is not None:
-        torn = top.counts() != _MESSAGE_MEMBERS
+        torn = _torn(records.texts, top)
         if torn.any():
             source.reject(records, torn, ["its key or its value is no JSON."])
             yield from _layouts(records.take(np.flatnonzero(~torn)), source)
             return
-    value, key = top.spans("value"), top.spans("key")
+    value, key = top["value"], top["key"]
     is_message = np.full(len(records), source.offsets is not None)
     if source.offsets is None:  # rows, too, may have such columns
-        is_tombstone = (value.first == ord("n")) & (
-            key.starts_with("{") | top.spans("topic").is_present
-        )
-        is_message = value.starts_with("{") & (key.is_present | top.spans("topic").is_present)
+        is_tombstone = (value.first == ord("n")) & (key.starts_with("{") | top["topic"].is_present)
+        is_message = value.starts_with("{") & (key.is_present | top["topic"].is_present)
         is_message |= is_tombstone
         for name in ("op", "__op", "__deleted"):
-            is_message &= ~top.spans(name).is_present
-    for flags, whole_body in ((~is_message, records.spans), (is_message, value)):
+            is_message &= ~top[name].is_present
+    for flags, whole_body in ((~is_message, records.values), (is_message, value)):
         if not flags.any():
             continue
         rows = np.flatnonzero(flags)
-        columns = {name: top.spans(name).take(rows) for name in _MESSAGE if whole_body is value}
-        texts = {name: spans.texts() for name, spans in columns.items() if spans.is_present.any()}
+        columns = {name: top[name].take(rows) for name in _MESSAGE if whole_body is value}
+        texts = {
+            name: values.texts() for name, values in columns.items() if values.is_present.any()
+        }
         metadata = pa.table(texts) if texts else no_columns(len(rows))
         body = whole_body.take(rows)
-        nothing = Spans.none(body.index, len(rows))
+        nothing = Values.none(len(rows))
         keys = key.take(rows) if whole_body is value else nothing
         messages = _Messages(records.take(rows), body, nothing, keys, metadata)
         is_avro = bool(source.schemas)  # its keys have no schema beside them
@@ -151,14 +152,24 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
             yield from _unwrapped(part, "payload")
 
 
+def _torn(texts: Any, top: Any) -> Any:
+    """Return which messages have more members than were written, from a text that is no JSON."""
+    sizes = sum(top[name].raw().sizes() for name in _PARTS_OF_FRAME)
+    torn = Values(texts).sizes() != sizes + len(_FRAME)
+    for row in np.flatnonzero(torn).tolist():  # few: blanks stand around texts, too
+        torn[row] = json.loads(texts[row].as_py(), object_pairs_hook=len) != len(_PARTS_OF_FRAME)
+    return torn
+
+
 def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
     """Take keys, or payloads, out of envelopes of a schema and nothing more; the others first."""
     values = getattr(messages, side)
-    members = values.members()
-    inside, schema = members.spans("payload"), members.spans("schema")
+    members = values.members(ENVELOPES)
+    inside, schema = members["payload"], members["schema"]
     kinds = "{n0123456789" if messages.records.schemas else "{n"  # a number: was taken out
     is_wrapped = inside.is_present & schema.starts_with(kinds)
-    is_wrapped &= members.counts() == ENVELOPE_MEMBERS
+    if is_wrapped.any():
+        is_wrapped &= members.counts() == ENVELOPE_MEMBERS
     if side == "key" and is_wrapped.any():
         is_wrapped |= ~values.starts_with("{")  # a truncate has no key, and stays between the rows
     if not is_wrapped.all():
@@ -169,20 +180,22 @@ def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
         yield wrapped.take(np.flatnonzero(is_wrapped))
 
 
-def _letters(spans: Spans) -> Any:
+def _letters(values: Values) -> Any:
     """Return the bytes of texts of one letter; 0 for all else."""
-    is_letter = spans.starts_with('"') & (spans.ends - spans.starts == len('"c"'))
-    data = spans.index.data
-    return np.where(is_letter, data[np.where(is_letter, spans.starts + 1, 0)], 0)
+    ends, data = parts_of_texts(values.texts())
+    is_letter = values.starts_with('"') & (np.diff(ends) == 1)
+    letters = np.zeros(len(values), np.uint8)
+    letters[is_letter] = data[ends[:-1][is_letter]]
+    return letters
 
 
 def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
-    records, members = messages.records, messages.payload.members()
-    ops, ddl = _letters(members.spans("op")), members.spans("tableChanges")
-    is_ddl = (ops == 0) & (ddl.is_present | members.spans("ddl").is_present)
-    before, after = members.spans("before"), members.spans("after")
+    records, members = messages.records, messages.payload.members(ENVELOPES)
+    ops, ddl = _letters(members["op"]), members["tableChanges"]
+    is_ddl = (ops == 0) & (ddl.is_present | members["ddl"].is_present)
+    before, after = members["before"], members["after"]
     has_before, has_after, has_key = (
-        spans.starts_with("{") for spans in (before, after, messages.key)
+        values.starts_with("{") for values in (before, after, messages.key)
     )
     is_write, is_delete = is_one_of(ops, "cru"), ops == ord("d")
     is_known = is_write | is_delete | is_ddl | is_one_of(ops, "tm")
@@ -203,7 +216,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     new = np.flatnonzero(is_write & has_after)
     owners = np.concatenate([old, only_key, new])
     order = np.argsort(owners, kind="stable")
-    images = _joined(before.take(old), Spans.none(before.index, len(only_key)), after.take(new))
+    images = Values.joined([before.take(old), Values.none(len(only_key)), after.take(new)])
     kinds = [
         np.where(is_delete[old], RowKind.DELETE, RowKind.UPDATE_BEFORE),
         np.full(len(only_key), RowKind.DELETE),
@@ -221,32 +234,25 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
         if messages.schema.has_value[row]:  # then records tell the types that they have
             event = replace(event, fields=None)
         events.append((row, event))
-    origin = members.spans("source").members()
-    parts = {name: origin.spans(name) for name in _PARTS}
-    parts["op"] = members.spans("op")
+    origin = members["source"].members()
+    parts = {name: origin[name] for name in _PARTS}
+    parts["op"] = members["op"]
     times = parts["ts_ms"]
-    parts[MADE], parts["ts_ms"] = times, times.where(times.has_value, members.spans("ts_ms"))
+    parts[MADE], parts["ts_ms"] = times, times.where(times.has_value, members["ts_ms"])
     yield from _rows(
         messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts,
         source, events,
     )  # fmt: skip
 
 
-def _joined(*parts: Spans) -> Spans:
-    starts, ends = (
-        np.concatenate([getattr(part, side) for part in parts]) for side in ("starts", "ends")
-    )
-    return Spans(parts[0].index, starts, ends, max(part.depth for part in parts))
-
-
 def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     """Rows by ExtractNewRecordState; what it added begins with two underscores."""
-    members = messages.payload.members()
+    members = messages.payload.members(ENVELOPES)
     added = {
-        name.removeprefix(_ADDED).removeprefix(_OF_SOURCE): members.spans(name)
-        for name in members.present if name.startswith(_ADDED)
+        name.removeprefix(_ADDED).removeprefix(_OF_SOURCE): members[name]
+        for name in members.columns if name.startswith(_ADDED)
     }  # fmt: skip
-    none = Spans.none(messages.payload.index, len(messages.payload))
+    none = Values.none(len(messages.payload))
     ops = _letters(added.get("op", none))
     deleted = truth_of(kernels.equal(added.get("deleted", none).texts(), "true"))
     has_row = messages.payload.starts_with("{")
@@ -262,17 +268,17 @@ def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     owners = np.flatnonzero((has_row | tombstone) & ~is_truncate)
     rows = messages.payload.take(owners)
     parts = {name: added.get(name, none) for name in (*_PARTS, "op")}
-    parts[MADE] = members.spans(f"{_ADDED}{_OF_SOURCE}ts_ms")
+    parts[MADE] = members[f"{_ADDED}{_OF_SOURCE}ts_ms"]
     kinds = kinds[owners]
     yield from _rows(messages, rows, owners, kinds, parts, source, events, is_flattened=True)
 
 
 def _rows(
     messages: _Messages,
-    images: Spans,
+    images: Values,
     owners: Longs,
     kinds: Any,
-    parts: Mapping[str, Spans],
+    parts: Mapping[str, Values],
     source: Source,
     events: Sequence[tuple[int, TableEvent]] = (),
     *,
@@ -289,16 +295,16 @@ def _rows(
     shapes, encodings = shapes_of(messages.schema.texts(), messages.records, source, parse)
     has_key = messages.key.starts_with("{")
 
-    def columns(rows: Longs) -> dict[str, Spans]:
+    def columns(rows: Longs) -> dict[str, Values]:
         """Take from the message's key what a row does not have."""
-        held = images.take(rows).members().columns()
+        held = images.take(rows).members().columns
         if is_flattened:
-            held = {name: spans for name, spans in held.items() if not name.startswith(_ADDED)}
-        return overlaid(messages.key.take(owners[rows]).members().columns(), held)
+            held = {name: values for name, values in held.items() if not name.startswith(_ADDED)}
+        return overlaid(messages.key.take(owners[rows]).members().columns, held)
 
     def keys(table: int) -> tuple[str, ...]:
         rows = np.flatnonzero(has_key & (tables == table))[:1]
-        return tuple(messages.key.take(rows).members().present)
+        return tuple(messages.key.take(rows).members().columns)
 
     block = Block(
         records=messages.records,
@@ -318,7 +324,7 @@ def _rows(
     yield from batches_of(block, source)
 
 
-def _origin(records: Records, source: Source, parts: Mapping[str, Spans]) -> pa.Table:
+def _origin(records: Records, source: Source, parts: Mapping[str, Values]) -> pa.Table:
     """Return positions by the connector.
 
     A snapshot of MySQL (server 0) has positions of whatever server it was, so its log is unknown.

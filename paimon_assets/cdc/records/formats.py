@@ -7,7 +7,8 @@ import numpy as np
 
 from paimon_assets.cdc.records.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.cdc.records.debezium import debezium_reader, keyed_rows
+from paimon_assets.cdc.records.debezium import ENVELOPES, debezium_reader, keyed_rows
+from paimon_assets.cdc.records.json_columns import Envelopes
 from paimon_assets.cdc.records.json_records import Records, Source, records_of
 from paimon_assets.cdc.records.mysql_logs import canal_batches, maxwell_batches
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs
@@ -21,10 +22,10 @@ class CdcFormat(Value):
     name: str
     reader: Callable[[], Read]
     """Makes what reads the blocks of a file."""
-    has_schemas: bool = False
-    """Whether records may carry a schema beside their payload."""
     has_keys: bool = False
     """Whether it reads the keys of messages, too."""
+    envelopes: Envelopes | None = None
+    """Members of its records that are read with them."""
     is_avro: bool = False
     """Whether it is that of messages in Avro, by schemas of a registry: see `avro_messages`."""
 
@@ -38,7 +39,7 @@ def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         tables=zeros,
         owners=np.arange(len(records)),
         kinds=zeros.astype(np.int8),
-        columns=lambda rows: records.spans.take(rows).members().columns(),
+        columns=lambda rows: records.values.take(rows).members().columns,
         origin=origin_of(records, source),
         metadata=no_columns(len(records)),
     )
@@ -48,13 +49,15 @@ def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
 CDC_FORMATS: Mapping[str, CdcFormat] = {
     known.name: known
     for known in (
-        CdcFormat(name="debezium-json", reader=debezium_reader, has_schemas=True, has_keys=True),
-        CdcFormat(name="debezium-avro", reader=debezium_reader, has_keys=True, is_avro=True),
+        CdcFormat(name="debezium-json", reader=debezium_reader, envelopes=ENVELOPES, has_keys=True),
+        CdcFormat(name="debezium-avro", reader=debezium_reader, envelopes=ENVELOPES, has_keys=True,
+                  is_avro=True),
         CdcFormat(name="canal-json", reader=lambda: canal_batches),
-        CdcFormat(name="maxwell-json", reader=lambda: maxwell_batches),
+        CdcFormat(name="maxwell-json", reader=lambda: maxwell_batches,
+                  envelopes={("data",): [("data",)]}),
         CdcFormat(name="json", reader=lambda: _plain_batches),
     )
-}
+}  # fmt: skip
 KEYED_ROWS = CdcFormat(name="json", reader=lambda: keyed_rows, has_keys=True)
 """Rows of messages: a later one of a key replaces it, one without a value deletes it."""
 _NOT_BUILT = ("debezium-bson", "ogg-json", "aws-dms-json", "aliyun-json")
@@ -104,7 +107,7 @@ def changes_of(
     Cost:
         One pass, in blocks; memory is some ten times `options.block_bytes`.
     """
-    source = Source(file, options or CdcOptions(), offsets, [*schemas])
+    source = Source(file, options or CdcOptions(), offsets, [*schemas], kind.envelopes or {})
     read = kind.reader()
-    for records in records_of(stream, source, has_schemas=kind.has_schemas):
+    for records in records_of(stream, source):
         yield from read(records, source)

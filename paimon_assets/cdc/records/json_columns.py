@@ -1,313 +1,115 @@
-"""JSON objects of a block of bytes, in columns of their source texts: nothing is rounded or lost.
+"""JSON values of records, in columns: nothing is rounded or lost.
 
-    block ─▶ JsonIndex: where its brackets, colons and commas are
-                └▶ Spans: a value of each record ─▶ members, elements ─▶ Spans ─▶ texts
+    texts of objects ─▶ Values: one of each record ─▶ members, elements ─▶ Values ─▶ texts, numbers
 
-A span is the source text of a value; -1 says that there is none, which is not null. The block must
-be valid JSON (`parse_failure`): the index does not check it.
-
-Of the readers at hand, Arrow's with all types given takes half the time of `json.loads`, polars or
-duckdb. But it does not tell a null from a member that is absent, and gives no number as its text,
-so it only checks blocks here.
+A value is its source text (`Raw`), or a text, number or boolean where all of a column are that:
+`kind` names it. A value that is absent is not null. Objects are decoded as structs of the members
+that some of them have; where another differs, all are source texts. Few objects of Python exist
+at a time: the columns are Arrow's.
 """
 
-import json
-from functools import cached_property
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from itertools import chain, repeat
+from operator import attrgetter, is_, methodcaller
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.json as pa_json
-from msgspec import Struct
+from msgspec import Meta, Raw
+from msgspec.json import Decoder, decode, encode
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Bytes,
     Flags,
-    Ints,
     Longs,
-    buffer_of,
     from_numpy,
+    parts_of_texts,
     to_numpy,
 )
-from paimon_assets.engine.codec.json.record_check import check_records
-from paimon_assets.engine.data.casting.cast import truth_of
 
 kernels: Any = pyarrow.compute
 Array: TypeAlias = Any
 """The stubs do not know what kernels take and return: arrays of Arrow."""
+Kind: TypeAlias = Any
+"""`str`, `int`, `bool`; the forms of an object, name → kind; or `Raw` for all values."""
+_Forms: TypeAlias = tuple[tuple[str, Kind], ...]
+
+_INT64: Any = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_PLAIN: Mapping[Kind, tuple[Any, pa.DataType, str]] = {
+    str: (str | None, pa.string(), '"'),
+    int: (_INT64 | None, pa.int64(), "0"),
+    bool: (bool | None, pa.bool_(), "t"),
+}
+"""Kind → type of its values, of a column of them, and a first byte."""
+_SAMPLES = 32  # objects whose members are those of all, if all goes well
+_CHUNK = 256
+"""Objects of Python at a time: they stay in the processor's cache."""
+Envelopes: TypeAlias = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]
+"""Members that envelopes have → those of their objects that are read with them; objects of one
+group have one form."""
+_NO_ENVELOPE = {"__op", "__deleted"}  # of rows that have columns of any name
+_Decode: TypeAlias = Callable[[list[bytes]], Sequence[Any]]
 
 
-_MARKS = bytes(int(chr(byte) in '{}[]:,"') for byte in range(256))
-_QUOTE, _COLON, _COMMA, _BACKSLASH = b'":,\\'
-_OPEN, _CLOSE = b"{}"
-_CASE = 0x20
-"""Makes brackets braces, and leaves the other marks as they are."""
-_BLANK = 0x20
-"""Values begin and end above it, blanks are not."""
-_NOTHING = pa.schema([("\0", pa.string())])
+class Values:
+    """One value of each record; see the module."""
 
-
-def parse_failure(block: bytes) -> str | None:
-    """Return why a block is not a row of JSON objects in UTF-8, or None. Cost: parses it once."""
-    source: Any = pa.BufferReader
-    try:
-        check_records(block)
-        pa_json.read_json(
-            source(block),
-            read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-            parse_options=pa_json.ParseOptions(
-                explicit_schema=_NOTHING,
-                newlines_in_values=True,
-                unexpected_field_behavior="ignore",
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        return str(error)
-    return None
-
-
-class JsonIndex:
-    """The structure of a block: its marks outside of texts, with their depths."""
-
-    def __init__(self, block: bytes) -> None:
-        """Find the marks; less than 2 GiB. Cost: about 5 ns a byte."""
-        self._buffer = pa.py_buffer(block)
-        self.data = np.frombuffer(block, dtype=np.uint8)
-        flags = np.frombuffer(block.translate(_MARKS), dtype=np.bool_)
-        self.has_escapes = b"\\" in block
-        if self.has_escapes:
-            flags = flags.copy()
-            flags[_escaped(np.flatnonzero(self.data == _BACKSLASH), len(block))] = False
-        # A mark is outside of texts if the quotes up to it are even in number, which 8 bits show
-        # however many there are. Its depth is that behind it: an outermost object opens at 1 and
-        # closes at 0.
-        marks = np.flatnonzero(flags).astype(np.int32)
-        kinds = self.data[marks]
-        is_quote = (kinds == _QUOTE).view(np.uint8)
-        stays = (np.cumsum(is_quote, dtype=np.uint8) | is_quote) & 1 == 0
-        self.marks: Ints = marks[stays]
-        self._kinds: Bytes = kinds[stays]
-        braces = self._kinds | _CASE
-        opens, closes = braces == _OPEN, braces == _CLOSE
-        steps = opens.view(np.int8) - closes.view(np.int8)
-        self._depths = np.cumsum(steps, dtype=np.int32)
-        splits = np.where(opens, -1, self._depths + closes)
-        is_flat = splits.max(initial=0) < 2**7
-        self._splits = splits.astype(np.int8) if is_flat else splits
-        """Mark → the depth of what it splits or ends."""
-        self._levels: dict[int, _Level] = {}
-
-    @cached_property
-    def records(self) -> "Spans":
-        """The outermost objects."""
-        starts = self.marks[(self._kinds == _OPEN) & (self._depths == 1)]
-        ends = self.marks[(self._kinds == _CLOSE) & (self._depths == 0)] + 1
-        return Spans(self, starts[: len(ends)], ends, depth=0)
-
-    @cached_property
-    def separators(self) -> Ints:
-        """Commas and brackets around the outermost objects."""
-        outer = self._depths <= 0
-        places: Ints = self.marks[outer & ((self._kinds == _COMMA) | (self._kinds == ord("]")))]
-        return places
-
-    def level(self, depth: int) -> "_Level":
-        """Return the members of all objects at a depth; found once."""
-        if depth not in self._levels:
-            # A value reaches from its colon to the next mark of the depth, its name from the mark
-            # before the colon to the colon.
-            marks = np.flatnonzero(self._splits == depth)
-            colons = np.flatnonzero(self._kinds[marks] == _COLON)
-            places, before = self.marks[marks], marks[colons] - 1
-            bounds = self.trimmed(places[colons] + 1, places[colons + 1])
-            words = self.texts(*self.trimmed(self.marks[before] + 1, places[colons]))
-            encoded = words.dictionary_encode()
-            spoken = [json.loads(word, strict=False) for word in encoded.dictionary.to_pylist()]
-            names = {name: code for code, name in enumerate(dict.fromkeys(spoken))}
-            codes = np.array([names[name] for name in spoken], np.int32)[to_numpy(encoded.indices)]
-            is_first = self._kinds[before] == _OPEN
-            owners = np.cumsum(is_first, dtype=np.int32) - 1
-            objects = self.marks[before[is_first]]
-            self._levels[depth] = _Level(objects, owners, codes, [*names], *bounds)
-        return self._levels[depth]
-
-    def splits(self, depth: int) -> Ints:
-        """Return the places of the marks that split, or end, what is at a depth."""
-        places: Ints = self.marks[self._splits == depth]
-        return places
-
-    def trimmed(self, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-        """Return spans without blanks around."""
-        starts, ends = starts.copy(), ends.copy()
-        while len(moving := np.flatnonzero((self.data[starts] <= _BLANK) & (starts < ends))):
-            starts[moving] += 1
-        while len(moving := np.flatnonzero((self.data[ends - 1] <= _BLANK) & (starts < ends))):
-            ends[moving] -= 1
-        return starts, ends
-
-    def texts(self, starts: Ints, ends: Ints, is_text: Flags | None = None) -> Array:
-        """Return source texts; null where a flag is not set.
-
-        They are every second text of an array over the block, whose places may fall in between.
-        """
-        count = len(starts)
-        bounds = np.zeros(2 * count + 2, dtype=np.int32)
-        bounds[1:-1:2], bounds[2:-1:2] = starts, ends
-        bounds[-1] = len(self.data)
-        parts = [None, buffer_of(bounds), self._buffer]
-        array: Array = pa.Array.from_buffers(pa.string(), 2 * count + 1, parts)
-        wanted = np.arange(1, 2 * count + 1, 2, dtype=np.int32)
-        is_valid = None if is_text is None else from_numpy(is_text).buffers()[1]
-        numbers = [is_valid, buffer_of(wanted)]
-        return array.take(pa.Array.from_buffers(pa.int32(), count, numbers))
-
-
-def is_one_of(values: Bytes, letters: str) -> Flags:
-    """Whether bytes are some letters."""
-    table: Flags = np.zeros(256, dtype=np.bool_)
-    table[list(letters.encode())] = True
-    flags: Flags = values == ord(letters) if len(letters) == 1 else table[values]
-    return flags
-
-
-def _is_range(rows: Longs, count: int) -> bool:
-    return len(rows) == count and bool((rows == np.arange(count)).all())
-
-
-def _escaped(escapes: Longs, size: int) -> Longs:
-    """Return the places after a backslash that is not escaped itself."""
-    numbers = np.arange(len(escapes))
-    begins = np.diff(escapes, prepend=-2) != 1
-    first = np.maximum.accumulate(np.where(begins, numbers, 0))
-    places = escapes[(numbers - first) % 2 == 0] + 1
-    inside: Longs = places[places < size]
-    return inside
-
-
-class _Level(Struct, frozen=True, dict=True):
-    """Members of all objects at one depth, in the order of the block."""
-
-    objects: Ints
-    """Places of the objects that have members."""
-    owners: Ints
-    """Member → number of its object."""
-    codes: Ints
-    """Member → number of its name."""
-    names: list[str]
-    starts: Ints
-    ends: Ints
-
-    @cached_property
-    def by_name(self) -> dict[str, Longs]:
-        """Name → its members."""
-        is_short = len(self.names) < 2**15
-        codes = self.codes.astype(np.int16) if is_short else self.codes  # 16 bits: a radix sort
-        order = np.argsort(codes, kind="stable")
-        bounds = np.cumsum(np.bincount(codes, minlength=len(self.names)))[:-1]
-        return dict(zip(self.names, np.split(order, bounds), strict=False))
-
-
-class Members(Struct, frozen=True):
-    """Members of the objects among some values."""
-
-    index: JsonIndex
-    depth: int
-    objects: Longs
-    """Value → the object of the level that it is, or -1."""
-
-    @property
-    def _level(self) -> _Level:
-        return self.index.level(self.depth)
-
-    def spans(self, name: str) -> "Spans":
-        """Return one member of every object; the last of those of one name."""
-        level = self._level
-        if name not in level.by_name:
-            return Spans.none(self.index, len(self.objects))
-        found = level.by_name[name]
-        members = np.full(len(level.objects) + 1, -1)
-        members[level.owners[found]] = found  # the last of one object
-        members = members[self.objects]
-        return Spans(self.index, level.starts, level.ends, self.depth).at(members)
-
-    def counts(self) -> Longs:
-        """Return how many members each value has."""
-        level = self._level
-        counts = np.bincount(level.owners, minlength=len(level.objects) + 1)
-        return counts[self.objects]
-
-    @property
-    def present(self) -> list[str]:
-        """Names that occur, in the order of their first members."""
-        level = self._level
-        is_wanted = np.zeros(len(level.objects) + 1, dtype=np.bool_)
-        is_wanted[self.objects] = True
-        is_wanted[-1] = False
-        members = np.flatnonzero(is_wanted[level.owners])[::-1]
-        first = np.full(len(level.names), -1)
-        first[level.codes[members]] = members
-        order = np.argsort(first)
-        return [level.names[code] for code in order[first[order] >= 0].tolist()]
-
-    def columns(self) -> dict[str, "Spans"]:
-        """Return all members by name, in the order in which they occur first."""
-        return {name: self.spans(name) for name in self.present}
-
-    def entries(self) -> tuple[Longs, Array, "Spans"]:
-        """Return each member: the number of its value, its name, and itself; see `spans`."""
-        level, counts = self._level, self.counts()
-        first = np.searchsorted(level.owners, self.objects)
-        values, members = _ranges(first, counts)
-        pairs = (values * len(level.names) + level.codes[members])[::-1]
-        _, lasts = np.unique(pairs, return_index=True)
-        if len(lasts) < len(members):  # a name twice in one object
-            stays = len(members) - 1 - np.sort(lasts)[::-1]
-            values, members = values[stays], members[stays]
-        names = pa.array(level.names, pa.string()).take(from_numpy(level.codes[members]))
-        spans = Spans(self.index, level.starts[members], level.ends[members], self.depth)
-        return values, names, spans
-
-
-def _ranges(first: Longs, counts: Longs) -> tuple[Longs, Longs]:
-    """Return the numbers in some ranges, and before them the range of each."""
-    ranges = np.repeat(np.arange(len(counts)), counts)
-    begins = np.cumsum(counts) - counts
-    return ranges, (first - begins)[ranges] + np.arange(len(ranges))
-
-
-class Spans(Struct, frozen=True, dict=True):
-    """One value of each record, as its place in the block; -1 where there is none."""
-
-    index: JsonIndex
-    starts: Ints
-    ends: Ints
-    depth: int
-    """Of the marks around the values."""
+    def __init__(self, column: Array, kind: Kind = Raw, members: "Members | None" = None) -> None:
+        """Take source texts, null where one is absent; or values of a kind, of which none is."""
+        self.column, self.kind, self._members = column, kind, members
 
     @staticmethod
-    def none(index: JsonIndex, count: int) -> "Spans":
+    def none(count: int) -> "Values":
         """Return a value that no record has."""
-        nowhere = np.full(count, -1, dtype=np.int32)
-        return Spans(index, nowhere, nowhere, 0)
+        return Values(pa.nulls(count, pa.binary()))
+
+    @staticmethod
+    def joined(parts: "Sequence[Values]") -> "Values":
+        """Return values one after the other."""
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if len({part.kind for part in parts}) > 1:
+            parts = [part.raw() for part in parts]
+        return Values(pa.concat_arrays([part.column for part in parts]), parts[0].kind)
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.column)
+
+    def raw(self) -> "Values":
+        """Return the values as source texts; those of objects that were read have no blanks."""
+        if self.kind is Raw:
+            return self
+        if not isinstance(self.kind, tuple):
+            return Values(_column(decode(encode(self.column.to_pylist()), type=list[Raw]), Raw))
+        parts = [
+            kernels.binary_join_element_wise(encode(name) + b":", values.raw().column, b"")
+            for name, values in _fields(self).items()
+        ]
+        inside = kernels.binary_join_element_wise(*parts, b",", null_handling="skip")
+        texts = kernels.binary_join_element_wise(b"{", inside, b"}", b"")
+        return Values(kernels.if_else(self.column.is_valid(), texts, b"null"))
 
     @property
     def is_present(self) -> Flags:
         """Whether there is a value; null is one."""
-        flags: Flags = self.starts >= 0
-        return flags
+        if self.kind is not Raw or not self.column.null_count:
+            return np.ones(len(self), np.bool_)
+        return to_numpy(self.column.is_valid())
 
     @cached_property
     def first(self) -> npt.NDArray[np.uint8]:
         """The first byte of each value, which tells its kind; 0 if there is none."""
-        if not len(self.index.data):
+        if self.kind is not Raw:
+            byte = ord("{" if isinstance(self.kind, tuple) else _PLAIN[self.kind][2])
+            return np.where(to_numpy(self.column.is_valid()), byte, ord("n")).astype(np.uint8)
+        if self.column.null_count == len(self):
             return np.zeros(len(self), np.uint8)
-        first = self.index.data[self.starts]
-        first[self.starts >= self.ends] = 0
+        bounds, data = parts_of_texts(self.column)
+        first = data[np.minimum(bounds[:-1], len(data) - 1)]
+        first[bounds[1:] == bounds[:-1]] = 0
         return first
 
     @property
@@ -320,101 +122,265 @@ class Spans(Struct, frozen=True, dict=True):
         """Whether a value begins with one of some bytes: `{`, `[`, `"`."""
         return is_one_of(self.first, marks)
 
-    def take(self, rows: npt.NDArray[Any]) -> "Spans":
+    def take(self, rows: npt.NDArray[Any]) -> "Values":
         """Return the values of some rows, by numbers or flags."""
-        is_all = rows.all() if rows.dtype == np.bool_ else _is_range(rows, len(self))
-        if is_all:
+        rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        if len(rows) == len(self) and bool((rows == np.arange(len(rows))).all()):
             return self
-        return Spans(self.index, self.starts[rows], self.ends[rows], self.depth)
+        return Values(self.column.take(from_numpy(rows)), self.kind)
 
-    def at(self, rows: Longs) -> "Spans":
+    def at(self, rows: Longs) -> "Values":
         """Return the values of some rows, none for those of number -1."""
         if not len(self):
-            return Spans.none(self.index, len(rows))
-        taken, is_there = self.take(rows), rows >= 0
-        return taken if is_there.all() else taken.where(is_there)
+            return Values.none(len(rows))
+        is_there = rows >= 0
+        return self.take(np.where(is_there, rows, 0)).where(is_there)
 
-    def where(self, flags: Flags, other: "Spans | None" = None) -> "Spans":
+    def where(self, flags: Flags, other: "Values | None" = None) -> "Values":
         """Return these values where a flag is set, and others, or none, elsewhere."""
-        others = (-1, -1) if other is None else (other.starts, other.ends)
-        starts, ends = map(np.where, (flags, flags), (self.starts, self.ends), others)
-        return Spans(self.index, starts, ends, self.depth)
+        if flags.all():
+            return self
+        if other is not None and other.kind is str and is_one_of(self.first[flags], '"n').all():
+            return Values(kernels.if_else(from_numpy(flags), self.texts(), other.column), str)
+        if other is None or other.kind != self.kind:
+            column, others = self.raw().column, None if other is None else other.raw().column
+            return Values(kernels.if_else(from_numpy(flags), column, others))
+        return Values(kernels.if_else(from_numpy(flags), self.column, other.column), self.kind)
 
-    def as_nulls(self) -> "Spans":
-        """Return nulls where there are values: texts of no bytes, behind them."""
-        return Spans(self.index, self.ends, self.ends, self.depth)
+    def as_nulls(self) -> "Values":
+        """Return nulls where there are values."""
+        return Values(kernels.if_else(from_numpy(self.is_present), b"null", None))
 
-    def members(self) -> Members:
-        """Return the members of those values that are objects."""
-        objects = self.index.level(self.depth + 1).objects
-        if not len(objects):
-            return Members(self.index, self.depth + 1, np.full(len(self), -1))
-        found = np.minimum(np.searchsorted(objects, self.starts), len(objects) - 1)
-        found[objects[found] != self.starts] = -1
-        return Members(self.index, self.depth + 1, found)
+    def members(self, envelopes: Envelopes | None = None) -> "Members":
+        """Return the members of those values that are objects, which perhaps are envelopes."""
+        if self._members is None:
+            self._members = self._parsed(envelopes or {})
+        return self._members
 
-    def elements(self) -> tuple[Longs, "Spans"]:
+    def _parsed(self, envelopes: Envelopes) -> "Members":
+        rows = np.flatnonzero(self.starts_with("{"))
+        if not len(rows):
+            return Members({}, len(self))
+        taken = self.take(rows)
+        is_read = isinstance(self.kind, tuple)
+        columns = _fields(taken) if is_read else members_of(taken.column, envelopes).columns
+        if len(rows) < len(self):
+            places = np.full(len(self), -1)
+            places[rows] = np.arange(len(rows))
+            columns = {name: values.at(places) for name, values in columns.items()}
+        return Members(columns, len(self))
+
+    def entries(self) -> tuple[Longs, Array, "Values"]:
+        """Return each member: the number of its value, its name, and itself."""
+        rows = np.flatnonzero(self.starts_with("{"))
+        objects = _together(dict[str, Raw])(self.take(rows).column.to_pylist())
+        names = pa.array([*chain.from_iterable(objects)], pa.string())
+        values = chain.from_iterable(map(dict.values, objects))
+        return _owners(rows, objects), names, Values(_column(values, Raw))
+
+    def elements(self) -> tuple[Longs, "Values"]:
         """Return the elements of those values that are arrays: number of the value, element."""
-        # The marks of an array at this depth are its commas and its end: each ends one element, and
-        # the next begins behind it.
-        places = self.index.splits(self.depth + 1)
         rows = np.flatnonzero(self.starts_with("["))
-        first, last = (np.searchsorted(places, at[rows]) for at in (self.starts, self.ends))
-        numbers, inside = _ranges(first, last - first)
-        owners, ends = rows[numbers], places[inside]
-        is_first = np.diff(owners, prepend=-1) != 0
-        starts = np.where(is_first, self.starts[owners], np.roll(ends, 1)) + 1
-        starts, ends = self.index.trimmed(starts, ends)
-        full = starts < ends  # an empty array has no element
-        return owners[full], Spans(self.index, starts[full], ends[full], self.depth + 1)
+        lists = _together(list[Raw])(self.take(rows).column.to_pylist())
+        return _owners(rows, lists), Values(_column(chain.from_iterable(lists), Raw))
 
     def source(self) -> Array:
         """Return the source texts; null where there is no value, not where it is null."""
-        is_present = self.is_present
-        return self.index.texts(self.starts, self.ends, None if is_present.all() else is_present)
+        return self.raw().column.cast(pa.string())
+
+    def sizes(self) -> Longs:
+        """Return the bytes of source texts, or of texts."""
+        return np.diff(parts_of_texts(self.column)[0])
+
+    def numbers(self) -> Array:
+        """Return whole numbers as such; others as texts."""
+        return self.column if self.kind is int else self.texts()
 
     def texts(self) -> Array:
         """Return texts without quotes and escapes, others as they stand; nulls as null."""
-        quoted, is_text = self.first == _QUOTE, self.has_value
-        if not is_text.any():
+        if isinstance(self.kind, tuple):
+            return self.raw().texts()
+        if self.kind is not Raw:
+            return self.column.cast(pa.string())
+        has_value, quoted = self.has_value, self.starts_with('"')
+        if not has_value.any():
             return pa.nulls(len(self), pa.string())
-        array = self.index.texts(
-            self.starts + quoted, self.ends - quoted, None if is_text.all() else is_text
+        array = self.column.cast(pa.string())
+        if quoted.any():
+            texts = pa.array(_together(str)(self.take(quoted).column.to_pylist()), pa.string())
+            array = kernels.replace_with_mask(array, from_numpy(quoted), texts)
+        return array if has_value.all() else kernels.if_else(from_numpy(has_value), array, None)
+
+
+class Members:
+    """Members of the objects among some values."""
+
+    def __init__(self, columns: dict[str, Values], count: int) -> None:
+        """Take members by name, in the order in which they occur first."""
+        self.columns, self._count = columns, count
+
+    def __getitem__(self, name: str) -> Values:
+        """Return one member of every object; the last of those of one name."""
+        return self.columns[name] if name in self.columns else Values.none(self._count)
+
+    def counts(self) -> Any:
+        """Return how many members each value has."""
+        return sum(column.is_present.astype(np.int64) for column in self.columns.values())
+
+
+def members_of(
+    texts: Array, envelopes: Envelopes, read: Callable[[Any], _Decode] | None = None
+) -> Members:
+    """Return the members of objects, of which `read` makes what decodes some texts.
+
+    Raises:
+        ValueError: A text is no object; or `RecursionError`.
+    """
+    read = read or _together
+    objects = read(dict[str, Raw])
+    samples = np.unique(np.linspace(0, len(texts) - 1, _SAMPLES, dtype=np.int64))
+    forms = _forms(objects(texts.take(from_numpy(samples)).to_pylist()), envelopes)
+    with suppress(ValueError):
+        structs = read(_struct(forms))
+        parts = [_object(rows, forms) for rows in map(structs, chunks(texts))]
+        values = Values(pa.concat_arrays(parts), forms)
+        if not (_has_zero(values) and _has_minus_zero(texts)):
+            return Members(_fields(values), len(texts))
+    rows = [*map(objects, chunks(texts))]
+    names = dict.fromkeys(chain.from_iterable(chain.from_iterable(rows)))
+    columns = {
+        name: Values(pa.concat_arrays([
+            _column(map(methodcaller("get", name, b""), each), Raw) for each in rows
+        ]))
+        for name in names
+    }  # fmt: skip
+    return Members(columns, len(texts))
+
+
+def _fields(values: Values) -> dict[str, Values]:
+    """Return the members that some of the objects have; null where an object is."""
+    columns = zip(values.kind, values.column.flatten(), strict=True)
+    return {
+        name: Values(column, kind) for (name, kind), column in columns
+        if kind is not Raw or column.null_count < len(column)
+    }  # fmt: skip
+
+
+def _has_zero(values: Values) -> bool:
+    if isinstance(values.kind, tuple):
+        return any(map(_has_zero, _fields(values).values()))
+    return values.kind is int and bool(kernels.any(kernels.equal(values.column, 0)).as_py())
+
+
+def _has_minus_zero(texts: Array) -> bool:
+    """Whether there is a -0, of whose sign no number knows."""
+    _, data = parts_of_texts(texts)
+    signs = np.flatnonzero(data[:-2] == ord("-"))
+    signs = signs[data[signs + 1] == ord("0")]
+    return bool(is_one_of(data[signs + 2], ",}] \t\r\n").any())
+
+
+def _together(kind: Any) -> _Decode:
+    decoder = Decoder(list[kind])
+    return lambda texts: decoder.decode(b"[" + b",".join(texts) + b"]")
+
+
+def chunks(texts: Array) -> Iterator[list[bytes]]:
+    """Yield some texts at a time."""
+    for start in range(0, len(texts), _CHUNK):
+        yield texts.slice(start, _CHUNK).to_pylist()
+
+
+def _object(rows: Sequence[Any], forms: _Forms) -> Array:
+    """Return objects that are read, perhaps null, as a column of structs."""
+    is_null = np.fromiter(map(is_, rows, repeat(None)), np.bool_, len(rows))
+    if is_null.any():
+        nothing = _struct(forms)(
+            **{f"f{n}": None for n, (_, kind) in enumerate(forms) if kind is not Raw}
         )
-        if not self.index.has_escapes:
-            return array
-        content = np.frombuffer(array.buffers()[2] or b"", np.uint8)
-        if not (content == _BACKSLASH).any():
-            return array
-        escaped = quoted & truth_of(kernels.match_substring(array, "\\"))
-        if not escaped.any():
-            return array
-        plain = _unescaped(self.take(escaped).source())
-        if escaped.all():
-            return plain
-        return kernels.replace_with_mask(array, from_numpy(escaped), plain)
+        rows = [nothing if row is None else row for row in rows]
+    columns = [
+        _column(map(attrgetter(f"f{number}"), rows), kind) for number, (_, kind) in enumerate(forms)
+    ]
+    fields = [pa.field(name, column.type) for (name, _), column in zip(forms, columns, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=from_numpy(is_null))
 
 
-def overlaid(columns: dict[str, Spans], others: dict[str, Spans]) -> dict[str, Spans]:
+def _column(values: Any, kind: Kind) -> Array:
+    """Return values as a column; source texts of no bytes are none."""
+    if isinstance(kind, tuple):
+        return _object([*values], kind)
+    if kind is not Raw:
+        return pa.array([*values], _PLAIN[kind][1])
+    texts = [*map(bytes, values)]
+    column: Array = pa.array(texts, pa.binary())
+    if b"" not in texts:
+        return column
+    return kernels.if_else(kernels.equal(kernels.binary_length(column), 0), None, column)
+
+
+def _owners(rows: Longs, parts: Sequence[Any]) -> Longs:
+    return np.repeat(rows, np.fromiter(map(len, parts), np.int64, len(parts)))
+
+
+def is_one_of(values: npt.NDArray[np.uint8], letters: str) -> Flags:
+    """Whether bytes are some letters."""
+    flags: Flags = np.isin(values, [*letters.encode()])
+    return flags
+
+
+def _forms(samples: Sequence[Mapping[str, Raw]], envelopes: Envelopes) -> _Forms:
+    """Return the kinds of members by the first objects; where one has none, source texts."""
+    values = {
+        name: [*map(methodcaller("get", name), samples)]
+        for name in dict.fromkeys(chain.from_iterable(samples))
+    }
+    forms = {name: _kind_of(held) for name, held in values.items()}
+    is_envelope = not _NO_ENVELOPE.intersection(values)
+    groups = [group for markers, groups in envelopes.items() for group in groups
+              if is_envelope and forms.keys() >= {*markers}]  # fmt: skip
+    for group in groups:
+        names = [name for name in group if None not in values.get(name, [None])]
+        with suppress(ValueError):
+            some = b",".join(
+                chain.from_iterable(zip(*(values[name] for name in names), strict=True))
+            )
+            rows = decode(b"[" + some + b"]", type=list[dict[str, Raw] | None])
+            if objects := [row for row in rows if row is not None]:
+                inner = envelopes if group == ("payload",) else {}
+                forms |= dict.fromkeys(names, _forms(objects, inner))
+    return tuple(forms.items())
+
+
+def _kind_of(samples: Sequence[Any]) -> Kind:
+    """Return the kind of some values; nulls alone have none."""
+    if None in samples or {*map(bytes, samples)} == {b"null"}:
+        return Raw
+    for kind, (known, *_) in _PLAIN.items():
+        with suppress(ValueError):
+            _together(known)([*samples])
+            return kind
+    return Raw
+
+
+@lru_cache(maxsize=256)
+def _struct(forms: _Forms) -> Any:
+    """Return a struct of members of some names and kinds, and no others."""
+    fields = [
+        (f"f{number}", Raw, b"") if kind is Raw else
+        (f"f{number}", _struct(kind) | None if isinstance(kind, tuple) else _PLAIN[kind][0])
+        for number, (_, kind) in enumerate(forms)
+    ]  # fmt: skip
+    names = {f"f{number}": name for number, (name, _) in enumerate(forms)}
+    return msgspec.defstruct(
+        "Row", fields, rename=names, forbid_unknown_fields=True, gc=False, kw_only=True
+    )
+
+
+def overlaid(columns: dict[str, Values], others: dict[str, Values]) -> dict[str, Values]:
     """Return columns with the values of others, where these have one."""
     merged = dict(columns)
-    for name, spans in others.items():
-        merged[name] = spans.where(spans.is_present, columns[name]) if name in columns else spans
+    for name, values in others.items():
+        has_other = name in columns and not values.is_present.all()
+        merged[name] = values.where(values.is_present, columns[name]) if has_other else values
     return merged
-
-
-def _unescaped(sources: Array) -> Array:
-    """Return quoted texts as what they say."""
-    lines = kernels.binary_join_element_wise('{"v":', sources, "}\n", "")
-    block: Any = pa.Array.from_buffers(
-        pa.binary(), len(lines), lines.buffers(), offset=lines.offset
-    )
-    offsets, content = block.buffers()[1:]
-    source: Any = pa.BufferReader
-    bounds = np.frombuffer(offsets, np.int32)
-    table = pa_json.read_json(
-        source(content.slice(bounds[0], bounds[len(lines)] - bounds[0])),
-        read_options=pa_json.ReadOptions(use_threads=False, block_size=int(bounds[len(lines)]) + 1),
-        parse_options=pa_json.ParseOptions(explicit_schema=pa.schema([("v", pa.string())])),
-    )
-    return table["v"].combine_chunks()

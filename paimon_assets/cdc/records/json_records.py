@@ -1,50 +1,47 @@
 """Files of JSON records as blocks: lines or arrays, and what becomes of records nobody can read."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from operator import itemgetter, methodcaller
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
+from msgspec.json import Decoder
 
 from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions, TableEvent
-from paimon_assets.cdc.records.json_columns import Array, JsonIndex, Spans, kernels, parse_failure
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, buffer_of
-from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records
+from paimon_assets.cdc.records.json_columns import Array, Envelopes, Values, chunks, members_of
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, parts_of_texts
+from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records, escaped_places
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
-_NULL_LINE = re.compile(rb"(?m)^[ \t]*null[ \t\r]*$")
-_SCHEMA = re.compile(rb'"schema"\s*:\s*(?=\{)')
-_BEFORE = re.compile(rb'(?:^|[\n}]|"(?:key|value)"\s*:)\s*\{\s*$')
-"""What comes before the schema of an envelope; inside of a row it is a column."""
-_BEFORE_BYTES = 64
-_PAYLOAD = re.compile(rb'\s*,\s*"payload"\s*:')
-_SHORT = '"schema":{},"payload":'
-_CONNECT_TYPES = frozenset(
-    ("struct", "map", "array", "bytes", "string", "boolean", "int8", "int16", "int32", "int64",
-     "float", "float32", "double", "float64")
-)  # fmt: skip
-ENVELOPE_MEMBERS = 2
-"""Schema and payload."""
+_ENVELOPE = ["schema", "payload"]
+ENVELOPE_MEMBERS = len(_ENVELOPE)
+_WRAPPED: Envelopes = {("payload",): [("payload",)]}
+_SHORT = b'{"schema":0,"payload":'
 _MOST_BYTES = 2**31 - 1
-_MOST_SCHEMAS = 64
-"""Distinct schemas of a block that are taken out of it before it is parsed."""
 _MOST_GROWTH = 8
 """How many times larger blocks with schemas may be."""
-_NEWLINE = 10
+_QUOTE, _NEWLINE, _NO_CASE, _OPEN, _CLOSE = b'"\n\xdf[]'
+_OBJECT = Decoder(dict[str, Raw])
+_FAILURES = (ValueError, RecursionError)
 _ReadBlock: TypeAlias = Callable[[], bytes]
+_Texts: TypeAlias = tuple[list[bytes], Longs]
+"""Records, and the lines on which they begin."""
 
 
 class Records(Struct, frozen=True):
     """The records of a block."""
 
-    spans: Spans
+    values: Values
+    texts: Array
+    """As they are in the file."""
     lines: Longs
     """Record → the line in its file on which it begins, from 1."""
     schemas: list[str]
@@ -55,7 +52,11 @@ class Records(Struct, frozen=True):
 
     def take(self, rows: Longs | Flags) -> "Records":
         """Return some records, by numbers or flags."""
-        return Records(self.spans.take(rows), self.lines[rows], self.schemas)
+        values = self.values.take(rows)
+        if values is self.values:
+            return self
+        numbers = np.arange(len(self))[rows]
+        return Records(values, self.texts.take(from_numpy(numbers)), self.lines[rows], self.schemas)
 
 
 class Source(Struct, frozen=True):
@@ -67,6 +68,8 @@ class Source(Struct, frozen=True):
     """Of messages, line → offset, which is then told instead."""
     schemas: list[str] = field(default_factory=list)
     """Schemas that its records name by number."""
+    envelopes: Envelopes = {}
+    """What is read with its records, which then may carry a schema."""
 
     def reject(self, records: Records, rows: Longs | Flags, reasons: Sequence[str]) -> None:
         """Hand on some records that cannot be read, by numbers or flags.
@@ -74,14 +77,12 @@ class Source(Struct, frozen=True):
         Raises:
             FormatError: Kind `cdc-record`: nobody takes them; names file and line of the first.
         """
-        some = records.take(rows)
-        if len(some):
-            texts = some.spans.source().to_pylist()
-            for number, schema in enumerate(records.schemas):
-                short, long = _SHORT.format(number), _SHORT.format(schema)
-                texts = [text.replace(short, long, 1) for text in texts]
-            reasons = reasons if len(reasons) == len(some) else [*reasons] * len(some)
-            self.reject_texts(some.lines.tolist(), reasons, texts)
+        numbers = np.arange(len(records))[rows]
+        if len(numbers):
+            some = records.texts.take(from_numpy(numbers)).to_pylist()
+            texts = [text.decode(errors="replace") for text in some]
+            reasons = reasons if len(reasons) == len(texts) else [*reasons] * len(texts)
+            self.reject_texts(records.lines[numbers].tolist(), reasons, texts)
 
     def reject_texts(self, lines: list[int], reasons: Sequence[str], texts: list[str]) -> None:
         """Hand on records that are none; see `reject`."""
@@ -116,58 +117,94 @@ class Source(Struct, frozen=True):
         return line if self.offsets is None else int(self.offsets[line - 1])
 
 
-def records_of(stream: Any, source: Source, *, has_schemas: bool) -> Iterator[Records]:
+def records_of(stream: Any, source: Source) -> Iterator[Records]:
     """Yield the records of a file block by block. Memory: some ten times `block_bytes`.
 
     Raises:
         FormatError: Kind `cdc-record`: text that is no JSON object, and nobody takes it; always in
             an array, whose objects cannot be told apart then.
     """
-    head = bytes(stream.read(source.options.block_bytes)).removeprefix(_BOM)
-    is_lines, size = _is_lines(head), source.options.block_bytes
-    if has_schemas and head:  # which are not parsed: the blocks may be larger by them
-        size *= min(len(head) // len(_without_schemas(head)[0]), _MOST_GROWTH)
+    size = source.options.block_bytes
+    head = bytes(stream.read(size)).removeprefix(_BOM)
+    if source.envelopes:  # schemas are not parsed: the blocks may be larger by them
+        first = head[: head.find(b"\n")]
+        short, _ = _without_schema(pa.array([first], pa.binary()))
+        size *= max(1, min(len(first) // max(1, len(short[0].as_py())), _MOST_GROWTH))
     read = partial(stream.read, size)
-    for block, line in (_whole_lines if is_lines else _whole_objects)(head, read, source):
+    if not _is_lines(head):
+        for objects, lines in _whole_objects(head, read, source):
+            try:
+                yield _records(objects, lines, source)
+            except _FAILURES as error:
+                reason = f"this array is no JSON: {error}"
+                raise source.error(int(lines[0]), reason, "") from error
+        return
+    for block, line in _whole_lines(head, read):
         if len(block) > _MOST_BYTES:
             raise source.error(line, "a record is longer than 2 GiB.", "")
-        plain, schemas = _without_schemas(block) if has_schemas else (block, source.schemas)
-        if not plain.isspace() and (failure := parse_failure(plain)) is not None:
-            if not is_lines:
-                raise source.error(line, f"this array is no JSON: {failure}", "")
-            block = _good_lines(block, line, source)  # noqa: PLW2901 - its lines stay where they are
-            plain, schemas = _without_schemas(block) if has_schemas else (block, source.schemas)
-        index = JsonIndex(plain)
-        if schemas and has_schemas and not _are_envelopes(index.records):
-            index, schemas = JsonIndex(block), []
-        if len(index.records):
-            newlines = np.flatnonzero(index.data == _NEWLINE)
-            lines: Longs = np.searchsorted(newlines, index.records.starts) + line
-            if source.offsets is not None and (np.diff(lines) == 0).any():
-                second = int(lines[1:][np.diff(lines) == 0][0])
-                raise source.error(second, "its value is several objects.", "")
-            yield Records(index.records, lines, schemas)
+        texts = block.rstrip(_BLANKS).split(b"\n")
+        try:
+            yield _records(texts, np.arange(line, line + len(texts)), source)
+        except _FAILURES:
+            if (records := _good_records(texts, line, source)) is not None:
+                yield records
 
 
-def _are_envelopes(records: Spans) -> bool:
-    """Whether objects whose schema was taken out, have that and a payload, and nothing more."""
-    top = records.members()
-    for members in (top, *(top.spans(side).members() for side in ("key", "value"))):
-        was_taken = members.spans("schema").starts_with("0123456789")
-        if (was_taken & (members.counts() != ENVELOPE_MEMBERS)).any():
-            return False
-    return True
+def _records(objects: list[bytes], lines: Longs, source: Source) -> Records:
+    """Return records of one text each.
+
+    Raises:
+        ValueError: One is no JSON object; or `RecursionError`.
+    """
+    texts, envelopes = pa.array(objects, pa.binary()), source.envelopes
+    short, schemas = _without_schema(texts) if envelopes else (texts, [])
+    check_levels(short)
+    members = members_of(short, {**envelopes, **_WRAPPED} if schemas else envelopes, _each)
+    if schemas and [*members.columns] != _ENVELOPE:
+        check_levels(texts)
+        short, schemas, members = texts, [], members_of(texts, envelopes, _each)
+    return Records(Values(short, members=members), texts, lines, schemas or source.schemas)
+
+
+def _each(kind: Any) -> Callable[[list[bytes]], list[Any]]:
+    decoder = Decoder(kind)
+    return lambda texts: [*map(decoder.decode, texts)]
+
+
+def _without_schema(texts: Array) -> tuple[Array, list[str]]:
+    """Take out the schema that all envelopes begin with: most of their bytes."""
+    with suppress(*_FAILURES):
+        check_levels(texts[:1])
+        first = texts[0].as_py()
+        members = _OBJECT.decode(first)
+        if [*members] == _ENVELOPE and (schema := bytes(members["schema"])).startswith(b"{"):
+            begin = first[: first.rindex(bytes(members["payload"]))]
+            parts = []
+            for chunk in chunks(texts):
+                if not all(map(methodcaller("startswith", begin), chunk)):
+                    return texts, []
+                rest = map(itemgetter(slice(len(begin), None)), chunk)
+                parts.append(pa.array([*map(_SHORT.__add__, rest)], pa.binary()))
+            return pa.concat_arrays(parts), [schema.decode()]
+    return texts, []
+
+
+def check_levels(texts: Array) -> None:
+    """Check UTF-8 and depth, closely if a text has as many brackets as there may be levels."""
+    bounds, data = parts_of_texts(texts)
+    opens = np.flatnonzero(data & _NO_CASE == _OPEN)
+    if np.diff(np.searchsorted(opens, bounds)).max() > MOST_LEVELS:
+        check_records(data.tobytes())
+    str(data.data, "utf-8")
 
 
 def _is_lines(head: bytes) -> bool:
     text = head.lstrip(_BLANKS)
-    if text.startswith(b"["):
-        return False
-    first, newline, _ = text.partition(b"\n")
-    return not newline or first.rstrip() != b"{"
+    newline = text.find(b"\n")
+    return not text.startswith(b"[") and (newline < 0 or text[:newline].rstrip() != b"{")
 
 
-def _whole_lines(block: bytes, read: _ReadBlock, _: Source) -> Iterator[tuple[bytes, int]]:
+def _whole_lines(block: bytes, read: _ReadBlock) -> Iterator[tuple[bytes, int]]:
     line, parts = 1, [block]
     while block := bytes(read()):
         if b"\n" in parts[-1]:
@@ -179,23 +216,23 @@ def _whole_lines(block: bytes, read: _ReadBlock, _: Source) -> Iterator[tuple[by
     yield b"".join(parts), line
 
 
-def _whole_objects(block: bytes, read: _ReadBlock, source: Source) -> Iterator[tuple[bytes, int]]:
+def _whole_objects(rest: bytes, read: _ReadBlock, source: Source) -> Iterator[_Texts]:
     """Yield objects that may have several lines, without the array around them."""
-    line, rest = 1, block
-    start = len(rest) - len(rest.lstrip(_BLANKS))
+    line, start = 1, len(rest) - len(rest.lstrip(_BLANKS))
     is_array = rest[start : start + 1] == b"["
     if is_array:
         rest = rest[:start] + b" " + rest[start + 1 :]
     while True:
         block = bytes(read())
-        index = JsonIndex(rest)
-        ends = index.records.ends
+        starts, ends = _outer_objects(rest)
         if len(ends):
-            data = index.data[: ends[-1]].copy()
-            data[index.separators[index.separators < ends[-1]]] = ord(" ")
-            whole = data.tobytes()
-            yield whole, line
-            line += whole.count(b"\n")
+            begins = np.append(0, ends[:-1])
+            if between := b"".join(_pieces(rest, begins, starts)).strip(_BLANKS + b","):
+                text = between.decode(errors="replace")
+                raise source.error(line, "this array is no JSON: text between objects.", text)
+            newlines = np.flatnonzero(np.frombuffer(rest, np.uint8) == _NEWLINE)
+            yield _pieces(rest, starts, ends), np.searchsorted(newlines, starts) + line
+            line += int(np.searchsorted(newlines, ends[-1]))
             rest = rest[ends[-1] :]
         if not block:
             break
@@ -205,73 +242,54 @@ def _whole_objects(block: bytes, read: _ReadBlock, source: Source) -> Iterator[t
         raise source.error(line, "the file ends in the middle.", tail.decode(errors="replace"))
 
 
-def _without_schemas(block: bytes) -> tuple[bytes, list[str]]:
-    """Take out the schemas of envelopes, most of the bytes, which repeat from line to line.
-
-    A text cannot hold one: there its quotes would be escaped.
-    """
-    schemas: list[str] = []
-    if b'"payload"' not in block:  # quicker than the search, and most blocks have none
-        return block, schemas
-    decoder = json.JSONDecoder()
-    while len(schemas) < _MOST_SCHEMAS and (match := _SCHEMA.search(block)):
-        line_end = block.find(b"\n", match.end())
-        try:
-            text = block[match.end() : line_end if line_end >= 0 else None].decode()
-            schema, length = decoder.raw_decode(text)
-            check_records(text[:length].encode())
-        except (ValueError, RecursionError):
-            break
-        end = match.end() + len(text[:length].encode())
-        payload = _PAYLOAD.match(block, end)
-        before = block[max(0, match.start() - _BEFORE_BYTES) : match.start()]
-        if payload is None or not _is_connect(schema) or not _BEFORE.search(before):
-            break
-        short = _SHORT.format(len(schemas)).encode()
-        block = _replaced(block, block[match.start() : payload.end()], short)
-        schemas.append(text[:length])
-    return block, schemas
+def _outer_objects(block: bytes) -> tuple[Longs, Longs]:
+    """Return where objects begin and end that are whole, and in no other."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    brackets = data & _NO_CASE
+    is_mark = (data == _QUOTE) | (brackets == _OPEN) | (brackets == _CLOSE)
+    is_mark[escaped_places(data)[0]] = False
+    marks = np.flatnonzero(is_mark)
+    marks = marks[np.cumsum(data[marks] == _QUOTE) % 2 == 0]
+    opens, closes = (brackets[marks] == kind for kind in (_OPEN, _CLOSE))
+    depths = np.cumsum(opens.astype(np.int64) - closes)
+    starts, ends = marks[opens & (depths == 1)], marks[closes & (depths == 0)] + 1
+    return starts[: len(ends)], ends
 
 
-def _is_connect(schema: Any) -> bool:
-    """Whether it is a schema of Connect; a column of that name may hold any object."""
-    kind = str(schema.get("type"))
-    return kind in _CONNECT_TYPES and (kind != "struct" or "fields" in schema)
+def _pieces(block: bytes, starts: Longs, ends: Longs) -> list[bytes]:
+    return [*map(block.__getitem__, map(slice, starts.tolist(), ends.tolist()))]
 
 
-def _replaced(block: bytes, old: bytes, new: bytes) -> bytes:
-    """Return `block.replace(old, new)`, in a quarter of the time if `old` is long."""
-    bounds = np.array([0, len(block)], dtype=np.int32)
-    parts = [None, buffer_of(bounds), pa.py_buffer(block)]
-    array: Array = pa.Array.from_buffers(pa.binary(), 1, parts)
-    return bytes(kernels.replace_substring(array, old, new)[0].as_py())
-
-
-def _good_lines(block: bytes, line: int, source: Source) -> bytes:
-    """Blank the lines that are no JSON objects; one by one, as the block is wrong somewhere."""
-    block = _NULL_LINE.sub(b"", block)  # tombstones without keys
-    if parse_failure(block) is None:
-        return block
-    good, bad = [], []
-    for number, text in enumerate(block.split(b"\n"), start=line):
-        reason = _reason(text) if text.strip(_BLANKS) else None
-        good.append(text if reason is None else b"")
-        if reason is not None:
-            bad.append((number, reason, text.decode(errors="replace")))
+def _good_records(texts: list[bytes], line: int, source: Source) -> Records | None:
+    """Return the records of lines of which one is none; one by one."""
+    # Without tombstones that have no keys.
+    texts = [b"" if text.strip(_BLANKS) == b"null" else text for text in texts]
+    good = {number: text for number, text in enumerate(texts, line) if text.strip(_BLANKS)}
+    bad = {number: why for number, text in good.items() if (why := _reason(text)) is not None}
+    if bad and source.offsets is None:
+        with suppress(*_FAILURES, FormatError):  # objects of several lines
+            [(objects, numbers)] = _whole_objects(b"\n".join(texts), bytes, source)
+            return _records(objects, numbers + line - 1, source)
     if bad:
-        lines, reasons, texts = (list(part) for part in zip(*bad, strict=True))
-        source.reject_texts(lines, reasons, texts)
-    return b"\n".join(good)
+        wrong = [good.pop(number).decode(errors="replace") for number in bad]
+        source.reject_texts([*bad], [*bad.values()], wrong)
+    return _records([*good.values()], np.array([*good]), source) if good else None
 
 
 def _reason(text: bytes) -> str | None:
+    """Return why a line is no record: in the words of Python's parser, if it refuses it, too."""
     try:
-        value = json.loads(text)
+        check_records(text)
+        _OBJECT.decode(text)
+    except _FAILURES as error:
+        failure: Exception = error
+    else:
+        return None
+    try:
+        if not isinstance(json.loads(text), dict):
+            return "it is no JSON object."
     except ValueError as error:
-        return f"it is no JSON: {error}."
+        failure = error
     except RecursionError:
-        return f"a value nests deeper than {MOST_LEVELS} levels."
-    if isinstance(value, dict):
-        failure = parse_failure(text)  # Python takes more, such as half a surrogate pair
-        return None if failure is None else f"it is no JSON: {failure}."
-    return "it is no JSON object."
+        pass
+    return f"it is no JSON: {str(failure).removeprefix('line 1: ')}."

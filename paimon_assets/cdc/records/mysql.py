@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_assets.cdc.records.change_batch import CdcOptions, TypeMapping
-from paimon_assets.cdc.records.json_columns import Spans, kernels
+from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.cdc.records.values import BYTES, Array, Encoding, fields_of, from_texts
 from paimon_assets.engine.codec.arrow.numpy_columns import binary_of, parts_of_texts, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -162,8 +162,8 @@ def mysql_encoding(text: str, options: CdcOptions) -> Encoding:
     elif data_type.root not in CHARACTER_ROOTS:
         decode = partial(from_texts, data_type=data_type)
     if decode is None:
-        return Encoding(data_type, Spans.texts)
-    return Encoding(data_type, lambda spans: decode(spans.texts()))
+        return Encoding(data_type, Values.texts)
+    return Encoding(data_type, lambda values: decode(values.texts()))
 
 
 def mysql_fields(columns: Mapping[str, str], options: CdcOptions) -> tuple[DataField, ...] | None:

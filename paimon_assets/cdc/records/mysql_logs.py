@@ -30,7 +30,7 @@ from paimon_assets.cdc.records.assembling import (
 )
 from paimon_assets.cdc.records.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
 from paimon_assets.cdc.records.connectors import ZERO, joined_position, padded
-from paimon_assets.cdc.records.json_columns import Array, Members, Spans, kernels, overlaid
+from paimon_assets.cdc.records.json_columns import Array, Members, Values, kernels, overlaid
 from paimon_assets.cdc.records.json_records import Records, Source
 from paimon_assets.cdc.records.mysql import mysql_encoding, mysql_fields
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
@@ -54,22 +54,22 @@ _MOST_SECONDS = 10**11
 class _Rows(Struct, frozen=True):
     """Rows after changes, and what updated ones were before."""
 
-    rows: Spans
+    rows: Values
     owners: Longs
     """Row → its record."""
     kinds: Kinds
-    olds: Spans
+    olds: Values
     updated: Longs
     """Row that each of `olds` belongs to."""
 
 
 def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     """Yield the changes of a block of Canal's records."""
-    top = records.spans.members()
-    types = top.spans("type").texts()
-    is_ddl = truth_of(kernels.equal(top.spans("isDdl").texts(), "true"))
+    top = records.values.members()
+    types = top["type"].texts()
+    is_ddl = truth_of(kernels.equal(top["isDdl"].texts(), "true"))
     kinds = np.where(is_ddl, -1, _kinds(types, _CANAL_ROWS)).astype(np.int8)
-    data, old = top.spans("data"), top.spans("old")
+    data, old = top["data"], top["old"]
     is_update = (kinds == RowKind.UPDATE_AFTER) & old.starts_with("[")
     owners, rows = data.where(kinds >= 0).elements()
     old_owners, olds = old.where(is_update).elements()
@@ -95,7 +95,7 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         words = json.loads(text).items()
         return {str(name): mysql_encoding(str(word), source.options) for name, word in words}
 
-    statements = top.spans("sql").texts()
+    statements = top["sql"].texts()
     events = []
     for row in np.flatnonzero(is_ddl).tolist():
         kind = _EVENTS.get(types[row].as_py(), EventKind.OTHER)
@@ -105,23 +105,21 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         source,
         log=pa.repeat(pa.scalar("canal"), len(data)),
         position=joined_position(
-            kernels.coalesce(padded(top.spans("ts").texts()), ZERO),
-            padded(top.spans("id").texts()),
-            ZERO,
+            kernels.coalesce(padded(top["ts"].texts()), ZERO), padded(top["id"].texts()), ZERO
         ),
-        op_millis=whole(top.spans("es")),
+        op_millis=whole(top["es"]),
     )
     block = _block(records, top, images, origin, "pkNames", events)
-    shapes, encodings = shapes_of(top.spans("mysqlType").texts(), records, source, parse)
+    shapes, encodings = shapes_of(top["mysqlType"].texts(), records, source, parse)
     yield from batches_of(replace(block, shapes=shapes, encodings=encodings), source)
 
 
 def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     """Yield the changes of a block of Maxwell's records."""
-    top = records.spans.members()
-    types = top.spans("type").texts()
+    top = records.values.members()
+    types = top["type"].texts()
     kinds = _kinds(types, _MAXWELL_ROWS)
-    data, old = top.spans("data"), top.spans("old")
+    data, old = top["data"], top["old"]
     events = []
     unknown = kinds < 0
     for row in np.flatnonzero(unknown).tolist():  # few
@@ -144,7 +142,7 @@ def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
 
 
 def _definition(top: Members, row: int, kind: EventKind, source: Source) -> TableEvent:
-    text, statement = (top.spans(name).take(np.array([row])).texts()[0].as_py()
+    text, statement = (top[name].take(np.array([row])).texts()[0].as_py()
                        for name in ("def", "sql"))  # fmt: skip
     table: Mapping[str, Any] = json.loads(text or "{}")
     types = {}
@@ -159,11 +157,11 @@ def _definition(top: Members, row: int, kind: EventKind, source: Source) -> Tabl
 
 def _maxwell_origin(records: Records, source: Source, top: Members, types: Array) -> pa.Table:
     """Positions are `binlog.000004:1234`; without them transactions count."""
-    text, server = top.spans("position").texts(), top.spans("server_id").texts()
-    xid, offset = (padded(top.spans(name).texts()) for name in ("xid", "xoffset"))
-    times = whole(top.spans("ts"))
+    text, server = top["position"].texts(), top["server_id"].texts()
+    xid, offset = (padded(top[name].texts()) for name in ("xid", "xoffset"))
+    times = whole(top["ts"])
     is_millis = kernels.greater(times, pa.scalar(_MOST_SECONDS))  # of a definition
-    is_last = from_numpy(top.spans("commit").starts_with("t"))
+    is_last = from_numpy(top["commit"].starts_with("t"))
     offset = kernels.coalesce(offset, kernels.if_else(is_last, _LAST_OF_TRANSACTION, ZERO))
     form = r"^(?P<base>.*)\.(?P<number>[0-9]+):(?P<at>[0-9]+)$"
     base, number, at = kernels.extract_regex(text, form).flatten()
@@ -201,7 +199,7 @@ def _block(
     events: list[tuple[int, TableEvent]],
 ) -> Block:
     """Make images of rows, and before those that were updated one of what they were."""
-    tables, pairs = codes_of(top.spans("database").texts(), top.spans("table").texts())
+    tables, pairs = codes_of(top["database"].texts(), top["table"].texts())
     sides = np.ones(len(changes.rows), dtype=np.int64)
     sides[changes.updated] = 2
     rows, after = np.repeat(np.arange(len(sides)), sides), np.cumsum(sides) - 1
@@ -209,16 +207,16 @@ def _block(
     olds[after[changes.updated] - 1] = np.arange(len(changes.updated))
     updates = np.roll(olds, 1)  # +U → the same
 
-    def columns(images: Longs) -> dict[str, Spans]:
-        new = changes.rows.take(rows[images]).members().columns()
-        for name, spans in changes.olds.at(updates[images]).members().columns().items():
-            known = new.get(name, Spans.none(spans.index, len(spans)))
-            new[name] = known.where(known.is_present, spans.as_nulls())
-        return overlaid(new, changes.olds.at(olds[images]).members().columns())
+    def columns(images: Longs) -> dict[str, Values]:
+        new = changes.rows.take(rows[images]).members().columns
+        for name, values in changes.olds.at(updates[images]).members().columns.items():
+            known = new.get(name, Values.none(len(values)))
+            new[name] = known.where(known.is_present, values.as_nulls())
+        return overlaid(new, changes.olds.at(olds[images]).members().columns)
 
     kinds = np.full(len(rows), RowKind.UPDATE_BEFORE, dtype=np.int8)
     kinds[after] = changes.kinds
-    told = top.spans(key_member)
+    told = top[key_member]
 
     def keys(table: int) -> tuple[str, ...]:
         found = np.flatnonzero((tables == table) & told.starts_with("["))[:1]

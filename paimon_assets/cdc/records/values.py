@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeMode
-from paimon_assets.cdc.records.json_columns import Spans, kernels
+from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Flags,
@@ -49,7 +49,7 @@ from paimon_assets.engine.spec.types.data_types import (
 )
 
 Array: TypeAlias = Any
-Decode: TypeAlias = Callable[[Spans], Array]
+Decode: TypeAlias = Callable[[Values], Array]
 
 BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -70,42 +70,48 @@ class Encoding(Struct, frozen=True):
     """Source texts that stand for a value that did not arrive."""
     has_default: bool = False
     """Whether the source gives rows a value that their statement does not name."""
-    as_text: Decode = Spans.texts
+    as_text: Decode = Values.texts
     """Values → texts, of a TIME that the source may have beyond a day."""
 
-    def values(self, spans: Spans) -> tuple[Array, dict[int, str]]:
+    def values(self, values: Values) -> tuple[Array, dict[int, str]]:
         """Return a column, with nulls for what cannot be read: row → why."""
         try:
-            return self._decoded(spans), {}
+            return self._decoded(values), {}
         except (pa.ArrowInvalid, PaimonError, ValueError, OverflowError) as error:
-            if len(spans) == 1:
+            if len(values) == 1:
                 message = error.message if isinstance(error, PaimonError) else str(error)
                 return nulls(1, self.type), {0: message}
-        half = len(spans) // 2
+        half = len(values) // 2
         parts, bad = [], {}
-        for start, stop in ((0, half), (half, len(spans))):
-            column, failures = self.values(spans.take(np.arange(start, stop)))
+        for start, stop in ((0, half), (half, len(values))):
+            column, failures = self.values(values.take(np.arange(start, stop)))
             parts.append(column)
             bad.update({row + start: reason for row, reason in failures.items()})
         return pa.concat_arrays(parts), bad
 
-    def _decoded(self, spans: Spans) -> Array:
-        column = self.decode(spans)
+    def _decoded(self, values: Values) -> Array:
+        column = self.decode(values)
         column.validate(full=True)
-        lost = to_numpy(column.is_null()) & spans.has_value
+        lost = to_numpy(column.is_null()) & values.has_value
         if lost.any():
-            text = spans.take(lost).source()[0].as_py()
+            text = values.take(lost).source()[0].as_py()
             raise pa.ArrowInvalid(f"{text} is no {self.type}")
         arrow_type: Any = to_arrow_type(self.type)
         return column if column.type == arrow_type else column.cast(arrow_type)
 
-    def is_unavailable(self, spans: Spans) -> Flags:
+    def is_unavailable(self, values: Values) -> Flags:
         """Return which values stand for one that did not arrive."""
-        lengths = _lengths_of(self.unavailable)
-        flags: Flags = lengths[np.minimum(spans.ends - spans.starts, len(lengths) - 1)]
+        if values.kind not in (str, Raw):
+            return np.zeros(len(values), np.bool_)
+        is_raw = values.kind is Raw
+        forms = self.unavailable if is_raw else _texts_of(self.unavailable)
+        lengths = _lengths_of(forms)
+        flags: Flags = lengths[np.minimum(values.sizes(), len(lengths) - 1)]
         if flags.any():
-            texts = pa.array(self.unavailable, pa.string())
-            flags[flags] = to_numpy(kernels.is_in(spans.take(flags).source(), value_set=texts))
+            some = values.take(flags)
+            texts = some.source() if is_raw else some.texts()
+            known = pa.array(forms, pa.string())
+            flags[flags] = to_numpy(kernels.is_in(texts, value_set=known, skip_nulls=True))
         return flags
 
 
@@ -127,6 +133,12 @@ def unavailable_texts(placeholder: str) -> tuple[str, ...]:
         json.dumps(value, separators=marks) for value in values for marks in ((",", ":"), None)
     ]
     return tuple(dict.fromkeys(forms))
+
+
+@cache
+def _texts_of(forms: tuple[str, ...]) -> tuple[str, ...]:
+    values = map(json.loads, forms)
+    return tuple({value: None for value in values if isinstance(value, str)})
 
 
 @cache
@@ -160,32 +172,32 @@ def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
         case RowType(fields=fields):
             return row_decoder([decoder_of(inner.type, options) for inner in fields], data_type)
         case AtomicType(root=root) if root in CHARACTER_ROOTS:
-            return Spans.texts
+            return Values.texts
         case AtomicType(root=root) if root in BINARY_ROOTS:
-            return lambda spans: binary(spans.texts(), options.binary)
+            return lambda values: binary(values.texts(), options.binary)
         case AtomicType(root=TypeRoot.DATE | TypeRoot.TIME):
             unit = "s" if data_type.root is TypeRoot.DATE else time_unit(data_type, options)
-            return lambda spans: _moments(spans, data_type, unit)
+            return lambda values: _moments(values, data_type, unit)
         case AtomicType(root=root) if root in TIMESTAMP_ROOTS:
-            return lambda spans: _moments(spans, data_type, time_unit(data_type, options))
+            return lambda values: _moments(values, data_type, time_unit(data_type, options))
         case _:
-            return lambda spans: numbers(spans, data_type)
+            return lambda values: numbers(values, data_type)
 
 
-def numbers(spans: Spans, data_type: DataType) -> Array:
+def numbers(values: Values, data_type: DataType) -> Array:
     """Parse numbers and booleans, with quotes or without.
 
     Without, they are what Arrow's parsers read, in a third of the time. NaN and the infinities
     stand in quotes, as Debezium writes them: JSON has none.
     """
-    texts = spans.texts()
-    if spans.starts_with('"').any():
-        return from_texts(texts, data_type)
+    if values.starts_with('"').any():
+        return from_texts(values.texts(), data_type)
     arrow_type: Any = to_arrow_type(data_type)
     try:
-        column = texts.cast(arrow_type)
+        is_whole = pa.types.is_integer(arrow_type)
+        column = (values.numbers() if is_whole else values.texts()).cast(arrow_type)
     except pa.ArrowInvalid:
-        column = from_texts(texts, data_type)
+        column = from_texts(values.texts(), data_type)
     if pa.types.is_floating(arrow_type) and not _all(kernels.is_finite(column)):
         raise pa.ArrowInvalid(f"it is no finite {data_type}")
     return column
@@ -237,11 +249,11 @@ def time_unit(data_type: DataType, options: CdcOptions) -> str:
     return "ms" if is_adaptive and is_coarse else "us"
 
 
-def _moments(spans: Spans, data_type: DataType, unit: str) -> Array:
+def _moments(values: Values, data_type: DataType, unit: str) -> Array:
     """Decode times: numbers in a unit (dates in days), or ISO 8601."""
-    if spans.starts_with('"').any():
-        return iso(spans.texts(), data_type)
-    return numbers_as(spans.texts(), data_type, unit)
+    if values.starts_with('"').any():
+        return iso(values.texts(), data_type)
+    return numbers_as(values.numbers(), data_type, unit)
 
 
 def iso(texts: Array, data_type: DataType) -> Array:
@@ -361,11 +373,11 @@ def array_decoder(element: Decode, data_type: ArrayType) -> Decode:
     """Return how to decode arrays; of texts also a SET of MySQL, as its members with commas."""
     is_set = data_type.element.root in CHARACTER_ROOTS
 
-    def decode(spans: Spans) -> Array:
-        if is_set and (spans.starts_with('"') == spans.has_value).all():
-            return _set_members(spans.texts())
-        owners, elements = spans.elements()
-        return _lists(spans, owners, (element(elements),), data_type)
+    def decode(values: Values) -> Array:
+        if is_set and (values.starts_with('"') == values.has_value).all():
+            return _set_members(values.texts())
+        owners, elements = values.elements()
+        return _lists(values, owners, (element(elements),), data_type)
 
     return decode
 
@@ -380,39 +392,39 @@ def _set_members(texts: Array) -> Array:
 def map_decoder(value: Decode, data_type: MapType) -> Decode:
     """Return how to decode objects whose names are the keys of a map."""
 
-    def decode(spans: Spans) -> Array:
-        owners, names, members = spans.members().entries()
+    def decode(values: Values) -> Array:
+        owners, names, members = values.entries()
         keys = names if data_type.key.root in CHARACTER_ROOTS else from_texts(names, data_type.key)
-        return _lists(spans, owners, (keys, value(members)), data_type)
+        return _lists(values, owners, (keys, value(members)), data_type)
 
     return decode
 
 
-def _lists(spans: Spans, owners: Any, parts: tuple[Array, ...], data_type: DataType) -> Array:
+def _lists(values: Values, owners: Any, parts: tuple[Array, ...], data_type: DataType) -> Array:
     arrow_type: Any = to_arrow_type(data_type)
     mark = "{" if isinstance(data_type, MapType) else "["
-    if (spans.has_value & ~spans.starts_with(mark)).any():
+    if (values.has_value & ~values.starts_with(mark)).any():
         raise pa.ArrowInvalid(f"it is no {data_type}")
-    bounds = np.zeros(len(spans) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(owners, minlength=len(spans)), out=bounds[1:])
+    bounds = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owners, minlength=len(values)), out=bounds[1:])
     kind: Any = pa.MapArray if isinstance(data_type, MapType) else pa.ListArray
-    mask = from_numpy(~spans.has_value)
+    mask = from_numpy(~values.has_value)
     return kind.from_arrays(from_numpy(bounds), *parts, type=arrow_type, mask=mask)
 
 
 def row_decoder(fields: Sequence[Decode], data_type: RowType) -> Decode:
     """Return how to decode objects of known members; others are left out."""
 
-    def decode(spans: Spans) -> Array:
-        if (spans.has_value & ~spans.starts_with("{")).any():
+    def decode(values: Values) -> Array:
+        if (values.has_value & ~values.starts_with("{")).any():
             raise pa.ArrowInvalid(f"it is no {data_type}")
-        members = spans.members()
+        members = values.members()
         columns = [
-            inner(members.spans(known.name))
+            inner(members[known.name])
             for inner, known in zip(fields, data_type.fields, strict=True)
         ]
         arrow_type: Any = to_arrow_type(data_type)
-        mask = from_numpy(~spans.has_value)
+        mask = from_numpy(~values.has_value)
         return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=mask)
 
     return decode

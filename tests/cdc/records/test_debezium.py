@@ -215,7 +215,7 @@ def test_of_a_name_twice_the_last_counts() -> None:
     line = json.dumps(record("c", None, {"k": 1, "m": {"a": 1, "b": 2}}))
     line = line.replace('"k": 1', '"k": 1, "k": 2').replace('"b": 2', '"b": 2, "a": 3')
     [batch] = read(line, options=CdcOptions(table_of=lambda _: known))
-    assert batch.rows.to_pylist() == [{"k": "2", "m": [("b", 2), ("a", 3)]}]
+    assert batch.rows.to_pylist() == [{"k": "2", "m": [("a", 3), ("b", 2)]}]
 
 
 def test_numbers_beyond_double_stay_exact_as_texts() -> None:
