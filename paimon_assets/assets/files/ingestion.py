@@ -168,7 +168,7 @@ def ingest(
 
 @dataclass(frozen=True, kw_only=True)
 class IngestionRun(Generic[_Intake]):
-    """One run of an ingestion asset: what it works with, and its commit."""
+    """One run of an ingestion asset: its inputs and its commit."""
 
     paimon: PaimonCatalogResource
     target: TableTarget
@@ -224,16 +224,16 @@ class IngestionRun(Generic[_Intake]):
 
 
 class Ingestion(Protocol):
-    """How a run turns what is new into its commit."""
+    """Turns the new files or records of a source into one commit."""
 
     def choose(self) -> None:
-        """Choose what the run takes from the source."""
+        """Choose the files or records of the run."""
 
     def write_once(self) -> WriteOutcome | None:
         """Write the rows and their ledger as one commit; None if something was left out."""
 
     def metadata(self) -> Metadata:
-        """Return the numbers of what the run takes and leaves."""
+        """Return the counts of taken and of remaining files or records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +353,7 @@ class FollowConfig(Protocol):
 
 
 class Take(Protocol):
-    """Takes what is new as one commit."""
+    """Commits the new files or records once."""
 
     def __call__(self, config: Any, *, is_told: bool) -> dg.MaterializeResult[Any] | None:
         """Return its materialization; where nothing is new, that of the table if `is_told`."""
@@ -362,7 +362,7 @@ class Take(Protocol):
 def follow(
     context: dg.AssetExecutionContext, key: dg.AssetKey, config: FollowConfig, take: Take
 ) -> dg.MaterializeResult[Any]:
-    """Take what is new, again and again; return the materialization of the last time.
+    """Ingest again and again; return the materialization of the last commit.
 
     This saves the start of a process that each run of a few seconds would pay. The others are
     logged when their commits are made, so what hangs on them sees them at once. What may succeed

@@ -225,7 +225,7 @@ class Ledger(Value):
         return replace(self, generation=self.generation + 1, parts=parts, quarantined=quarantined)
 
     def emptied(self) -> "Ledger":
-        """Return the ledger without what it holds, to ingest all again."""
+        """Return an empty ledger, to ingest all again."""
         return Ledger(source=self.source, generation=self.generation, follows=self.follows)
 
     def with_quarantined(self, files: Iterable[Quarantined]) -> "Ledger":

@@ -375,7 +375,7 @@ class _Columns(Struct, kw_only=True):
     """Columns that no file may lack."""
     fields: dict[str, "pa.Field[Any]"] | None = None
     types: dict[str, Sequence[pa.DataType]] = field(default_factory=dict)
-    """Column that nobody declared → types that hold its values in all text files so far."""
+    """Undeclared column → types that hold its values in all text files so far."""
 
     @property
     def known(self) -> pa.Schema:

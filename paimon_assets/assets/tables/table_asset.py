@@ -178,7 +178,7 @@ class TableTarget(Value):
         return replace(ensured, table=ensured.table.copy(MERGED_BY[self.schema_policy]))
 
     def with_columns_of_rows(self) -> "TableTarget":
-        """Return the target of rows that may have columns nobody declared, which are added.
+        """Return the target of rows that may have undeclared columns, which are added.
 
         Raises:
             InvalidInputError: Kind `schema-policy`: the policy would drop them again.

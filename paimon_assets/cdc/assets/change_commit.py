@@ -120,7 +120,7 @@ class ChangeCommit(Struct, kw_only=True):
         return self.run.commit(rows, log, self._writer(empties=self.run.config.reload))
 
     def apply(self, images: Images, head: LogHead, **more: Any) -> WriteOutcome:
-        """Apply images, and once more if others changed meanwhile what was looked up."""
+        """Apply images, and once more if another commit changed the rows that were looked up."""
         self.head = head
         for _ in range(_MOST_TRIES - 1):
             try:
@@ -140,7 +140,7 @@ class ChangeCommit(Struct, kw_only=True):
         ranges: Any = None,
         states: Sequence[LogState] = (),
     ) -> WriteOutcome:
-        """Fold changes with stored rows, and commit them on what was looked up.
+        """Fold changes with stored rows, and commit them on the snapshot of the lookup.
 
         Args:
             images: The changes.

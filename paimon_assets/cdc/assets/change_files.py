@@ -80,7 +80,7 @@ class SharedFiles(msgspec.Struct, kw_only=True):
     """
 
     tables: Mapping[str, SourceTable]
-    """Source table → what is known of it."""
+    """Source table → its columns and keys, as far as records had them."""
     most_bytes: int
     """Of changes that tables have not taken yet; 0: all."""
     _parsed: dict[str, Parsed | None] = msgspec.field(default_factory=dict)
