@@ -180,7 +180,8 @@ class TableStreamReader(SplitStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._max_rows is None else ReadMaxRows(self._max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._last = self._newest()
+        with encoded_errors():
+            self._last = self._newest()
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: Mapping[str, int] | None = None, limit: "ReadLimit | None" = None

@@ -24,7 +24,7 @@ from paimon_assets.assets.components.catalog_components import (
 )
 from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
-from paimon_assets.assets.files.source_files import FileSource
+from paimon_assets.assets.files.source_files import ExtraColumns, FileSource, MissingColumns
 from paimon_assets.assets.resource import ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
 from paimon_assets.assets.tables.table_asset import paimon_asset
@@ -256,10 +256,10 @@ class LandingFolder(DescribedModel):
         default="refuse", description="What becomes of a file that cannot be read."
     )
     may_be_missing: bool = Field(default=False, description="Whether the folder may not exist.")
-    missing_columns: Literal["error", "null"] = Field(
+    missing_columns: MissingColumns = Field(
         default="error", description="What becomes of a file that lacks a column."
     )
-    extra_columns: Literal["error", "add", "ignore"] = Field(
+    extra_columns: ExtraColumns = Field(
         default="error", description="What becomes of a file with columns nobody declared."
     )
 

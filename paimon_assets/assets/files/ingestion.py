@@ -51,6 +51,9 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 _Intake = TypeVar("_Intake", bound=Intake)
+_DATA_VERSION = "dagster/data_version"
+_MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
+"""Failures one after the other that end the run; the pause doubles with each."""
 FILES_HAVE_NOT = {
     "partitions_def": "a file may hold rows of any partition",
     "check_specs": "checks are definitions of their own",
@@ -333,11 +336,6 @@ def _why_nothing(landing: Landing, *, refused: bool) -> str:
             f"{bad} in quarantine until they change."
         )
     return f"Ingested: all {counted(len(files), 'file')} of '{folder}'."
-
-
-_DATA_VERSION = "dagster/data_version"
-_MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
-"""Failures one after the other that end the run; the pause doubles with each."""
 
 
 @runtime_checkable

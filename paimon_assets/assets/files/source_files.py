@@ -88,6 +88,10 @@ class IngestConfig(dg.Config):
     )
 
 
+MissingColumns = Literal["error", "null"]
+ExtraColumns = Literal["error", "add", "ignore"]
+
+
 class FileSource(Value, dict=True):
     """The landing folder of an ingestion, and its format."""
 
@@ -110,10 +114,10 @@ class FileSource(Value, dict=True):
     """Whether a folder that does not exist holds no files, instead of being an error."""
     schema: Schema | None = None
     """Columns of the files, where they are not those of the table."""
-    missing_columns: Literal["error", "null"] = "error"
+    missing_columns: MissingColumns = "error"
     """What becomes of a file that lacks a column: it is refused (`error`), or has null there
     (`null`)."""
-    extra_columns: Literal["error", "add", "ignore"] = "error"
+    extra_columns: ExtraColumns = "error"
     """What becomes of a file that has more columns: it is refused (`error`), or they are left out
     (`ignore`), or are added to the table (`add`): with the file's type, or, of CSV and JSON, with
     one that surely holds the values of all new files, else text. Declared columns have their
@@ -133,12 +137,14 @@ class FileSource(Value, dict=True):
                 kind="source-folder",
             )
         choices_of: Mapping[str, Iterable[str]] = {
-            "on_changed": OnChanged, "on_bad_file": OnBadFile, "missing_columns": ("error", "null"),
-            "extra_columns": ("error", "add", "ignore"),
-        }  # fmt: skip
+            "on_changed": OnChanged,
+            "on_bad_file": OnBadFile,
+            "missing_columns": get_args(MissingColumns),
+            "extra_columns": get_args(ExtraColumns),
+        }
         for name, choices in choices_of.items():
             value = getattr(self, name)
-            if value not in [*choices]:
+            if value not in list(choices):
                 raise InvalidInputError(
                     f"{name} is '{value}'; expected one of {', '.join(choices)}.",
                     kind="source-folder",

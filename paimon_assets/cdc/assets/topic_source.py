@@ -9,7 +9,7 @@ import dagster as dg
 from msgspec import field
 from pydantic import Field
 
-from paimon_assets.assets.files.source_files import ChangeFormat
+from paimon_assets.assets.files.source_files import ChangeFormat, ExtraColumns
 from paimon_assets.assets.files.sources import Opening
 from paimon_assets.cdc.fold.topic_changes import TopicChanges
 from paimon_assets.cdc.kafka.messages import METADATA
@@ -58,7 +58,7 @@ class KafkaSource(Value, hidden=("options",)):
     """So long a cluster may be silent before a run fails."""
     schema: Schema | None = None
     """Of rows: columns of the records, where they are not those of the table."""
-    extra_columns: Literal["error", "add", "ignore"] = "error"
+    extra_columns: ExtraColumns = "error"
     """Of rows: what becomes of members that nobody declared; see `FileSource`. With `add`, the
     process of the run reads the records. A member that a record lacks is null."""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class KafkaSource(Value, hidden=("options",)):
         has_registry = any(name.startswith(PREFIX) for name in self.options)
         if has_registry is not (self.format == "debezium-avro"):
             raise _invalid(f"options have '{URL}' if the format is debezium-avro, and only then.")
-        if self.extra_columns not in (words := ("error", "add", "ignore")):
+        if self.extra_columns not in (words := get_args(ExtraColumns)):
             raise _invalid(f"extra_columns is '{self.extra_columns}'; expected {', '.join(words)}.")
         if self.order not in list(Order):
             raise _invalid(f"order is '{self.order}'; expected one of {', '.join(Order)}.")

@@ -55,6 +55,11 @@ _NO_ENVELOPE = {"__op", "__deleted"}  # of rows that have columns of any name
 _Decode: TypeAlias = Callable[[list[bytes]], Sequence[Any]]
 
 
+def _together(kind: Any) -> _Decode:
+    decoder = Decoder(list[kind])
+    return lambda texts: decoder.decode(b"[" + b",".join(texts) + b"]")
+
+
 class Values:
     """One value of each record; see the module."""
 
@@ -229,14 +234,13 @@ class Members:
 
 
 def members_of(
-    texts: Array, envelopes: Envelopes, read: Callable[[Any], _Decode] | None = None
+    texts: Array, envelopes: Envelopes, read: Callable[[Any], _Decode] = _together
 ) -> Members:
-    """Return the members of objects, of which `read` makes what decodes some texts.
+    """Return the members of objects; `read` returns a decoder of texts of one type.
 
     Raises:
         ValueError: A text is no object; or `RecursionError`.
     """
-    read = read or _together
     objects = read(dict[str, Raw])
     samples = np.unique(np.linspace(0, len(texts) - 1, _SAMPLES, dtype=np.int64))
     forms = _forms(objects(texts.take(from_numpy(samples)).to_pylist()), envelopes)
@@ -278,11 +282,6 @@ def _has_minus_zero(texts: Array) -> bool:
     signs = np.flatnonzero(data[:-2] == ord("-"))
     signs = signs[data[signs + 1] == ord("0")]
     return bool(is_one_of(data[signs + 2], ",}] \t\r\n").any())
-
-
-def _together(kind: Any) -> _Decode:
-    decoder = Decoder(list[kind])
-    return lambda texts: decoder.decode(b"[" + b",".join(texts) + b"]")
 
 
 def chunks(texts: Array) -> Iterator[list[bytes]]:

@@ -17,6 +17,11 @@ from paimon_assets.engine.spec.values import Value
 
 MARKER = ".directory"
 """The name of an object that stands for a directory."""
+_LEAST_LISTED = 3
+"""Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
+_SHORT = 100
+"""Files of a directory that is listed in place of requests."""
+_SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
 
 
 def root_of(path: str) -> str:
@@ -70,13 +75,6 @@ def status_of(base: str, listed: dict[str, Any], directory: str) -> FileStatus:
 def tag_of(meta: Mapping[str, Any]) -> str:
     """Return an ETag without quotes, which Azure's listings leave out."""
     return str(meta["e_tag"] or "").removeprefix("W/").strip('"')
-
-
-_LEAST_LISTED = 3
-"""Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
-_SHORT = 100
-"""Files of a directory that is listed in place of requests."""
-_SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
 
 
 class Requests(Value):

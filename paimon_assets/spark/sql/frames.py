@@ -72,23 +72,19 @@ class Frames(Value, hidden=("known",)):
                 relations[id(read)] = relation(self.session, read)
             return relations.get(id(read))
 
-        def place(read: ReadBuilder) -> DataFrame:
-            if (rows := relation_of(read)) is not None:
-                return rows
+        def composed(place: Place) -> DataFrame:
+            """Compose the query; `place` stands in for reads that are no relation."""
+            return self.composed(text, lambda read: relation_of(read) or place(read), given)
+
+        def hold(read: ReadBuilder) -> DataFrame:
             reads.append(read)
             return placeholder(self.session, read, len(reads))
 
-        query = self.composed(text, place, given)
+        query = composed(hold)
         if not reads:
             return query
         needed, numbers = needs(query, reads), count(1)
-
-        def narrow(read: ReadBuilder) -> DataFrame:
-            if (rows := relation_of(read)) is not None:
-                return rows
-            return narrow_read(self.session, read, needed.get(next(numbers)))
-
-        return self.composed(text, narrow, given)
+        return composed(lambda read: narrow_read(self.session, read, needed.get(next(numbers))))
 
     def composed(
         self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None

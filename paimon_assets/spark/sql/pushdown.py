@@ -113,8 +113,9 @@ def relation(session: SparkSession, read: ReadBuilder) -> DataFrame | None:
 def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> DataFrame:
     """Return the rows of a read; columns nobody looks at hold any value their types have."""
     fields = read.fields()
+    names = [each.name for each in fields]
     # Of names that differ in case only, Spark could not say which are needed.
-    if need is None or len({each.name.lower() for each in fields}) < len(fields):
+    if need is None or len({name.lower() for name in names}) < len(names):
         return to_spark(read, session)
     fitting = fitting_parts(need.predicate, read.read_schema())
     read = read.with_filter(fitting)
@@ -127,14 +128,12 @@ def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> 
     }
     if not unread:
         return to_spark(read, session)
-    names = [each.name for each in fields if each.name not in unread]
-    rows = read.with_columns(names or counted_columns(read.read_schema(), fitting))
+    needed = [name for name in names if name not in unread]
+    rows = read.with_columns(needed or counted_columns(read.read_schema(), fitting))
     # A text: each column of a `select` is some twenty calls of the JVM.
-    columns = ", ".join(
-        f"{unread.get(each.name, '')} {quoted(each.name)}".replace("{", "{{").replace("}", "}}")
-        for each in fields
-    )
-    return session.sql(f"SELECT {columns} FROM {{rows}}", rows=to_spark(rows, session))
+    columns = [f"{unread.get(name, quoted(name))} AS {quoted(name)}" for name in names]
+    text = ", ".join(columns).replace("{", "{{").replace("}", "}}")
+    return session.sql(f"SELECT {text} FROM {{rows}}", rows=to_spark(rows, session))
 
 
 def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
@@ -179,7 +178,7 @@ def _any_value(column: StructField) -> str | None:
                 value = "'1970-01-01'"
             case _:
                 return None
-    return f"CAST({value} AS {_sql_type(column.dataType)}) AS"
+    return f"CAST({value} AS {_sql_type(column.dataType)})"
 
 
 def _sql_type(data_type: DataType) -> str:
