@@ -142,7 +142,7 @@ def define_check(
             "partition: the asset has no partitions_def and partition column. Declare both, or "
             "leave by_partition out.",
             kind="check-partitions",
-            details={"table": str(identifier)},
+            table=str(identifier),
         )
 
     @dg.asset_check(

@@ -133,11 +133,8 @@ def tables_from_json(text: str, path: str) -> list[ExternalTable]:
     try:
         return _tables_of(json.loads(text), path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(
-            f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state.",
-            kind="external-tables",
-            details={"path": path},
-        ) from error
+        message = f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state."
+        raise FormatError(message, kind="external-tables", path=path) from error
 
 
 def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:

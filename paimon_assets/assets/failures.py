@@ -75,8 +75,5 @@ def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *,
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise errors.InvalidInputError(
-                f"{owner} has no '{name}'.{hint} It takes {', '.join(known)}.",
-                kind=kind,
-                details={"option": name},
-            )
+            message = f"{owner} has no '{name}'.{hint} It takes {', '.join(known)}."
+            raise errors.InvalidInputError(message, kind=kind, option=name)

@@ -100,12 +100,11 @@ def _add(
 
 def _keys(table: Table, column: str) -> Iterator[str]:
     if column not in table.schema.partition_keys:
-        raise InvalidInputError(
+        message = (
             f"Column '{column}' is no partition column of table '{table.name}': "
-            f"{', '.join(table.schema.partition_keys) or 'it has none'}.",
-            kind="partition-column",
-            details={"table": table.name, "column": column},
+            f"{', '.join(table.schema.partition_keys) or 'it has none'}."
         )
+        raise InvalidInputError(message, kind="partition-column", table=table.name, column=column)
     field = table.schema.column(column)
     for partition in {entry.partition for entry in table.state.live_files()}:
         key = partition_key_of(table.state.partition_values(partition)[column], field)
@@ -125,9 +124,6 @@ def partition_key_of(value: Internal, field: DataField) -> str:
     plain = to_scalar(value, field.type).as_py()
     text = str(plain).lower() if isinstance(plain, bool) else str(plain)
     if text and to_internal(text, field.type, field.name) != value:
-        raise InvalidInputError(
-            f"Partition column '{field.name}' is {field.type}: its values cannot be keys.",
-            kind="partition-key",
-            details={"column": field.name},
-        )
+        message = f"Partition column '{field.name}' is {field.type}: its values cannot be keys."
+        raise InvalidInputError(message, kind="partition-key", column=field.name)
     return text

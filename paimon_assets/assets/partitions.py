@@ -249,7 +249,7 @@ def _refuse_equal(values: Iterable[tuple[str, Any]], field: DataField) -> None:
                 f"Partition keys '{first}' and '{key}' are one value of column '{field.name}' "
                 f"({field.type}): each run would replace the other's rows. Keep one of them.",
                 kind="partition-key",
-                details={"column": field.name},
+                column=field.name,
             )
 
 
@@ -298,11 +298,8 @@ def _parts(key: str, definition: dg.PartitionsDefinition[Any]) -> Mapping[str, s
 
 def _span(key: str, definition: dg.PartitionsDefinition[Any], field: DataField) -> Span:
     if not key:
-        raise InvalidInputError(
-            f"An empty partition key is no value of column '{field.name}'.",
-            kind="partition-key",
-            details={"column": field.name},
-        )
+        message = f"An empty partition key is no value of column '{field.name}'."
+        raise InvalidInputError(message, kind="partition-key", column=field.name)
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         window = definition.time_window_for_partition_key(key)
         bounds = _window_bounds(field, window.start, window.end)
@@ -310,11 +307,8 @@ def _span(key: str, definition: dg.PartitionsDefinition[Any], field: DataField) 
             return Span(*bounds)
     value = to_internal(key, field.type, field.name)
     if to_scalar(value, field.type).type != to_arrow_type(field.type):
-        raise InvalidInputError(
-            f"Column '{field.name}' is {field.type}; partition key '{key}' does not fit it.",
-            kind="literal",
-            details={"column": field.name},
-        )
+        message = f"Column '{field.name}' is {field.type}; partition key '{key}' does not fit it."
+        raise InvalidInputError(message, kind="literal", column=field.name)
     return Span(value)
 
 
@@ -341,7 +335,7 @@ def _window_bounds(
             f"Column '{field.name}' ({field.type}) cannot tell the window from {start} to {end} "
             "from its neighbours. Use a TIMESTAMP WITH LOCAL TIME ZONE column, or wider windows.",
             kind="partition-window",
-            details={"column": field.name},
+            column=field.name,
         )
     return lower, upper
 
@@ -454,18 +448,15 @@ def _no_values(
         f"Column '{field.name}' is {field.type} and holds the partition; the rows have "
         f"{values.type}, and {value} is not a value of it. Cast the column first.",
         kind="input-type",
-        details={"column": field.name},
+        column=field.name,
     )
 
 
 def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:
     for field in partitions.fields:
         if field.name not in names:
-            raise InvalidInputError(
-                f"The rows lack column '{field.name}', which holds the partition.",
-                kind="outside-partition",
-                details={"column": field.name},
-            )
+            message = f"The rows lack column '{field.name}', which holds the partition."
+            raise InvalidInputError(message, kind="outside-partition", column=field.name)
 
 
 def _outside(partitions: RunPartitions, columns: Sequence[Any], *, show: bool) -> InvalidInputError:
@@ -479,5 +470,6 @@ def _outside(partitions: RunPartitions, columns: Sequence[Any], *, show: bool) -
         f"Rows lie outside {noun} '{partitions.label}': {'; '.join(parts)}. Nothing was committed; "
         f"return only rows of the {noun}.",
         kind="outside-partition",
-        details={"column": partitions.fields[0].name, "partition": partitions.label},
+        column=partitions.fields[0].name,
+        partition=partitions.label,
     )

@@ -40,10 +40,8 @@ def executor_kind(text: str) -> str:
     """Return a kind of executor."""
     kinds = get_args(ExecutorKind)
     if text not in kinds:
-        raise InvalidInputError(
-            f"The executor '{text}' is unknown; expected one of {', '.join(kinds)}.",
-            kind="executor",
-        )
+        message = f"The executor '{text}' is unknown; expected one of {', '.join(kinds)}."
+        raise InvalidInputError(message, kind="executor")
     return text
 
 
@@ -447,5 +445,5 @@ def _refuse_masks(values: Mapping[str, str]) -> None:
             f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "
             "Remove the `resources:` section from the run's config.",
             kind="masked-secret",
-            details={"option": name},
+            option=name,
         )

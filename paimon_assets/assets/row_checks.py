@@ -102,10 +102,8 @@ def _check_bounds(expected: object, minimum: int | None, maximum: int | None) ->
             kind="check-bounds",
         )
     if minimum is not None and maximum is not None and minimum > maximum:
-        raise InvalidInputError(
-            f"No number of rows is at least {minimum:,} and at most {maximum:,}.",
-            kind="check-bounds",
-        )
+        message = f"No number of rows is at least {minimum:,} and at most {maximum:,}."
+        raise InvalidInputError(message, kind="check-bounds")
 
 
 def _bounds_text(minimum: int | None, maximum: int | None) -> str:
@@ -387,6 +385,6 @@ def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
             f"Table {table} has no '{opt.SEQUENCE_FIELD.key}': the row that arrives last wins, and "
             "there is no order to check.",
             kind="check-columns",
-            details={"table": table},
+            table=table,
         )
     return fields

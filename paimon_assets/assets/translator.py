@@ -166,7 +166,7 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
                     f"write table '{table}'. Give one of them another table: the default is the "
                     "last two parts of its key.",
                     kind="asset-table",
-                    details={"table": str(table)},
+                    table=str(table),
                 )
 
 

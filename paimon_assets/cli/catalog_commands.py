@@ -274,10 +274,8 @@ def serve(settings: Settings, /, **arguments: Any) -> None:
     try:
         module = importlib.import_module(SERVER)
     except ModuleNotFoundError as error:
-        raise InvalidInputError(
-            f"The package '{error.name}' is not installed: install paimon-assets[server].",
-            kind="server-missing",
-        ) from error
+        message = f"The package '{error.name}' is not installed: install paimon-assets[server]."
+        raise InvalidInputError(message, kind="server-missing") from error
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     module.serve(
         module.ServeSettings(

@@ -68,10 +68,8 @@ def options_of_config(
         beside = f" The {_CONFIG} of this folder is read by --config {_CONFIG}."
         hint = beside if Path(_CONFIG).is_file() else ""
         if catalog is not None:
-            raise InvalidInputError(
-                f"Catalog '{catalog}' needs --config, PAIMON_CONFIG or '{chosen}'.{hint}",
-                kind="config",
-            )
+            message = f"Catalog '{catalog}' needs --config, PAIMON_CONFIG or '{chosen}'.{hint}"
+            raise InvalidInputError(message, kind="config")
         return {}, {}
     import tomllib
 
@@ -81,10 +79,8 @@ def options_of_config(
         raise InvalidInputError(f"'{chosen}' is no TOML: {error}", kind="config") from error
     catalogs = document.pop("catalogs", {})
     if catalog is not None and catalog not in catalogs:
-        raise InvalidInputError(
-            f"'{chosen}' has no table [catalogs.{catalog}]; there are {sorted(catalogs)}.",
-            kind="config",
-        )
+        message = f"'{chosen}' has no table [catalogs.{catalog}]; there are {sorted(catalogs)}."
+        raise InvalidInputError(message, kind="config")
     one = catalogs.get(catalog, {}) if catalog else {}
     general, own = dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
     import difflib
@@ -154,10 +150,8 @@ class Settings(Struct, frozen=True):
         """Raise NotFoundError if the warehouse is a local folder that does not exist."""
         path = self.warehouse or ""
         if path and "://" not in path and not Path(path).expanduser().is_dir():
-            raise NotFoundError(
-                f"There is no warehouse at '{path}'; `db create` or `create` makes one.",
-                kind="warehouse-not-found",
-            )
+            message = f"There is no warehouse at '{path}'; `db create` or `create` makes one."
+            raise NotFoundError(message, kind="warehouse-not-found")
 
     def table(self, target: str, options: Mapping[str, str] | None = None) -> Table:
         """Open TARGET, with dynamic options of the table."""
@@ -168,10 +162,8 @@ class Settings(Struct, frozen=True):
             table = open_table(path, self.options)
             table = table.at_branch(branch) if branch else table
             return table.copy(options) if options else table
-        raise InvalidInputError(
-            f"'{target}' is no directory; give --warehouse to name a table in a catalog.",
-            kind="target",
-        )
+        message = f"'{target}' is no directory; give --warehouse to name a table in a catalog."
+        raise InvalidInputError(message, kind="target")
 
     def system_table(
         self, target: str, options: Mapping[str, str] | None = None
@@ -196,9 +188,7 @@ class Settings(Struct, frozen=True):
             databases = catalog.list_databases()
             names = [f"{name}.{each}" for name in databases for each in catalog.list_tables(name)]
             hint = did_you_mean(target, names)
-            raise NotFoundError(
-                f"{error.message}{hint}", kind=error.kind, details=error.details
-            ) from error
+            raise error.with_message(f"{error.message}{hint}") from error
 
     def _is_named(self, target: str) -> bool:
         return self.names_tables and "/" not in target

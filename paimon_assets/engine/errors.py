@@ -11,7 +11,8 @@
     ├── StorageError             the storage failed: try again later
     └── UnsupportedFeatureError  legal Paimon that this engine does not do
 
-Every error has a stable `kind` for handlers, tests and dashboards, and `details` for metadata.
+Every error has a stable `kind` for handlers, tests and dashboards, and `details` for metadata:
+`raise NotFoundError("Table 'a' does not exist.", kind="table-not-found", table="a")`.
 Errors cross process borders as `(class name, message, kind, details)`; `contract.wire`.
 """
 
@@ -58,24 +59,26 @@ class PaimonError(Exception):
 
     default_kind = "error"
 
-    def __init__(
-        self, message: str, *, kind: str | None = None, details: Mapping[str, Detail] | None = None
-    ) -> None:
+    def __init__(self, message: str, /, *, kind: str | None = None, **details: Detail) -> None:
         self.message = without_secrets(message)
         super().__init__(self.message)
         self.kind = kind or self.default_kind
         self.details: dict[str, Detail] = {
             key: without_secrets(value) if isinstance(value, str) else value
-            for key, value in (details or {}).items()
+            for key, value in details.items()
         }
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.kind, self.details))
 
+    def with_message(self, message: str, /, **details: Detail) -> Self:
+        """Return an error of the same kind with another message, and more details."""
+        return type(self)(message, kind=self.kind, **self.details | details)
+
     @classmethod
     def of_parts(cls, message: str, kind: str, details: Mapping[str, Detail]) -> Self:
         """Rebuild an error from the parts that crossed a process border."""
-        return cls(message, kind=kind, details=details)
+        return cls(message, kind=kind, **details)
 
 
 def _rebuild(
@@ -135,7 +138,7 @@ class StorageError(PaimonError):
 def storage_failure(message: str, path: str, error: Exception) -> StorageError:
     """Return the error of a failed storage request at a path, by the cause."""
     kind = ACCESS_DENIED if isinstance(error, PermissionError) else None
-    return StorageError(message, kind=kind, details={"path": path})
+    return StorageError(message, kind=kind, path=path)
 
 
 class UnsupportedFeatureError(PaimonError):

@@ -139,10 +139,8 @@ def new_executor(
     if kind in {"auto", "embedded"}:
         return EmbeddedExecutor(log=log)
     if kind != "spark":
-        raise InvalidInputError(
-            f"Executor '{kind}' is unknown; expected one of {', '.join(EXECUTOR_KINDS)}.",
-            kind="executor-kind",
-        )
+        message = f"Executor '{kind}' is unknown; expected one of {', '.join(EXECUTOR_KINDS)}."
+        raise InvalidInputError(message, kind="executor-kind")
     module = spark_module("paimon_assets.spark.executor")
     executor: WholeExecutor = module.SparkExecutor(session())
     return executor
@@ -164,5 +162,5 @@ def spark_module(name: str) -> ModuleType:
             f"Spark is asked for, but the package '{package}' is not installed: install "
             f"paimon-assets[{extra}], or choose the executor 'embedded'.",
             kind="spark-missing",
-            details={"package": package},
+            package=package,
         ) from error

@@ -84,11 +84,8 @@ class Levels(Value):
             by_level.setdefault(file.level, []).append(file)
         count = max(num_levels(options), max(by_level, default=0) + 1)
         if count < _FEWEST_LEVELS:
-            raise InvalidInputError(
-                f"Table option '{opt.NUM_LEVELS.key}' must be at least {_FEWEST_LEVELS}.",
-                kind="option-value",
-                details={"option": opt.NUM_LEVELS.key},
-            )
+            message = f"Table option '{opt.NUM_LEVELS.key}' must be at least {_FEWEST_LEVELS}."
+            raise InvalidInputError(message, kind="option-value", option=opt.NUM_LEVELS.key)
         level_0 = sorted(
             by_level.pop(0, []),
             key=lambda file: (

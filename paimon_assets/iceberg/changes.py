@@ -128,7 +128,8 @@ class FileRecords(Value):
                 f" would read '{path}' wrongly, for {reason}. Compact the table fully, or"
                 " overwrite it.",
                 kind="unsupported-iceberg-file",
-                details={"table": self.table.store.label, "path": path},
+                table=self.table.store.label,
+                path=path,
             )
 
     def _statistics(self, file: DataFileMeta) -> Record:

@@ -82,7 +82,8 @@ def check_writable(table: str, schema: TableSchema) -> None:
             f" no other catalog is told of it ('{ice.ICEBERG_STORAGE.key}' = {storage}). Write it"
             " by Java, or set table-location.",
             kind="unsupported-iceberg-catalog",
-            details={"table": table, "feature": "iceberg-catalog"},
+            table=table,
+            feature="iceberg-catalog",
         )
 
 
@@ -154,13 +155,12 @@ def _refuse(feature: str, reason: str, column: str | None = None) -> NoReturn:
     raise UnsupportedFeatureError(
         f"The table cannot have Iceberg metadata: {reason}.",
         kind=f"unsupported-iceberg-{feature}",
-        details={"feature": f"iceberg-{feature}", **({"column": column} if column else {})},
+        feature=f"iceberg-{feature}",
+        **({"column": column} if column else {}),
     )
 
 
 def _invalid(option: opt.Option[Any], problem: str) -> NoReturn:
     raise InvalidInputError(
-        f"Table option '{option.key}' {problem}.",
-        kind="option-value",
-        details={"option": option.key},
+        f"Table option '{option.key}' {problem}.", kind="option-value", option=option.key
     )

@@ -60,7 +60,8 @@ def metadata_directory(store: FileStore) -> str:
             " Iceberg metadata has no place there. Set"
             f" '{ice.ICEBERG_STORAGE_LOCATION.key}' to table-location.",
             kind="option-value",
-            details={"table": store.label, "option": ice.ICEBERG_STORAGE_LOCATION.key},
+            table=store.label,
+            option=ice.ICEBERG_STORAGE_LOCATION.key,
         )
     return f"{warehouse}/{CATALOG_FOLDER}/{name.removesuffix(_DATABASE_SUFFIX)}/{table}/metadata"
 

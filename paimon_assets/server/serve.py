@@ -246,10 +246,8 @@ def app_of(settings: ServeSettings, *, clock: Clock | None = None) -> App:
     shown = shown_options(settings.client_options)
     hidden = [key for key, value in settings.client_options.items() if shown[key] != value]
     if hidden:
-        raise InvalidInputError(
-            f"'{hidden[0]}' is a secret; every client would hear it. Clients bring their own.",
-            kind="client-option",
-        )
+        message = f"'{hidden[0]}' is a secret; every client would hear it. Clients bring their own."
+        raise InvalidInputError(message, kind="client-option")
     service = Service(
         catalog=FilesystemCatalog(absolute_path(settings.warehouse), storage, clock=clock),
         clock=clock,
@@ -326,10 +324,8 @@ def _check_tls(settings: ServeSettings) -> None:
 
 def _principals(settings: ServeSettings) -> PrincipalsFile | None:
     if settings.insecure and settings.principals is not None:
-        raise InvalidInputError(
-            "--insecure lets everybody do everything, whatever --principals says; give one.",
-            kind="principals",
-        )
+        message = "--insecure lets everybody do everything, whatever --principals says; give one."
+        raise InvalidInputError(message, kind="principals")
     if settings.insecure:
         return None
     if settings.principals is None:
@@ -350,10 +346,8 @@ def _data_tokens(settings: ServeSettings) -> DataTokens | None:
     if settings.data_tokens is None:
         return None
     if settings.insecure:
-        raise InvalidInputError(
-            "--insecure would hand --data-tokens to everybody; give --principals.",
-            kind="data-tokens",
-        )
+        message = "--insecure would hand --data-tokens to everybody; give --principals."
+        raise InvalidInputError(message, kind="data-tokens")
     tokens = DataTokens(path=settings.data_tokens, own_options=settings.storage_options)
     tokens.check()
     return tokens

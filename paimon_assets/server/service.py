@@ -170,10 +170,8 @@ class Service(Value, hidden=("storage_options", "_listings")):
             other = plain_path(canonical_path(place))
             overlaps = is_within(folder, other) or is_within(other, folder)
             if name != own and overlaps and not self._is_forgotten(name, place):
-                raise InvalidInputError(
-                    f"Path '{path}' of '{option}' overlaps the folder of another table.",
-                    kind="path-taken",
-                )
+                message = f"Path '{path}' of '{option}' overlaps the folder of another table."
+                raise InvalidInputError(message, kind="path-taken")
 
     def check_options(self, options: Mapping[str, str], principal: Principal | None = None) -> None:
         """Refuse options of a storage, and places that are not the principal's to give."""
@@ -402,8 +400,8 @@ class Service(Value, hidden=("storage_options", "_listings")):
 
 
 def missing_id(table_id: str) -> NotFoundError:
-    details = {"table": table_id}
-    return NotFoundError("There is no table of this id.", kind="table-not-found", details=details)
+    message = "There is no table of this id."
+    return NotFoundError(message, kind="table-not-found", table=table_id)
 
 
 def check_database_name(name: str) -> str:

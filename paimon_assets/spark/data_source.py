@@ -283,11 +283,8 @@ class PaimonDataSource(DataSource):
             location = self._location
             if location.is_system_table:
                 if location.where is not None:
-                    raise InvalidInputError(
-                        "System tables take no option 'where'; filter the DataFrame.",
-                        kind="spark-options",
-                        details={"option": WHERE},
-                    )
+                    message = "System tables take no option 'where'; filter the DataFrame."
+                    raise InvalidInputError(message, kind="spark-options", option=WHERE)
                 have = _choose(system_schema(location), schema.fieldNames())
                 _check_types(schema, have)
                 return SystemTableReader(location, schema)
@@ -302,7 +299,7 @@ class PaimonDataSource(DataSource):
                     "The option 'read.stream.maxRowsPerTrigger' needs Spark 4.2 or later; leave it "
                     "out, or follow the table by `table.new_read_builder().between(...)`.",
                     kind="spark-options",
-                    details={"option": MAX_ROWS},
+                    option=MAX_ROWS,
                 )
             return TableStreamReader(table, _read_as(schema, location, table), schema, max_rows)
 
@@ -378,7 +375,7 @@ def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
         raise NotFoundError(
             f"Column '{unknown[0]}' does not exist; there are {', '.join(schema.fieldNames())}.",
             kind="column-not-found",
-            details={"column": unknown[0]},
+            column=unknown[0],
         )
     return StructType([schema[name] for name in names])
 
@@ -393,7 +390,7 @@ def _check_types(asked: StructType, have: StructType) -> None:
                 f"Column '{wanted.name}' is {type_now} in the table, and {asked_type} in the "
                 "DataFrame; load it again, or cast after loading.",
                 kind="spark-type",
-                details={"column": wanted.name},
+                column=wanted.name,
             )
 
 
@@ -529,7 +526,7 @@ def _refuse_buckets(table: Table, way_out: str) -> None:
             f"Spark gives a format no way to bring the rows of a bucket of table '{table.name}'"
             f" together; use {way_out}.",
             kind="spark-format-write",
-            details={"table": table.name},
+            table=table.name,
         )
 
 

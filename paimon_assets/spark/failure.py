@@ -74,7 +74,7 @@ def error_inside(failure: BaseException) -> errors.PaimonError | None:
     if missing := _MISSING_FILE.search(text):
         path = missing.group(1)
         return errors.NotFoundError(
-            f"File '{path}' does not exist.", kind="file-not-found", details={"path": path}
+            f"File '{path}' does not exist.", kind="file-not-found", path=path
         )
     if far := _FAR_TIME.search(text):
         return times_error("A column", far.group(1))
@@ -89,7 +89,7 @@ def times_error(column: str, path: str) -> errors.UnsupportedFeatureError:
         " 290,000 years of 1970. Leave the column out or read it by the embedded executor;"
         f" `{READ_CUT_NANOSECONDS.key}` = true cuts further digits.",
         kind="spark-timestamp",
-        details={"path": path},
+        path=path,
     )
 
 

@@ -241,5 +241,6 @@ def _no_java(refused: list[JavaRuntime]) -> InvalidInputError:
     return InvalidInputError(
         f"Spark needs {accepted}, but found {found}. {ways_out}",
         kind="java-version",
-        details={"found": refused[0].version_text, "source": refused[0].source},
+        found=refused[0].version_text,
+        source=refused[0].source,
     )

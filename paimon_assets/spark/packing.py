@@ -118,7 +118,7 @@ def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
             f"{column.null_count} rows have no position: column '{POSITION_COLUMN}' is null in "
             "them, as after an outer join. Fill it, or drop the column.",
             kind="row-position",
-            details={"rows": column.null_count},
+            rows=column.null_count,
         )
     positions = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return batch.drop_columns([POSITION_COLUMN]), positions

@@ -198,7 +198,7 @@ def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
         raise InvalidInputError(
             f"Spark's workers cannot do the work: {'; '.join(texts)}. {_WAYS_OUT}",
             kind=WORKER_KIND,
-            details={"workers": len({host for hosts in lacking.values() for host in hosts})},
+            workers=len({host for hosts in lacking.values() for host in hosts}),
         )
 
 

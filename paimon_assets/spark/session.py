@@ -385,7 +385,7 @@ def _agree(
             + "; ".join(conflicts)
             + ". Ask for the same, stop the session first, or use another process.",
             kind="spark-session-settings",
-            details={"conflicts": len(conflicts)},
+            conflicts=len(conflicts),
         )
 
 

@@ -55,18 +55,15 @@ class Location(Value, hidden=("options",)):
                 f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
                 "and 'table' (database.table). Spark keeps no options of what CREATE TABLE made.",
                 kind="spark-options",
-                details={"option": missing[0]},
+                option=missing[0],
             )
         known = _OWN | _OF_SPARK.keys()
         for key in sorted(table_options(given)):
             if key in known or key.startswith(location._storage) or is_option(key):
                 continue
             hint = "".join(f"; did you mean '{close}'?" for close in key_hints([key]).values())
-            raise InvalidInputError(
-                f"The Spark format knows no option '{key}'{hint}; leave it out.",
-                kind="spark-options",
-                details={"option": key},
-            )
+            message = f"The Spark format knows no option '{key}'{hint}; leave it out."
+            raise InvalidInputError(message, kind="spark-options", option=key)
         return location
 
     @property
@@ -111,7 +108,7 @@ class Location(Value, hidden=("options",)):
             f"The option 'read.stream.maxRowsPerTrigger' is '{text}'; expected a number of rows "
             "above 0.",
             kind="spark-options",
-            details={"option": MAX_ROWS},
+            option=MAX_ROWS,
         )
 
     @property

@@ -113,7 +113,7 @@ def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
                     f"Column '{column}' has the type {data_type}, and this Spark has no time of "
                     "day; leave the column out of the read, or use Spark 4.1.",
                     kind="spark-type",
-                    details={"column": column},
+                    column=column,
                 )
             return _TIME()
         case _:
@@ -170,7 +170,7 @@ def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> Atom
         f"Column '{column}' has Spark's type {spark_type.simpleString()}, which Paimon does not "
         "have; cast or drop the column first.",
         kind="spark-type",
-        details={"column": column},
+        column=column,
     )
 
 

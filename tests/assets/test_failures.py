@@ -31,7 +31,7 @@ def test_what_may_go_better_is_tried_again(error_class: type[errors.StorageError
 )
 def test_what_stays_wrong_fails_at_once(error_class: type[errors.InvalidInputError]) -> None:
     with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
-        raise error_class("Column 'a' is wrong.", kind="k", details={"column": "a", "none": None})
+        raise error_class("Column 'a' is wrong.", kind="k", column="a", none=None)
     failure = caught.value
     assert failure.description == "Column 'a' is wrong. (table ods.orders)"
     assert failure.allow_retries is False

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import defaultdict
+from itertools import chain, pairwise
 from pathlib import Path
 
 from paimon_assets.engine import errors
@@ -55,6 +56,7 @@ def page() -> str:
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            _put_messages_in(node)
             if isinstance(node, ast.Call) and (raised := _raised(node)):
                 found[raised[:2]].add(raised[2])
     kinds = "".join(
@@ -66,6 +68,18 @@ def page() -> str:
 
 def _summary(error: type) -> str:
     return " ".join((error.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _put_messages_in(node: ast.AST) -> None:
+    """Put a message that is written above its raise into the raise."""
+    blocks = [block for _, block in ast.iter_fields(node) if isinstance(block, list)]
+    for above, below in chain.from_iterable(map(pairwise, blocks)):
+        match above, getattr(below, "exc", None) or getattr(below, "value", None):
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=message),
+                ast.Call(args=[ast.Name(id=same)]) as call,
+            ) if name == same:
+                call.args[0] = message
 
 
 def _raised(call: ast.Call) -> tuple[str, str, str] | None:

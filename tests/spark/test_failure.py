@@ -8,7 +8,7 @@ from paimon_assets.spark.failure import WorkerError, encoded_errors, error_insid
 
 @given(st.text(max_size=200), st.sampled_from([InvalidInputError, StorageError]))
 def test_an_error_is_read_out_of_any_text_around_it(message, kind_of_error):
-    error = kind_of_error(message, kind="some-kind", details={"column": "a"})
+    error = kind_of_error(message, kind="some-kind", column="a")
     text = f"Traceback …\n  File x\nWorkerError: {WorkerError(error)}\n\n\tat org.apache.spark"
     found = error_inside(RuntimeError(text))
     assert type(found) is kind_of_error

@@ -102,7 +102,7 @@ def test_a_switch_is_no_secret():
 
 def test_no_error_shows_what_a_path_carries_for_its_host():
     path = "s3://key:sec/ret@bucket/warehouse"
-    error = InvalidInputError(f"'{path}' is wrong", details={"path": path})
+    error = InvalidInputError(f"'{path}' is wrong", path=path)
     assert f"{error} {error.message} {error.details} {error!r}".count("sec/ret") == 0
     with pytest.raises(InvalidInputError, match=r"s3\.secret-key") as caught:
         open_catalog("s3://key:secret@bucket/warehouse")

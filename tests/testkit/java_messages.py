@@ -216,7 +216,7 @@ def load_java_messages(data: bytes, version: int) -> tuple[CommitMessage, ...]:
             f"Commit messages of version {version} are not read; versions {min(_LAYOUTS)} to"
             f" {max(_LAYOUTS)} (Paimon 0.9 to 2.1) are.",
             kind="commit-message-version",
-            details={"version": version},
+            version=version,
         )
     source = DataInput(data)
     messages = tuple(_read(source, version, layout) for _ in range(source.read_int()))
@@ -225,7 +225,7 @@ def load_java_messages(data: bytes, version: int) -> tuple[CommitMessage, ...]:
             f"Bytes are left behind {len(messages)} commit messages of version {version}; they are"
             " of another version.",
             kind="commit-message",
-            details={"version": version},
+            version=version,
         )
     return messages
 

@@ -145,7 +145,7 @@ class FileIntake:
                 f"The run's source '{folder}' holds no {source.format} file to take in, or does "
                 "not exist; correct it, or leave it out for the asset's own folder.",
                 kind="source-folder",
-                details={"folder": folder},
+                folder=folder,
             )
         due = pending.new
         if source.on_changed == OnChanged.REFUSE:
@@ -269,5 +269,6 @@ class FileIntake:
                 f"{names_text(changed)} in '{folder}' changed while being ingested; nothing was "
                 "committed. Land files by rename, so that they appear whole, and run again.",
                 kind="source-changed",
-                details={"folder": folder, "files": len(changed)},
+                folder=folder,
+                files=len(changed),
             )

@@ -253,7 +253,8 @@ class Pending(Value):
                 "time differ from the ledger's. Restore them, or land the new rows under new "
                 "names.",
                 kind="source-changed",
-                details={"folder": folder, "files": len(self.changed)},
+                folder=folder,
+                files=len(self.changed),
             )
 
 
@@ -368,14 +369,13 @@ def _refuse_lost_ledger(table: Table, source: str) -> None:
         and _read(table, status.name).source == source
     ]
     if of_source:
-        raise InvalidInputError(
+        message = (
             f"Table {table.name} has {len(of_source)} ledgers of source '{source}' below "
             f"'{_directory(table)}', but no snapshot left that says which of them counts: the "
             "snapshots of its ingestion have expired. Keep them longer; to go on, delete the "
-            "ledgers if the source shall be ingested anew.",
-            kind="ledger-expired",
-            details={"table": table.name, "source": source},
+            "ledgers if the source shall be ingested anew."
         )
+        raise InvalidInputError(message, kind="ledger-expired", table=table.name, source=source)
 
 
 def load_ledger(table: Table | None, source: str) -> Ledger:
@@ -469,9 +469,7 @@ def ledger_from_json(data: bytes, path: str) -> Ledger:
 
 
 def _damaged(path: str, error: Exception) -> FormatError:
-    return FormatError(
-        f"'{path}' is no ingestion ledger: {error}.", kind="ledger", details={"path": path}
-    )
+    return FormatError(f"'{path}' is no ingestion ledger: {error}.", kind="ledger", path=path)
 
 
 def _ledger_of(members: Mapping[str, Any]) -> Ledger:

@@ -145,10 +145,8 @@ class FileSource(Value, dict=True):
         for name, choices in choices_of.items():
             value = getattr(self, name)
             if value not in list(choices):
-                raise InvalidInputError(
-                    f"{name} is '{value}'; expected one of {', '.join(choices)}.",
-                    kind="source-folder",
-                )
+                message = f"{name} is '{value}'; expected one of {', '.join(choices)}."
+                raise InvalidInputError(message, kind="source-folder")
         if self.remembered_files is not None and self.remembered_files < 1:
             raise InvalidInputError(
                 f"remembered_files is {self.remembered_files}; give how many names the ledger "
@@ -167,7 +165,7 @@ class FileSource(Value, dict=True):
                 f"{', '.join(get_args(ChangeFormat))}. Records in Avro, whose schemas a registry "
                 "has, are read from topics (KafkaSource).",
                 kind="cdc-format",
-                details={"format": self.format},
+                format=self.format,
             )
         return FileKind(
             format=cast("ExternalFormat", self.format),
@@ -301,7 +299,7 @@ class FileSource(Value, dict=True):
             f"The source folder '{folder}' does not exist. Correct it, make it, or say "
             "FileSource(may_be_missing=True).",
             kind="source-folder",
-            details={"folder": folder},
+            folder=folder,
         )
 
 
@@ -459,7 +457,7 @@ class _Columns(Struct, kw_only=True):
                 f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {says} the files' "
                 "own columns as FileSource(schema=…) and map them with transform.",
                 kind="source-columns",
-                details={"file": path},
+                file=path,
             )
 
     def _joined(self, path: str, have: "pa.Field[Any]", own: "pa.Field[Any]") -> "pa.Field[Any]":
@@ -468,12 +466,11 @@ class _Columns(Struct, kw_only=True):
         if wider is not None and (have.type == own.type or self.source.may_drift):
             return wider
         way = "" if wider is None else ", or say FileSource(extra_columns='add') to read the wider"
-        raise InvalidInputError(
+        message = (
             f"'{path}' holds column '{own.name}' as {own.type}, files before it as {have.type}; "
-            f"ingest them in runs of their own, or write them alike{way}.",
-            kind="source-columns",
-            details={"file": path, "column": own.name},
+            f"ingest them in runs of their own, or write them alike{way}."
         )
+        raise InvalidInputError(message, kind="source-columns", file=path, column=own.name)
 
 
 def _holds(column: "pa.Field[Any]", other: "pa.Field[Any]") -> bool:

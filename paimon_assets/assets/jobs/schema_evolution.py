@@ -125,10 +125,8 @@ def _changes_of(listed: Sequence[Any]) -> list[sc.SchemaChange]:
             continue
         statement = parse_sql(f"ALTER TABLE db.t {each}")
         if not isinstance(statement, AlterTable):
-            raise InvalidInputError(
-                f"'{each}' is not a change of a schema, such as 'ADD COLUMN note STRING'.",
-                kind="schema-change",
-            )
+            message = f"'{each}' is not a change of a schema, such as 'ADD COLUMN note STRING'."
+            raise InvalidInputError(message, kind="schema-change")
         changes += statement.changes
     return changes
 

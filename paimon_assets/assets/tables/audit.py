@@ -113,7 +113,8 @@ class BatchAudit:
             f"{' '.join(refusing)} The batch was not committed: {self._table.name} {stays}. Mend "
             f"the rows and run again; they can be read as '{batch.name}' until that branch is "
             "deleted.",
-            details={"table": self._table.name, "branch": batch.branch},
+            table=self._table.name,
+            branch=batch.branch,
             results=self._results,
         )
 

@@ -95,7 +95,8 @@ class _Columns(Value):
                     f"Column '{column.name}' of table '{table.name}' is {stored.type}, but the"
                     f" asset declares {column.type}. Declare the stored type, or alter the table.",
                     kind="schema-mismatch",
-                    details={"table": table.name, "column": column.name},
+                    table=table.name,
+                    column=column.name,
                 )
         changes = [
             add_column(column.name, column.type)
@@ -284,12 +285,11 @@ def _of_run(
     keys = table.schema.partition_keys
     for name in column_names(partition_column):
         if name not in keys:
-            raise InvalidInputError(
+            message = (
                 f"Table '{table.name}' is not partitioned by '{name}', so a run cannot write"
-                f" columns of one partition; its partition keys: {', '.join(keys) or 'none'}.",
-                kind="partition-column",
-                details={"table": table.name, "column": name},
+                f" columns of one partition; its partition keys: {', '.join(keys) or 'none'}."
             )
+            raise InvalidInputError(message, kind="partition-column", table=table.name, column=name)
     partitions = run_partitions(step.partition_keys, definition, partition_column, table.schema)
     return builder.with_partitions(partitions.predicate())
 

@@ -88,7 +88,8 @@ class Consumed(Value):
                     f"'{self.consumer}' and committed to table '{output.name}' meanwhile; its "
                     "commit stands and this one was dropped.",
                     kind="consumed-meanwhile",
-                    details={"table": output.name, "consumer": self.consumer},
+                    table=output.name,
+                    consumer=self.consumer,
                 )
 
         return check
@@ -133,13 +134,12 @@ def _refuse_rolled_back(position: Position, table: Table, consumer: str) -> None
     last = snapshot_or_none(table, position.next_snapshot - 1)
     is_gone = position.next_snapshot > (0 if newest is None else newest.id) + 1
     if is_gone or (last is not None and position.last and last.name != position.last):
-        raise InvalidInputError(
+        message = (
             f"Consumer '{consumer}' has read table '{table.name}' up to snapshot "
             f"{position.next_snapshot - 1}, which was rolled back since. Roll the table that was "
-            "made of it back too, or read under another consumer's name.",
-            kind="consumer-ahead",
-            details={"table": table.name, "consumer": consumer},
+            "made of it back too, or read under another consumer's name."
         )
+        raise InvalidInputError(message, kind="consumer-ahead", table=table.name, consumer=consumer)
 
 
 READS = StepMemory[Consumed]()

@@ -79,7 +79,7 @@ def schema_policy(text: str, table: str) -> SchemaPolicy:
             f"Schema policy '{text}' of table '{table}' is unknown; expected one of "
             f"{', '.join(SchemaPolicy)}.",
             kind="schema-policy",
-            details={"table": table},
+            table=table,
         ) from None
 
 
@@ -162,7 +162,8 @@ def verify_schema(
         f"Table {identifier} is not what the asset declares: {'; '.join(differences)}.{why} "
         f"Change the declaration, evolve the table before materializing{way_out}.",
         kind="schema-drift",
-        details={"table": str(identifier), "differences": len(differences)},
+        table=str(identifier),
+        differences=len(differences),
     )
 
 

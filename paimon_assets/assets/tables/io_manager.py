@@ -187,7 +187,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 f"'{consumer}': this needs a step with one output and without partitions, for it "
                 "has one position.",
                 kind="consumer-step",
-                details={"table": table.name, "consumer": consumer},
+                table=table.name,
+                consumer=consumer,
             )
         identifier = self._identifier(output, output.definition_metadata)
         return consumption.begin_to_consume(table, consumer, table_or_none(self.paimon, identifier))
@@ -268,7 +269,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 f"'{table.name}'. Say which mode is meant: paimon_output(mode='append'), 'upsert' "
                 "or 'overwrite'.",
                 kind="write-mode",
-                details={"table": table.name},
+                table=table.name,
             )
         return TableWrite(
             paimon=self.paimon,
@@ -300,7 +301,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 f"Table '{identifier}' does not exist yet. Materialize its asset first, or declare "
                 "its schema (paimon_output(schema=…)) to read it as empty.",
                 kind="table-not-found",
-                details={"table": str(identifier)},
+                table=str(identifier),
             ) from error
 
     def _frame(
@@ -341,7 +342,7 @@ def _partitions(
             f"holds the key: set metadata '{PARTITION_COLUMNS}' "
             "(paimon_output(partition_column=…)).",
             kind="partition-column",
-            details={"table": table.name},
+            table=table.name,
         )
     return run_partitions(keys, definition, columns, table.schema)
 

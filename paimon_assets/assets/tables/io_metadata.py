@@ -130,10 +130,8 @@ def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
     if "schema_policy" in options:
         policy = schema_policy(options["schema_policy"], str(options.get("table", "")))
         if policy is SchemaPolicy.SYNC and "schema" not in options:
-            raise InvalidInputError(
-                "The schema policy 'sync' needs a declared schema (paimon_output(schema=…)).",
-                kind="schema-policy",
-            )
+            message = "The schema policy 'sync' needs a declared schema (paimon_output(schema=…))."
+            raise InvalidInputError(message, kind="schema-policy")
         metadata[SCHEMA_POLICY] = str(policy)
     return metadata
 
@@ -173,10 +171,8 @@ def _check_input(options: InputOptions) -> None:
         )
     columns, between = options.get("columns"), options.get("between", (0, 0))
     if isinstance(columns, str):
-        raise InvalidInputError(
-            f"paimon_input(columns='{columns}') is one text; give a list of names.",
-            kind="input-option",
-        )
+        message = f"paimon_input(columns='{columns}') is one text; give a list of names."
+        raise InvalidInputError(message, kind="input-option")
     if isinstance(between, str) or len(between) != _ENDS:
         raise InvalidInputError(
             f"paimon_input(between={between!r}) needs two snapshots, or two tags: after which, and "
@@ -249,7 +245,7 @@ def view_rows(
             f"'{view}' is a view, which takes no '{other[0].removeprefix(_PREFIX)}': say columns"
             " and where, or read the tables of its query.",
             kind="view-input",
-            details={"view": str(view)},
+            view=str(view),
         )
     # How large a view is, is not known; only Spark runs its query.
     works_on = paimon.executor_for(SPARK_FROM_BYTES, metadata.get(EXECUTOR))
@@ -359,7 +355,7 @@ def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:
                 f"Column '{name}' does not exist; '{field.name}' is {field.type.root} and has the "
                 f"fields {has}.",
                 kind="column-not-found",
-                details={"column": name},
+                column=name,
             )
         field = next_field
     return parts

@@ -42,12 +42,11 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
         )
         for name, sources in pairs.items():
             if name not in names:
-                raise InvalidInputError(
+                message = (
                     f"pass_through names '{name}', which is no column of table {table}: "
-                    f"{', '.join(names)}.",
-                    kind="column-lineage",
-                    details={"table": table, "column": name},
+                    f"{', '.join(names)}."
                 )
+                raise InvalidInputError(message, kind="column-lineage", table=table, column=name)
             deps.setdefault(name, []).extend(
                 dg.TableColumnDep(asset_key=key, column_name=source)
                 for source in ([sources] if isinstance(sources, str) else sources)

@@ -330,7 +330,8 @@ def _mode(target: TableTarget, text: str | None) -> table_write.WriteMode:
             f" '{other}', which is not a partition key. Declare partition_keys=['{other}'] or"
             " primary_keys; or set mode='append', by which a repeated run doubles its rows.",
             kind="write-mode",
-            details={"table": str(target.identifier), "column": other},
+            table=str(target.identifier),
+            column=other,
         )
     return mode
 
@@ -473,10 +474,8 @@ def define_intake(
     """
     for name, why in refused.items():
         if name in options:
-            raise InvalidInputError(
-                f"The asset of table {target.identifier} cannot have {name}: {why}.",
-                kind="asset-options",
-            )
+            message = f"The asset of table {target.identifier} cannot have {name}: {why}."
+            raise InvalidInputError(message, kind="asset-options")
     compute = compute_of(
         lambda context, paimon, form, _: run(context, paimon, form, target),
         (),

@@ -116,7 +116,7 @@ def write_mode(text: str, table: str) -> WriteMode:
             f"Write mode '{text}' of table '{table}' is unknown; expected one of "
             f"{', '.join(WriteMode)}.",
             kind="write-mode",
-            details={"table": table},
+            table=table,
         ) from None
 
 
@@ -288,8 +288,7 @@ class TableWrite(Value, dict=True):
             )
 
     def _mode_error(self, text: str, column: str | None = None) -> InvalidInputError:
-        details = {"table": self.table.name, "column": column}
-        return InvalidInputError(text, kind="write-mode", details=details)
+        return InvalidInputError(text, kind="write-mode", table=self.table.name, column=column)
 
     def _identify(self) -> WriteBuilder:
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
@@ -356,7 +355,7 @@ class TableWrite(Value, dict=True):
             f"Table '{self.table.name}' has rows{where} already, and its write mode is "
             f"'{self.mode}'. Nothing was committed.",
             kind=_ROWS_EXIST,
-            details={"table": self.table.name},
+            table=self.table.name,
         )
 
 

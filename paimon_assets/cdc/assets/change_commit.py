@@ -219,7 +219,8 @@ class ChangeCommit(Struct, kw_only=True):
                 "set_aside=true puts these changes into a table (dead_letters) and applies the "
                 "others.",
                 kind="cdc-unknown-row",
-                details={"table": table, "keys": rows.num_rows},
+                table=table,
+                keys=rows.num_rows,
             )
 
     def metadata(self) -> Metadata:

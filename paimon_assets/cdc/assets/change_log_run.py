@@ -278,7 +278,7 @@ class ChangeLogRun:
                 "Nothing was committed. Say ChangeLog(on_truncate='empty') to empty the table, "
                 "too.",
                 kind="cdc-truncate",
-                details={"table": self.run.table.name},
+                table=self.run.table.name,
             )
         return max(due)
 

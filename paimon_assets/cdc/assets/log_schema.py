@@ -281,11 +281,8 @@ def is_text(kind: str) -> bool:
 
 
 def _refuse(source: str, what: str, way_out: str) -> None:
-    raise InvalidInputError(
-        f"The source '{source}' {what}. Nothing was committed. {way_out}.",
-        kind="cdc-schema",
-        details={"table": source},
-    )
+    message = f"The source '{source}' {what}. Nothing was committed. {way_out}."
+    raise InvalidInputError(message, kind="cdc-schema", table=source)
 
 
 def _added(

@@ -75,7 +75,8 @@ class TableFollower(Struct, kw_only=True):
                     "again. Nothing was committed. Write the rows anew (INSERT OVERWRITE the table "
                     "by all of its rows), or load it again (reload=true).",
                     kind="cdc-schema",
-                    details={"table": table.name, "column": column.name},
+                    table=table.name,
+                    column=column.name,
                 )
         if changes:
             try:
@@ -83,11 +84,9 @@ class TableFollower(Struct, kw_only=True):
             except InvalidInputError as error:
                 if error.kind != "schema-overflow":
                     raise
-                raise InvalidInputError(
+                raise error.with_message(
                     f"{error.message} Say ChangeLog(on_narrowed='keep') to keep a type that holds "
-                    "the values that are stored and those to come.",
-                    kind=error.kind,
-                    details=error.details,
+                    "the values that are stored and those to come."
                 ) from error
             table.refresh()
         for each in rewritten:
@@ -114,13 +113,12 @@ class TableFollower(Struct, kw_only=True):
             return False
         if holds_any(wanted):
             return True
-        raise InvalidInputError(
+        message = (
             f"Column '{name}' of table '{table.name}' is {known}, and {wanted} in the source. "
             "Nothing was committed. Say ChangeLog(on_narrowed='keep') to make it a STRING, which "
-            "has nested values as JSON, or BYTES if it has some.",
-            kind="cdc-schema",
-            details={"table": table.name, "column": name},
+            "has nested values as JSON, or BYTES if it has some."
         )
+        raise InvalidInputError(message, kind="cdc-schema", table=table.name, column=name)
 
     def _rewrite(self, name: str, wanted: DataType) -> None:
         """Give a column a type that no reader casts its values to: all rows are written again.

@@ -119,7 +119,8 @@ class TopicIntake(Struct, kw_only=True):
                 "lost_position='earliest' (or 'latest') to go on there and do without what lies "
                 "between; a change log may be loaded again (reload=true).",
                 kind="kafka-position",
-                details={"table": self._name, "source": topic.name},
+                table=self._name,
+                source=topic.name,
             )
         for part, why in lost.items():
             self.log.warning(
@@ -147,7 +148,7 @@ class TopicIntake(Struct, kw_only=True):
                     f"KafkaSource(start=…) names offset {at} of partition {topic.name}[{part}], "
                     f"which has {topic.bounds.get(part, 'no record')}. Correct it.",
                     kind="kafka-position",
-                    details={"source": topic.name},
+                    source=topic.name,
                 )
         side = 1 if start == "latest" and not again else 0
         return {part: offsets.get(part, bounds[side]) for part, bounds in topic.bounds.items()}
@@ -172,7 +173,8 @@ class TopicIntake(Struct, kw_only=True):
             f"Nothing was committed. Let the records' own order decide ({way_out}); or, once all "
             "that was sent before is in the table, run with new_partitions=true.",
             kind="kafka-partitions",
-            details={"table": self._name, "source": topic.name},
+            table=self._name,
+            source=topic.name,
         )
 
     def news(self) -> str:
@@ -234,10 +236,8 @@ class TopicIntake(Struct, kw_only=True):
             )
         schema = to_arrow_schema(declared.fields)
         for name in self.source.metadata.keys() - {*schema.names}:
-            raise InvalidInputError(
-                f"KafkaSource(metadata=…) names column '{name}', which is not declared.",
-                kind="kafka-source",
-            )
+            message = f"KafkaSource(metadata=…) names column '{name}', which is not declared."
+            raise InvalidInputError(message, kind="kafka-source")
         metadata, extra = self.source.metadata, self.source.extra_columns
         others: Others = "error" if extra == "error" else "ignore"
         if extra != "add" and self.has_tasks(executor):

@@ -253,7 +253,5 @@ def check_config(config: TopicConfig) -> None:
                 f"{name} is {value}; give 0, or a number above.", kind="ingest-config"
             )
     if config.lost_position not in _LOST:
-        raise InvalidInputError(
-            f"lost_position is '{config.lost_position}'; expected one of {', '.join(_LOST)}.",
-            kind="ingest-config",
-        )
+        message = f"lost_position is '{config.lost_position}'; expected one of {', '.join(_LOST)}."
+        raise InvalidInputError(message, kind="ingest-config")

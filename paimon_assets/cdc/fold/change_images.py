@@ -125,13 +125,12 @@ class ReadChanges(Value, dict=True):
         for _, event in self.events(EventKind.DROP, EventKind.RENAME):
             file, line = event.origin["file"], event.origin["line"]
             statement = f", {shorten([event.statement])}" if event.statement else ""
-            raise InvalidInputError(
+            message = (
                 f"The source '{self.name}' of table '{table}' was dropped or renamed: '{file}', "
                 f"line {line}{statement}. Nothing was committed. Let the asset read the new name "
-                "in a folder of its own, or say on_drop='ignore'.",
-                kind="cdc-event",
-                details={"table": table, "file": str(file)},
+                "in a folder of its own, or say on_drop='ignore'."
             )
+            raise InvalidInputError(message, kind="cdc-event", table=table, file=str(file))
 
     def refuse_without(self, keys: Sequence[str]) -> None:
         """Refuse records that have no column of a key.
@@ -142,13 +141,12 @@ class ReadChanges(Value, dict=True):
         names = {name for batch in self.batches for name in batch.rows.column_names}
         lacking = [key for key in keys if key not in names]
         if lacking and len(self):
-            raise InvalidInputError(
+            message = (
                 f"The records of '{self.name}' have no column {shorten(lacking)}, of the table's "
                 f"key: '{self.origin['file'][0]}', line {self.origin['line'][0]}. Nothing was "
-                "committed. Declare the key as the source names it, or say ChangeLog(renamed=…).",
-                kind="cdc-column",
-                details={"table": self.name, "column": lacking[0]},
+                "committed. Declare the key as the source names it, or say ChangeLog(renamed=…)."
             )
+            raise InvalidInputError(message, kind="cdc-column", table=self.name, column=lacking[0])
 
 
 def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
@@ -164,7 +162,7 @@ def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
             f"The records of '{source}' hold a column in types that do not go together: "
             f"{error}. Say schema_policy='sync' and ChangeLog(on_narrowed='keep').",
             kind="cdc-types",
-            details={"table": source},
+            table=source,
         ) from error
 
 
@@ -217,7 +215,7 @@ def with_log_columns(rows: pa.Table, kinds: Kinds, positions: Any) -> pa.Table:
                 f"The records have a column '{name}', which the table needs for the log. Leave it "
                 "out (omitted).",
                 kind="cdc-column",
-                details={"column": name},
+                column=name,
             )
     texts = pa.array([SHORT_TEXTS[kind] for kind in RowKind])
     return rows.append_column(OP, texts.take(from_numpy(kinds))).append_column(POSITION, positions)

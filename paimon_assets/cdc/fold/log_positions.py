@@ -105,14 +105,13 @@ class LogHead(Value):
         if self.logs == ("",):  # whose name was not known
             return replace(self, logs=(name,))
         if self.logs and not accepted:
-            raise InvalidInputError(
+            message = (
                 f"Table '{table}' has applied the log '{self.logs[-1]}', and the files are of the "
                 f"log '{name}': their positions cannot be compared. If the new log goes on where "
                 "the old one ended, such as after a failover, run with new_log=true once; else "
-                "load the table again with reload=true.",
-                kind="cdc-log",
-                details={"table": table, "log": name},
+                "load the table again with reload=true."
             )
+            raise InvalidInputError(message, kind="cdc-log", table=table, log=name)
         return replace(self, logs=(*self.logs, name))
 
 
@@ -237,7 +236,8 @@ def positions_of(
             f"'{origin['file'][row]}', line {origin['line'][row]}. Read the records from a topic, "
             "where their offset is the order: KafkaSource(order='offset').",
             kind="cdc-position",
-            details={"table": table, "file": str(origin["file"][row])},
+            table=table,
+            file=str(origin["file"][row]),
         )
     stands: Any = pc.equal(places, pa.scalar("")).fill_null(False)  # noqa: FBT003
     known = pc.and_not(places.is_valid(), stands)
@@ -258,17 +258,17 @@ def positions_of(
             f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files without positions "
             "in runs of their own (max_files), with new_log=true.",
             kind="cdc-position",
-            details={"table": table, "file": str(origin["file"][row])},
+            table=table,
+            file=str(origin["file"][row]),
         )
     names = {*logs.unique().to_pylist()} - {None, *head.logs}
     unknown = sorted(map(str, names)) or [""]
     if len(unknown) > 1:
-        raise InvalidInputError(
+        message = (
             f"Changes of '{changes.name}' come from several logs ({shorten(unknown)}), whose "
-            "positions cannot be compared. Ingest the files of one log before those of the next.",
-            kind="cdc-position",
-            details={"table": table, "log": unknown[0]},
+            "positions cannot be compared. Ingest the files of one log before those of the next."
         )
+        raise InvalidInputError(message, kind="cdc-position", table=table, log=unknown[0])
     high, known_logs = head.state.high or f"{0:03}", head.logs
     head = head.with_log(table, unknown[0], accepted=accepted or reload)
     places = pc.if_else(stands, pa.scalar(None, pa.string()), places)
@@ -280,16 +280,16 @@ def positions_of(
     made = origin[MADE].combine_chunks()
     row, head, texts = _gone_back(head, logs, places, texts, made, order, accepted=accepted)
     if row >= 0 and not reload:
-        raise InvalidInputError(
-            f"The log '{head.logs[-1]}' of table '{table}' went back: '{origin['file'][row]}', "
-            f"line {origin['line'][row]}, is below changes before it and was made later. Nothing "
+        log, file = head.logs[-1], str(origin["file"][row])
+        message = (
+            f"The log '{log}' of table '{table}' went back: '{file}', line"
+            f" {origin['line'][row]}, is below changes before it and was made later. Nothing "
             "was committed. If the source was restored, or its log was reset, run with "
             "new_log=true once: rows that a restore undid stay, unless a new snapshot is loaded. "
             "If a clock was wrong, and the change only comes late, load the table again with "
-            "reload=true.",
-            kind="cdc-log",
-            details={"table": table, "log": head.logs[-1], "file": str(origin["file"][row])},
+            "reload=true."
         )
+        raise InvalidInputError(message, kind="cdc-log", table=table, log=log, file=file)
     ends = [*head.ends, *[""] * len(head.logs)][: len(head.logs)]
     for epoch in range(len(ends)):
         inside = texts.filter(pc.starts_with(texts, f"{epoch:03}:"))
@@ -365,15 +365,14 @@ def _placed(
         goes_on = pc.and_(is_own, pc.greater(own, pa.scalar(ends[last])))
         if last < newest and pc.any(goes_on).as_py() and not (reload and not accepted):
             if not accepted or head.logs != names:
-                raise InvalidInputError(
+                message = (
                     f"Table '{table}' has applied the log '{head.logs[-1]}', and the files have "
                     f"changes of the log '{name}' after the last one that it had of that before. "
                     "If the source went back to that log, such as after a failback, run with "
                     "new_log=true once; if they were made before the other log, load the table "
-                    "again with reload=true.",
-                    kind="cdc-log",
-                    details={"table": table, "log": name},
+                    "again with reload=true."
                 )
+                raise InvalidInputError(message, kind="cdc-log", table=table, log=name)
             head = replace(head, logs=(*names, name))
             own = pc.if_else(goes_on, texts_of(newest + 1), own)
             ends.append("")

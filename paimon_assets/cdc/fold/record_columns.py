@@ -218,7 +218,8 @@ def _with_computed_keys(batch: ChangeBatch, rows: pa.Table, names: Sequence[str]
             f"'{batch.origin['file'][row]}', line {lines[row]}. Let the source send whole rows, "
             "also as they were before (Postgres: REPLICA IDENTITY FULL).",
             kind="cdc-computed",
-            details={"table": batch.name, "file": str(batch.origin["file"][row])},
+            table=batch.name,
+            file=str(batch.origin["file"][row]),
         )
     for name in names:
         values = rows[name].to_numpy(zero_copy_only=False)

@@ -97,13 +97,12 @@ def as_table_has(
 def _check_goes_into(column: DataField, stored: DataField, batch: ChangeBatch) -> None:
     kind = batch.rows.schema.field(column.name).type  # hashed ones are texts
     if not is_lossless_family(kind, to_arrow_type(stored.type)):
-        raise InvalidInputError(
+        message = (
             f"Column '{column.name}' is {column.type} in the records of '{batch.name}' "
             f"('{batch.place}'), and {stored.type} in the table. Nothing was committed. Make a "
-            f"table that declares it as {column.type}, or leave the column out (omitted).",
-            kind="cdc-types",
-            details={"table": batch.name, "column": column.name},
+            f"table that declares it as {column.type}, or leave the column out (omitted)."
         )
+        raise InvalidInputError(message, kind="cdc-types", table=batch.name, column=column.name)
 
 
 def is_nested(kind: DataType) -> bool:
@@ -212,13 +211,12 @@ def fitting(rows: pa.Table, table: str) -> pa.Table:
         count = rows[mark].null_count
         if count < len(rows):
             name = mark.removeprefix(UNFIT)
-            raise InvalidInputError(
+            message = (
                 f"Table '{table}': {len(rows) - count} rows of the changes have a value of column "
                 f"'{name}' that its type {rows.schema.field(name).type} does not hold; the source "
                 "has other types. Nothing was committed. Say ChangeLog(on_narrowed='keep') to "
-                "keep a type that holds all values (schema_policy='sync').",
-                kind="cdc-types",
-                details={"table": table, "column": name},
+                "keep a type that holds all values (schema_policy='sync')."
             )
+            raise InvalidInputError(message, kind="cdc-types", table=table, column=name)
         rows = rows.drop_columns([mark])
     return rows

@@ -156,7 +156,7 @@ class _Reading:
                 f"any more: {error.str()}. Nothing was committed. Run again: it tells what was "
                 "lost, and how to go on.",
                 kind="kafka-position",
-                details={"source": str(message.topic())},
+                source=str(message.topic()),
             )
         elif error.fatal() or not error.retriable():
             raise client.failure(error, f"topic '{message.topic()}'")

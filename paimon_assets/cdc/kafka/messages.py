@@ -99,7 +99,7 @@ def rows(
             f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
             "one object.",
             kind="kafka-record",
-            details={"source": span.topic},
+            source=span.topic,
         )
 
 
@@ -155,7 +155,7 @@ def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
             f"'{name}': records have members that no column takes: {others}. Declare them, "
             "or say KafkaSource(extra_columns='add' or 'ignore').",
             kind="kafka-record",
-            details={"source": name},
+            source=name,
         )
 
 
@@ -172,7 +172,7 @@ def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
         raise FormatError(
             f"'{span.name}': a key is no text in UTF-8: {error}. Leave 'key' out of the metadata.",
             kind="kafka-record",
-            details={"source": span.topic},
+            source=span.topic,
         ) from error
 
 

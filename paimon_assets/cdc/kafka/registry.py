@@ -100,10 +100,8 @@ class SchemaRegistry:
             try:
                 self._known[number] = AvroTexts.of(answer["schema"], self._referenced(answer))
             except FormatError as error:
-                raise UnsupportedFeatureError(
-                    f"Schema {number} of the registry at {self._urls[0]}: {error.message}.",
-                    kind="schema-registry",
-                ) from error
+                message = f"Schema {number} of the registry at {self._urls[0]}: {error.message}."
+                raise UnsupportedFeatureError(message, kind="schema-registry") from error
         return self._known[number]
 
     def _referenced(self, answer: Mapping[str, Any]) -> list[str]:
@@ -161,7 +159,5 @@ class SchemaRegistry:
 
 
 def _unusable(message: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"The schema registry's setting {message}. Correct KafkaSource(options=…).",
-        kind="kafka-setting",
-    )
+    text = f"The schema registry's setting {message}. Correct KafkaSource(options=…)."
+    return InvalidInputError(text, kind="kafka-setting")

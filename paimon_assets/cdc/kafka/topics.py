@@ -70,7 +70,7 @@ def library(module: str = "confluent_kafka") -> Any:
             "Topics of Kafka are read by 'confluent-kafka', which is not installed: "
             "pip install 'paimon-assets[kafka]'.",
             kind="missing-package",
-            details={"package": "confluent-kafka"},
+            package="confluent-kafka",
         ) from error
 
 
@@ -135,7 +135,7 @@ class Client:
                 f"Kafka at {self._broker} has no {what}. Correct the name, or let a producer make "
                 "it.",
                 kind="kafka-topic",
-                details={"source": what},
+                source=what,
             )
         way_out = "try again"
         if error.name() in _DENIED:
@@ -147,7 +147,7 @@ class Client:
             f"Kafka at {self._broker} does not answer for {what}: {error.str()}{complaint}. "
             f"Nothing was committed; {way_out}.",
             kind="kafka",
-            details={"source": what},
+            source=what,
         )
 
     def silence(self, names: Sequence[str]) -> StorageError:
@@ -156,7 +156,7 @@ class Client:
             f"Kafka at {self._broker} sends nothing more of {shorten(names)}{self._complaint}. "
             "Nothing was committed; try again.",
             kind="kafka",
-            details={"source": names[0]},
+            source=names[0],
         )
 
     def topics(self, names: Sequence[str], pattern: str | None = None) -> list[TopicState]:

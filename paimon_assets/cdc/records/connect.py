@@ -170,7 +170,8 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
             f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read; all "
             f"columns are texts by {AS_TEXTS}.",
             kind="cdc-type",
-            details={"column": str(schema.get("field")), "type": kind},
+            column=str(schema.get("field")),
+            type=kind,
         )
     plain = _PLAIN[kind]
     if plain == string():

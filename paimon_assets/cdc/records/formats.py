@@ -73,12 +73,11 @@ def cdc_format(name: str) -> CdcFormat:
     if name in CDC_FORMATS:
         return CDC_FORMATS[name]
     known = ", ".join(CDC_FORMATS)
-    details = {"format": name}
     if name in _NOT_BUILT:
         message = f"Records of format '{name}' are not read; let the connector write {known}."
-        raise UnsupportedFeatureError(message, kind="cdc-format", details=details)
+        raise UnsupportedFeatureError(message, kind="cdc-format", format=name)
     message = f"There is no format '{name}' of change records; expected {known}."
-    raise InvalidInputError(message, kind="cdc-format", details=details)
+    raise InvalidInputError(message, kind="cdc-format", format=name)
 
 
 def changes_of(

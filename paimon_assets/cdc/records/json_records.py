@@ -107,11 +107,8 @@ class Source(Struct, frozen=True):
         reason = f"{reason.removesuffix('.')}."
         begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
         place, noun = self._place(line), "line" if self.offsets is None else "offset"
-        return FormatError(
-            f"'{self.file}', {noun} {place}: {reason}{begin}",
-            kind="cdc-record",
-            details={"file": self.file, "line": place},
-        )
+        message = f"'{self.file}', {noun} {place}: {reason}{begin}"
+        return FormatError(message, kind="cdc-record", file=self.file, line=place)
 
     def _place(self, line: int) -> int:
         return line if self.offsets is None else int(self.offsets[line - 1])

@@ -96,11 +96,8 @@ def mysql_type(text: str, options: CdcOptions) -> DataType:
         return _SIMPLE[name]
     found = _sized(name, size, options)
     if found is None:
-        raise UnsupportedFeatureError(
-            f"MySQL's type '{text}' is not read; all columns are texts by {AS_TEXTS}.",
-            kind="cdc-type",
-            details={"type": text},
-        )
+        message = f"MySQL's type '{text}' is not read; all columns are texts by {AS_TEXTS}."
+        raise UnsupportedFeatureError(message, kind="cdc-type", type=text)
     return found
 
 

@@ -144,11 +144,8 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
             is_julian=calendar == _JULIAN or (not calendar and writer == _WRITER_OF_JAVA),
         )
     except DAMAGE as error:
-        raise FormatError(
-            f"The footer of ORC file '{path}' is not readable: {error!r}.",
-            kind="orc-footer",
-            details={"path": path},
-        ) from error
+        message = f"The footer of ORC file '{path}' is not readable: {error!r}."
+        raise FormatError(message, kind="orc-footer", path=path) from error
 
 
 def _inner_types(found: Message) -> tuple[int, ...]:
@@ -342,11 +339,8 @@ def read_times(
         zeros = packed & 7
         nanos[valid] = (packed >> 3) * 10 ** np.where(zeros > 0, zeros + 1, 0)
     except DAMAGE as error:
-        raise FormatError(
-            f"The timestamps of ORC file '{path}' are not readable: {error!r}.",
-            kind="orc-timestamp",
-            details={"path": path},
-        ) from error
+        message = f"The timestamps of ORC file '{path}' are not readable: {error!r}."
+        raise FormatError(message, kind="orc-timestamp", path=path) from error
     return seconds, nanos, valid
 
 

@@ -148,7 +148,7 @@ def unreadable(path: str, row_format: str, error: BaseException) -> PaimonError:
     # pyarrow reports damaged pages as OSError too, but without an error number.
     if isinstance(error, OSError) and error.errno is not None:
         return storage_failure(message, path, error)
-    return FormatError(message, kind="source-file", details={"path": path})
+    return FormatError(message, kind="source-file", path=path)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -52,12 +52,11 @@ class MergeOn(Value):
         for name in on:
             column = schema.column(name)
             if name not in source:
-                raise NotFoundError(
+                message = (
                     f"The source lacks the column '{name}' by which it is merged into table"
-                    f" '{table}'.",
-                    kind="column-not-found",
-                    details={"table": table, "column": name},
+                    f" '{table}'."
                 )
+                raise NotFoundError(message, kind="column-not-found", table=table, column=name)
             if column.type.root not in _COMPARED:
                 raise _refused(table, name, f"is {column.type}, which is not compared")
         if schema.has_primary_key and set(on) != set(schema.primary_keys):
@@ -173,8 +172,5 @@ def _ends(values: Any) -> list[Any]:
 
 
 def _refused(table: str, column: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"Cannot merge into table '{table}': column '{column}' {reason}.",
-        kind="merge-on",
-        details={"table": table, "column": column},
-    )
+    message = f"Cannot merge into table '{table}': column '{column}' {reason}."
+    return InvalidInputError(message, kind="merge-on", table=table, column=column)

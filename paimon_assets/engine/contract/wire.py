@@ -58,11 +58,8 @@ _UNKNOWN_CARDINALITY = -1
 def dump_split(split: DataSplit, version: int = SPLIT_VERSION) -> bytes:
     """Encode a split as Java Paimon does: 2.1 in 9, 1.3 to 2.0 in 8, older releases in 2 to 7."""
     if version not in _FILE_ARITY:
-        raise errors.InvalidInputError(
-            f"DataSplit version {version} is not written; versions 2 to {_LAST_VERSION} are.",
-            kind="split-version",
-            details={"version": version},
-        )
+        message = f"DataSplit version {version} is not written; versions 2 to {_LAST_VERSION} are."
+        raise errors.InvalidInputError(message, kind="split-version", version=version)
     out = DataOutput()
     out.write_long(SPLIT_MAGIC)
     out.write_int(version)
@@ -149,11 +146,8 @@ def _wrapped_type(source: DataInput) -> int:
 def _split_version(source: DataInput, magic: int) -> int:
     version = source.read_int() if magic == SPLIT_MAGIC else 1
     if version not in _FILE_ARITY:
-        raise errors.UnsupportedFeatureError(
-            f"DataSplit version {version} is not read; versions 2 to {_LAST_VERSION} are.",
-            kind="split-version",
-            details={"version": version},
-        )
+        message = f"DataSplit version {version} is not read; versions 2 to {_LAST_VERSION} are."
+        raise errors.UnsupportedFeatureError(message, kind="split-version", version=version)
     return version
 
 

@@ -73,7 +73,8 @@ class ColumnGroups(Value):
                     f"Column '{name}' of table '{store.label}' is a partition key and cannot be"
                     " written alone.",
                     kind="update-column",
-                    details={"table": store.label, "column": name},
+                    table=store.label,
+                    column=name,
                 )
         schema.columns(reads)
         buckets = []

@@ -454,9 +454,7 @@ def check_order(table: str, schema: TableSchema, order: ClusterOrder | None) -> 
 
     def refused(reason: str) -> InvalidInputError:
         return InvalidInputError(
-            f"Table '{table}' cannot be sorted: {reason}.",
-            kind="cluster-order",
-            details={"table": table},
+            f"Table '{table}' cannot be sorted: {reason}.", kind="cluster-order", table=table
         )
 
     if schema.has_primary_key or schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
@@ -485,7 +483,8 @@ def clustering_units(buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
                     f"Table '{bucket.store.label}' cannot be sorted: index file "
                     f"'{index.file_name}' marks deleted rows of files that are not the table's.",
                     kind="cluster-order",
-                    details={"table": bucket.store.label, "file": index.file_name},
+                    table=bucket.store.label,
+                    file=index.file_name,
                 )
         yield _rewriting(bucket, files, bucket.index_files, "clustering")
 

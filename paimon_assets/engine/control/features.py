@@ -27,7 +27,8 @@ def _refuse(table: str, verb: str, feature: str, reason: str) -> NoReturn:
     raise UnsupportedFeatureError(
         f"Cannot {verb} table '{table}': {reason}",
         kind=f"unsupported-{feature}",
-        details={"table": table, "feature": feature},
+        table=table,
+        feature=feature,
     )
 
 

@@ -152,7 +152,8 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
                 f"Table '{self.label}': the schema was changed, and files of schema {others[-1]} "
                 f"cannot be rewritten by schema {self.schema.id}. Plan again.",
                 kind="schema-changed",
-                details={"table": self.label, "schema_id": others[-1]},
+                table=self.label,
+                schema_id=others[-1],
             )
         return ReadContext(
             table=self.label,

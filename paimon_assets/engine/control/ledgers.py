@@ -106,7 +106,7 @@ def _read(store: FileStore, path: str) -> tuple[str, str, int] | None:
         return str(members["property"]), plain_name(members["ledger"]), int(members["snapshot"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise FormatError(
-            f"'{path}' is no pointer to a ledger: {error}.", kind="ledger", details={"path": path}
+            f"'{path}' is no pointer to a ledger: {error}.", kind="ledger", path=path
         ) from error
 
 

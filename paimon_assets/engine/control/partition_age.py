@@ -84,10 +84,8 @@ def _compile(formatter: str) -> re.Pattern[str]:
     try:
         return re.compile(expression)
     except re.error as error:
-        raise InvalidInputError(
-            f"'{opt.PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}' names a part twice.",
-            kind="partition-time",
-        ) from error
+        message = f"'{opt.PARTITION_TIMESTAMP_FORMATTER.key}' = '{formatter}' names a part twice."
+        raise InvalidInputError(message, kind="partition-time") from error
 
 
 def expired_partitions(

@@ -34,5 +34,5 @@ def after(operation: str, table: str) -> Iterator[None]:
             f"Table '{table}' was {operation}, and then it could not be read: {error.message} Look"
             " at it before this is tried again.",
             kind=DONE,
-            details={"table": table},
+            table=table,
         ) from error

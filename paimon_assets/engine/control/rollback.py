@@ -65,7 +65,8 @@ def _refuse_without_ids(store: FileStore, snapshot: Snapshot) -> None:
             f"Table '{store.label}' cannot be rolled back to snapshot {snapshot.id}: its rows have"
             " no row ids, and the table's have since. Make a branch of it.",
             kind="rollback-row-ids",
-            details={"table": store.label, "snapshot_id": snapshot.id},
+            table=store.label,
+            snapshot_id=snapshot.id,
         )
 
 
@@ -120,7 +121,8 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
         raise errors.NotFoundError(
             f"Table '{store.label}' has no schema {schema_id}.",
             kind="schema-not-found",
-            details={"table": store.label, "schema_id": schema_id},
+            table=store.label,
+            schema_id=schema_id,
         )
     changelogs = (
         store.changelogs.changelog_or_none(number) for number in store.changelogs.list_ids()
@@ -137,7 +139,8 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
                     f"{snapshot.id} is of schema {snapshot.schema_id}. Roll the table back to an "
                     "earlier snapshot first.",
                     kind="rollback-schema",
-                    details={"table": store.label, "schema_id": schema_id},
+                    table=store.label,
+                    schema_id=schema_id,
                 )
     for number in sorted(ids, reverse=True):
         if number > schema_id:
@@ -183,7 +186,8 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
             f"Table '{store.label}' was renamed or dropped while it was rolled back to snapshot "
             f"{snapshot.id}; some later snapshots may still be there. Roll it back once more under "
             "its new name.",
-            details={"table": store.label, "snapshot_id": snapshot.id},
+            table=store.label,
+            snapshot_id=snapshot.id,
         )
     forget_after(store, snapshot.id)
     store.snapshots.write_latest_hint(snapshot.id)
@@ -195,5 +199,5 @@ def _gone(store: FileStore, what: str) -> errors.NotFoundError:
         f"{what} of table '{store.label}' was deleted while the table was to be rolled back to it; "
         "nothing was changed.",
         kind="snapshot-not-found",
-        details={"table": store.label},
+        table=store.label,
     )

@@ -102,7 +102,8 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
                 f"Column '{refused[0]}' of table '{store.label}' is {what} and cannot be updated;"
                 " delete the rows and write them again.",
                 kind="update-column",
-                details={"table": store.label, "column": refused[0]},
+                table=store.label,
+                column=refused[0],
             )
     if not schema.has_primary_key:
         return
@@ -141,16 +142,14 @@ def check_settled(store: FileStore, snapshot: Snapshot) -> None:
                 f"Rows of table '{store.label}' cannot be changed: file '{entry.file.file_name}'"
                 " waits for a compaction, which no read sees yet. Compact the table first.",
                 kind="rows-wait",
-                details={"table": store.label, "file": entry.file.file_name},
+                table=store.label,
+                file=entry.file.file_name,
             )
 
 
 def _refuse(store: FileStore, verb: str, reason: str) -> NoReturn:
-    raise UnsupportedFeatureError(
-        f"Cannot {verb} rows of table '{store.label}': {reason}.",
-        kind=f"row-{verb}",
-        details={"table": store.label},
-    )
+    message = f"Cannot {verb} rows of table '{store.label}': {reason}."
+    raise UnsupportedFeatureError(message, kind=f"row-{verb}", table=store.label)
 
 
 def complement(predicate: pred.Predicate, schema: TableSchema) -> pred.Predicate | None:

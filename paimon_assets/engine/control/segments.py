@@ -95,7 +95,7 @@ class SegmentRegistry(Value):
             f"Table '{self.store.label}': other commands changed its segments {_TRIES} times; try "
             "again.",
             kind="segment-registry",
-            details={"table": self.store.label},
+            table=self.store.label,
         )
 
     def _load(self) -> tuple[int, SegmentList]:
@@ -306,7 +306,8 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
             f"Unsupported {operation} operation on table containing mixed format segments: "
             f"{store.label} is {own}, with segments of {', '.join(others)}; delete these first.",
             kind="segment-mixed-formats",
-            details={"table": store.label, "format": others[0]},
+            table=store.label,
+            format=others[0],
         )
 
 
@@ -326,7 +327,9 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
                     f"segment {segment.id} lies in '{segment.folder}' and belongs to somebody "
                     "else. Name another folder, or delete the segment first.",
                     kind="segment-path-owned",
-                    details={"table": store.label, "segment": segment.id, "path": root},
+                    table=store.label,
+                    segment=segment.id,
+                    path=root,
                 )
 
 
@@ -403,7 +406,8 @@ class SegmentRoots(Struct, frozen=True):
             f"({', '.join(self.folders) or 'there are none'}). Name a folder below one of them, or "
             "have its folder added to that list.",
             kind="segment-path-outside",
-            details={"path": path, "roots": ", ".join(self.folders)},
+            path=path,
+            roots=", ".join(self.folders),
         )
 
 
@@ -439,9 +443,7 @@ def check_exists(file_io: FileIO, root: str) -> None:
     """Raise `NotFoundError` if there is no such folder."""
     if not file_io.exists(root):
         raise errors.NotFoundError(
-            f"The segment path '{root}' does not exist.",
-            kind="segment-path-not-found",
-            details={"path": root},
+            f"The segment path '{root}' does not exist.", kind="segment-path-not-found", path=root
         )
 
 
@@ -467,7 +469,7 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
                         f"'{root}' holds {kind} table ('{status.path}'), whose log says which of "
                         "its files still count; write the rows of that table as plain files.",
                         kind="segment-other-table",
-                        details={"path": root},
+                        path=root,
                     )
             shown = [status for status in statuses if not status.name.startswith(("_", "."))]
             folders = [status.path for status in shown if status.is_directory]
@@ -484,10 +486,8 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
                 if not (status.is_directory or status.name.endswith(".crc"))
             ]
         else:
-            raise errors.InvalidInputError(
-                f"'{root}' has folders more than {_DEEPEST} deep; name one further down.",
-                kind="segment-path-depth",
-            )
+            message = f"'{root}' has folders more than {_DEEPEST} deep; name one further down."
+            raise errors.InvalidInputError(message, kind="segment-path-depth")
     files = sorted(found, key=lambda file: file.name)
     if roots is not None:
         for file in files:

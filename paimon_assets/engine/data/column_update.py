@@ -72,7 +72,9 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
             f"Table '{context.table}': {rows.num_rows} rows of new values are for {stored} stored"
             " rows. Give one for each, in their order.",
             kind="column-rows",
-            details={"table": context.table, "rows": rows.num_rows, "stored": stored},
+            table=context.table,
+            rows=rows.num_rows,
+            stored=stored,
         )
     files = _ColumnFiles(context, task.split, schema.field_names, file_io, threads)
     start = 0

@@ -115,13 +115,11 @@ class FieldMapping(Value):
                     f" in data file '{path}' (column '{source.name}' of schema {file_schema.id}):"
                     f" {refusal}.",
                     kind="type-change",
-                    details={
-                        "table": table,
-                        "column": target.name,
-                        "type": str(target.type),
-                        "file_type": str(source.type),
-                        "path": path,
-                    },
+                    table=table,
+                    column=target.name,
+                    type=str(target.type),
+                    file_type=str(source.type),
+                    path=path,
                 )
         return mapping
 
@@ -159,12 +157,11 @@ class FieldMapping(Value):
         """Check that the file has every column of its schema."""
         missing = [name for name in self.file_columns if name not in present]
         if missing:
-            raise FormatError(
+            message = (
                 f"Data file '{self.path}' has no column '{missing[0]}', which its schema says it"
-                f" holds; it has {', '.join(present)}.",
-                kind="column-missing",
-                details={"path": self.path, "column": missing[0]},
+                f" holds; it has {', '.join(present)}."
             )
+            raise FormatError(message, kind="column-missing", path=self.path, column=missing[0])
 
     def without_absent(self, present: Collection[str]) -> FieldMapping:
         """Return the mapping of a file that has these columns: `KEPT_SINCE` may be missing."""
@@ -232,7 +229,9 @@ class FieldMapping(Value):
                     " columns of their own (shredding), which this engine cannot assemble. Leave"
                     " the column out, or rewrite the table without 'variant.shreddingSchema'.",
                     kind="variant-shredded",
-                    details={"table": self.table, "path": self.path, "column": target.name},
+                    table=self.table,
+                    path=self.path,
+                    column=target.name,
                 )
             if self.cuts_times:
                 column = _coarsen(column, arrow_type)
@@ -242,7 +241,8 @@ class FieldMapping(Value):
                 f"Column '{target.name}' of data file '{self.path}' holds Arrow type {column.type},"
                 f" which does not fit {arrow_type}: {error}",
                 kind="column-type",
-                details={"path": self.path, "column": target.name},
+                path=self.path,
+                column=target.name,
             ) from error
 
     def _cast(self, column: Array, source: DataField, target: DataField) -> Any:
@@ -250,16 +250,12 @@ class FieldMapping(Value):
         try:
             return cast_column(stored, source.type, target.type, self.casts)
         except InvalidInputError as error:
-            raise InvalidInputError(
+            raise error.with_message(
                 f"Column '{target.name}'{self._of_table} cannot be read from data file"
                 f" '{self.path}', where it is '{source.name}': {error.message}",
-                kind=error.kind,
-                details={
-                    **error.details,
-                    "table": self.table,
-                    "column": target.name,
-                    "path": self.path,
-                },
+                table=self.table,
+                column=target.name,
+                path=self.path,
             ) from error
 
 
@@ -279,13 +275,12 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
     """Return the schema a data file was written with."""
     schema = schemas.get(schema_id)
     if schema is None:
-        raise FormatError(
+        message = (
             f"Data file '{path}' was written with schema {schema_id}, which is not among the"
             f" table's schemas ({', '.join(map(str, sorted(schemas)))}), and the file does not"
-            f" hold the ids of its columns. Restore 'schema/schema-{schema_id}' of the table.",
-            kind="schema-missing",
-            details={"path": path, "schema_id": schema_id},
+            f" hold the ids of its columns. Restore 'schema/schema-{schema_id}' of the table."
         )
+        raise FormatError(message, kind="schema-missing", path=path, schema_id=schema_id)
     return schema
 
 

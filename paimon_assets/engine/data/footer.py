@@ -194,11 +194,8 @@ def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path:
     if any(isinstance(each, int) and not least <= each // unit < end for each in ends):
         held = "times beyond a day" if is_time else f"timestamps that 64 bits do not hold as {kind}"
         way_out = "Leave the column out" if is_time else "Declare the column with fewer digits"
-        raise FormatError(
-            f"Column '{field.name}' of file '{path}' holds {held}. {way_out}.",
-            kind="timestamp-range",
-            details={"path": path, "column": field.name},
-        )
+        message = f"Column '{field.name}' of file '{path}' holds {held}. {way_out}."
+        raise FormatError(message, kind="timestamp-range", path=path, column=field.name)
 
 
 def _internal_bounds(

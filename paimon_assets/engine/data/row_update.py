@@ -171,7 +171,8 @@ class RowUpdate:
                     f" become null, and '{MERGE_ENGINE.key}' = {traits.engine} keeps the old value"
                     " then. Delete the rows and write them again.",
                     kind="row-update",
-                    details={"table": self._table, "column": name},
+                    table=self._table,
+                    column=name,
                 )
         return result
 
@@ -197,7 +198,8 @@ class RowUpdate:
                 f"Table '{self._table}': the new values of column '{target.name}' cannot be"
                 f" computed: {error}.",
                 kind="expression",
-                details={"table": self._table, "column": target.name},
+                table=self._table,
+                column=target.name,
             ) from error
 
 

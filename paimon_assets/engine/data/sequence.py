@@ -63,7 +63,9 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
             f"rows{f', first where {first}' if first else ''}; such a record has no place in the "
             "order. Fill the column, or remove it from the padding options.",
             kind="sequence-null",
-            details={"column": source.name, "rows": column.null_count, "first": first},
+            column=source.name,
+            rows=column.null_count,
+            first=first,
         )
     root = source.type.root
     if root in INTEGER_ROOTS:
@@ -84,7 +86,8 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
                 f"Unsupported type: column '{source.name}' of type {source.type} has no sequence "
                 "number.",
                 kind="sequence-type",
-                details={"column": source.name, "type": str(source.type)},
+                column=source.name,
+                type=str(source.type),
             )
 
 
@@ -117,7 +120,8 @@ def _refuse_text(text: str, source: DataField) -> NoReturn:
     raise InvalidInputError(
         f"Sequence column '{source.name}' holds {sample(text)}, which is not a 64-bit integer.",
         kind="sequence-value",
-        details={"column": source.name, "value": plain_sample(text)},
+        column=source.name,
+        value=plain_sample(text),
     )
 
 
@@ -180,7 +184,8 @@ def _refuse_overflow(
                 f"fit 64 bits once padded by {', '.join(config.steps)}. Use a coarser column, or "
                 "check its unit.",
                 kind="sequence-overflow",
-                details={"column": config.field.name, "value": int(originals[row])},
+                column=config.field.name,
+                value=int(originals[row]),
             )
 
 

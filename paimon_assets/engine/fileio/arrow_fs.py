@@ -42,7 +42,7 @@ def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bo
         filesystem.move(temporary, path)
     except Exception as error:
         unknown = errors.CommitUnknownError(
-            f"The storage did not say whether '{path}' was created.", details={"path": path}
+            f"The storage did not say whether '{path}' was created.", path=path
         )
         try:
             infos = filesystem.get_file_info([temporary, path])
@@ -164,7 +164,7 @@ class ArrowFileIO(FileIO):
             f"Storage '{scheme}' has no atomic way to create '{path}' only if it is absent, so "
             f"concurrent commits could be lost. {NEEDS_SERVER}",
             kind=NO_ATOMIC_PUBLISH,
-            details={"path": path},
+            path=path,
         )
 
     def replace(self, path: str, data: bytes) -> None:
@@ -280,11 +280,9 @@ class ArrowFileIO(FileIO):
 
     def rename_directory(self, source: str, target: str) -> None:
         if self.exists(target):
-            raise errors.AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+            raise errors.AlreadyExistsError(f"'{target}' exists already.", path=target)
         if not self.exists(source):
-            raise errors.NotFoundError(
-                f"Directory '{source}' does not exist.", details={"path": source}
-            )
+            raise errors.NotFoundError(f"Directory '{source}' does not exist.", path=source)
         with self._errors(source):
             self._filesystem.move(self._inner(source), self._inner(target))
 
@@ -317,4 +315,4 @@ class ArrowFileIO(FileIO):
         except Exception as error:
             what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
             kind = errors.ACCESS_DENIED if is_refused(error) else None
-            raise errors.StorageError(what, kind=kind, details={"path": path}) from error
+            raise errors.StorageError(what, kind=kind, path=path) from error

@@ -91,19 +91,17 @@ def _link(target: Path, temporary: Path) -> bool:
                 f"The file system of '{target}' has no hard links, which make a commit atomic, so "
                 f"concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
-                details={"path": str(target)},
+                path=str(target),
             ) from error
         if error.errno == errno.ENOENT:  # both names were there: a drop took the directory
             raise errors.NotFoundError(
                 f"Cannot create '{target}': its directory was removed meanwhile.",
                 kind="directory-not-found",
-                details={"path": str(target)},
+                path=str(target),
             ) from error
         if error.errno in _REFUSED:
             raise errors.StorageError(
-                f"Cannot create '{target}': {error.strerror}.",
-                kind="publish",
-                details={"path": str(target)},
+                f"Cannot create '{target}': {error.strerror}.", kind="publish", path=str(target)
             ) from error
         if _has_two_names(temporary, target):
             return True
@@ -119,10 +117,8 @@ def _has_two_names(temporary: Path, target: Path) -> bool:
 
 
 def _unknown_outcome(target: Path, error: OSError) -> errors.CommitUnknownError:
-    return errors.CommitUnknownError(
-        f"The file system did not say whether '{target}' was created: {error.strerror}.",
-        details={"path": str(target)},
-    )
+    message = f"The file system did not say whether '{target}' was created: {error.strerror}."
+    return errors.CommitUnknownError(message, path=str(target))
 
 
 def is_refused(error: BaseException) -> bool:

@@ -55,7 +55,7 @@ class FileStatus(Value):
 
 def missing_file(path: str) -> NotFoundError:
     text = f"File '{path}' does not exist."
-    return NotFoundError(text, kind="file-not-found", details={"path": path})
+    return NotFoundError(text, kind="file-not-found", path=path)
 
 
 class FileIO(Protocol):

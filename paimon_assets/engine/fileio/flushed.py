@@ -58,7 +58,7 @@ class FlushedFileIO(LocalFileIO):
             raise CommitUnknownError(
                 f"'{path}' was created, and the disk does not say that it keeps it: "
                 f"{error.strerror}.",
-                details={"path": path},
+                path=path,
             ) from error
         return is_ours
 

@@ -63,7 +63,7 @@ def storage_errors(path: str) -> Iterator[None]:
                 f"{path!r} is no path: a name in it is longer than this storage takes.", kind="path"
             ) from error
         raise StorageError(
-            f"Storage failed at '{path}': {error.strerror or error}.", details={"path": path}
+            f"Storage failed at '{path}': {error.strerror or error}.", path=path
         ) from error
     except ValueError as error:  # a NUL, or half a character
         raise InvalidInputError(f"{path!r} is no path: {error}.", kind="path") from error
@@ -220,7 +220,7 @@ class LocalFileIO(FileIO):
         return True
 
     def rename_directory(self, source: str, target: str) -> None:
-        taken = AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+        taken = AlreadyExistsError(f"'{target}' exists already.", path=target)
         goal = Path(local_path(target))
         with storage_errors(source):
             if goal.exists():

@@ -103,7 +103,7 @@ def _clients_of(scheme: str, authority: str, options: Mapping[str, str]) -> _Cli
         raise StorageError(
             f"Storage '{scheme}://{authority}' could not be opened ({type(error).__name__}); look "
             f"at its options {', '.join(sorted(options)) or '(none)'}.",
-            details={"scheme": scheme},
+            scheme=scheme,
         ) from None
 
 
@@ -151,10 +151,8 @@ def _limit(scheme: str, name: str, text: object) -> dt.timedelta:
     try:
         return dt.timedelta(milliseconds=parse_duration_ms(str(text or _LIMITS[name])))
     except ValueError as error:
-        raise InvalidInputError(
-            f"Option '{scheme}.{name.replace('_', '-')}' has the value '{text}': {error}.",
-            kind="option-value",
-        ) from error
+        message = f"Option '{scheme}.{name.replace('_', '-')}' has the value '{text}': {error}."
+        raise InvalidInputError(message, kind="option-value") from error
 
 
 def _check_endpoint(scheme: str, endpoint: str) -> None:
@@ -169,7 +167,7 @@ def _check_endpoint(scheme: str, endpoint: str) -> None:
             f"The endpoint of storage '{scheme}' is no URL: write it like http://host:9000 or "
             f"https://host (option '{scheme}.endpoint').",
             kind="storage-endpoint",
-            details={"scheme": scheme},
+            scheme=scheme,
         )
 
 

@@ -273,10 +273,8 @@ class ObjectFileIO(FileIO):
                     return False
             else:
                 return bool(attributes.get(_MARK) == mark)
-        raise errors.CommitUnknownError(
-            f"The storage gave no answer whether '{path}' was created ({error.strerror}).",
-            details={"path": path},
-        ) from error
+        message = f"The storage gave no answer whether '{path}' was created ({error.strerror})."
+        raise errors.CommitUnknownError(message, path=path) from error
 
     def _prove(self, path: str, store: Any, key: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
@@ -295,7 +293,7 @@ class ObjectFileIO(FileIO):
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
                 f"), so concurrent commits could be lost. {NEEDS_SERVER}",
                 kind=NO_ATOMIC_PUBLISH,
-                details={"path": path},
+                path=path,
             )
         _PROVEN.add(bucket)
 
@@ -498,14 +496,12 @@ class ObjectFileIO(FileIO):
         Schemas are copied last: they make a table.
         """
         if self.exists(target):
-            raise errors.AlreadyExistsError(f"'{target}' exists already.", details={"path": target})
+            raise errors.AlreadyExistsError(f"'{target}' exists already.", path=target)
         with self._errors(source):
             (store, old), (_, new) = self._at(source), self._at(target)
             keys = self._keys(source)
             if not keys:
-                raise errors.NotFoundError(
-                    f"Directory '{source}' does not exist.", details={"path": source}
-                )
+                raise errors.NotFoundError(f"Directory '{source}' does not exist.", path=source)
             schemas = [key for key in keys if "/schema/" in key[len(old) :]]
             for some in (set(keys).difference(schemas), schemas):
                 copies = [send(_copy, store, key, new + key[len(old) :]) for key in some]
@@ -540,24 +536,22 @@ class ObjectFileIO(FileIO):
             raise self._named(path, error) from os_error(error)
 
     def _named(self, path: str, error: Exception) -> errors.PaimonError:
-        failure, details = os_error(error), {"path": path}
+        failure = os_error(error)
         if isinstance(failure, FileNotFoundError):
             return missing_file(path)
         if isinstance(error, ValueError):
-            return errors.InvalidInputError(
-                f"'{path}' is no path of an object store: it has an empty part, '.' or '..'.",
-                kind="path",
-            )
+            message = f"'{path}' is no path of an object store: it has an empty part, '.' or '..'."
+            return errors.InvalidInputError(message, kind="path")
         if failure.errno == BUCKET_MISSING:
             return errors.StorageError(
                 f"The bucket of '{path}' does not exist. Look at its name, or create it with the "
                 "storage's own tools; no bucket is created here.",
                 kind="bucket-not-found",
-                details=details,
+                path=path,
             )
         what = f"Storage '{self._spec.scheme}' failed at '{path}': {failure.strerror}."
         kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
-        return errors.StorageError(what, kind=kind, details=details)
+        return errors.StorageError(what, kind=kind, path=path)
 
 
 def _copy(store: Any, key: str, target: str) -> None:

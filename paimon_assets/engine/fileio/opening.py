@@ -97,7 +97,8 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
             " expired. Plan it again; if it took longer than they live, let the catalog hand out"
             " some that live longer.",
             kind=errors.TOKEN_EXPIRED,
-            details={"scheme": spec.scheme, "expires_ms": spec.expires_ms},
+            scheme=spec.scheme,
+            expires_ms=spec.expires_ms,
         )
     if spec.scheme == "file":
         if not Options(spec.options).get(FILE_FSYNC):
@@ -157,20 +158,20 @@ def _guard(spec: FileIOSpec, opening: Callable[[], T]) -> T:
             f"Storage '{spec.scheme}' needs a package that is not installed ({package}): install "
             f"{way_out}.",
             kind="storage-scheme",
-            details={"scheme": spec.scheme},
+            scheme=spec.scheme,
         ) from error
     except ValueError as error:
         raise errors.InvalidInputError(
             f"Storage '{spec.scheme}' is unknown: no fsspec package knows it.",
             kind="storage-scheme",
-            details={"scheme": spec.scheme},
+            scheme=spec.scheme,
         ) from error
     except Exception as error:
         # The SDK's text may quote an option value; it stays in the chain, out of the message.
         raise errors.StorageError(
             f"Storage '{spec.scheme}' could not be opened ({type(error).__name__}); look at its "
             f"options {', '.join(sorted(spec.options)) or '(none)'}.",
-            details={"scheme": spec.scheme},
+            scheme=spec.scheme,
         ) from error
 
 

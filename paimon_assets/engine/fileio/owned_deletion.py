@@ -29,7 +29,7 @@ def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
             f"{', '.join(roots)}), so nothing there is deleted. Look at who wrote the table's "
             "metadata, or its options.",
             kind="path-outside",
-            details={"path": directory},
+            path=directory,
         )
     if file_io.spec.scheme != "file":
         return True

@@ -267,7 +267,7 @@ class TableCatalog:
                 f"'{name}' is a system table, not one of rows of its own; open it by"
                 " get_system_table.",
                 kind="system-table",
-                details={"table": str(name)},
+                table=str(name),
             )
         return self._open(parts, options)
 
@@ -306,7 +306,7 @@ class TableCatalog:
                 f"'{name}' shows the newest state of all tables and takes no options, such as"
                 f" '{min(options)}'.",
                 kind="system-table",
-                details={"table": str(name)},
+                table=str(name),
             )
         return table
 
@@ -540,7 +540,7 @@ def _refuse_system(database: str) -> None:
             f"Database '{SYSTEM_DATABASE}' holds the catalog's system tables, which are read only"
             f" ({', '.join(_global_system_tables())}); use another name.",
             kind="system-database",
-            details={"database": database},
+            database=database,
         )
 
 
@@ -579,7 +579,7 @@ def open_catalog(
             f"'{METASTORE.key}' = {kind} is no catalog of this engine. Open the warehouse it"
             f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path.",
             kind="unsupported-metastore",
-            details={"metastore": kind},
+            metastore=kind,
         )
     of_catalog = {**chosen, WAREHOUSE.key: warehouse}
     return TableCatalog(CATALOGS[kind](warehouse, chosen), options=of_catalog)

@@ -209,10 +209,8 @@ def create_tag_from_timestamp(
     """Give the first snapshot at or after a time a name."""
     snapshot = next((s for s in table.snapshots() if s.time_millis >= timestamp), None)
     if snapshot is None:
-        raise NotFoundError(
-            f"Table '{table.name}' has no snapshot at or after {timestamp}.",
-            kind="snapshot-not-found",
-        )
+        message = f"Table '{table.name}' has no snapshot at or after {timestamp}."
+        raise NotFoundError(message, kind="snapshot-not-found")
     return table.tags.create(tag, snapshot.id, time_retained=time_retained)
 
 
@@ -283,10 +281,8 @@ def rollback_to_timestamp(table: Table, timestamp: Millis) -> tuple[int | None, 
     """Undo all after a time."""
     ids = [snapshot.id for snapshot in table.snapshots() if snapshot.time_millis <= timestamp]
     if not ids:
-        raise NotFoundError(
-            f"Table '{table.name}' has no snapshot at or before {utc_text(timestamp)}.",
-            kind="snapshot-not-found",
-        )
+        message = f"Table '{table.name}' has no snapshot at or before {utc_text(timestamp)}."
+        raise NotFoundError(message, kind="snapshot-not-found")
     return rollback(table, snapshot=max(ids))
 
 
@@ -348,8 +344,6 @@ def alter_view_dialect(
     }
     change = changes.get(action.lower())
     if change is None or not (query or isinstance(change, rest.DropDialect)):
-        raise InvalidInputError(
-            "alter_view_dialect takes the action add or update with a query, or drop.",
-            kind="procedure",
-        )
+        message = "alter_view_dialect takes the action add or update with a query, or drop."
+        raise InvalidInputError(message, kind="procedure")
     catalog.views.alter(str(view), [change])

@@ -256,7 +256,7 @@ def change_schema(
         f"Table '{store.label}' was written or changed by others {_MOST_TRIES} times while the "
         "change was judged; run it when fewer writers are at work.",
         kind="schema-conflict",
-        details={"table": store.label},
+        table=store.label,
     )
 
 
@@ -302,13 +302,11 @@ def refuse_losses(table: str, plan: SchemaChangePlan, *, show_values: bool = Tru
         "Choose a type that holds the values, mend them, or allow the loss (on_overflow: allow; on "
         "the command line --allow-loss).",
         kind="schema-overflow",
-        details={
-            "table": table,
-            "column": lossy[0].column,
-            "before": lossy[0].before,
-            "after": lossy[0].after,
-            "lost": lossy[0].lost,
-        },
+        table=table,
+        column=lossy[0].column,
+        before=lossy[0].before,
+        after=lossy[0].after,
+        lost=lossy[0].lost,
     )
 
 

@@ -57,7 +57,7 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
         f"Table '{store.label}' was changed by others {_MOST_TRIES} times while columns were added"
         " to it; write again.",
         kind="schema-conflict",
-        details={"table": store.label},
+        table=store.label,
     )
 
 
@@ -92,11 +92,8 @@ def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str)
             return AddColumn(field_names=(field.name,), data_type=inferred_type(field.type))
         except InvalidInputError as error:
             reason = error.message
-    raise InvalidInputError(
-        f"Column '{field.name}' cannot be added to table '{table}': {reason}",
-        kind="merge-schema",
-        details={"table": table, "column": field.name},
-    )
+    message = f"Column '{field.name}' cannot be added to table '{table}': {reason}"
+    raise InvalidInputError(message, kind="merge-schema", table=table, column=field.name)
 
 
 def is_wider(column: DataType, wider: DataType) -> bool:

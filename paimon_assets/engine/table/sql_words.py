@@ -234,10 +234,8 @@ class Words(Struct, kw_only=True):
         word = None if self.at_end else self._words[self._next]
         place = "the end" if word is None else f"'{self.text[word.start : word.end][:_SHOWN]}'"
         forms = f" Statements are {self.forms}." if self.forms else ""
-        raise InvalidInputError(
-            f"Expected {expected}, found {place} in: {self.text.strip()[:_SHOWN]}.{forms}",
-            kind="statement",
-        )
+        message = f"Expected {expected}, found {place} in: {self.text.strip()[:_SHOWN]}.{forms}"
+        raise InvalidInputError(message, kind="statement")
 
 
 def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]], instead: str = "") -> str:

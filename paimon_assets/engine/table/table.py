@@ -180,7 +180,7 @@ class Table:
                 f"Table '{self.name}' has a primary key ({', '.join(self.schema.primary_keys)});"
                 " rows of keys that exist take their place. Use upsert.",
                 kind="primary-key",
-                details={"table": self.name},
+                table=self.name,
             )
         return self.new_write_builder().write(rows, executor)
 
@@ -208,7 +208,7 @@ class Table:
                 f"Table '{self.name}' has no primary key; say by which columns rows are the same:"
                 " upsert(rows, on=['id']).",
                 kind="primary-key",
-                details={"table": self.name},
+                table=self.name,
             )
         return self.new_write_builder().write(rows, executor)
 

@@ -131,11 +131,8 @@ class Tags:
             return self._store.snapshots.snapshot(snapshot)
         newest = self._store.snapshots.latest()
         if newest is None:
-            raise NotFoundError(
-                f"Table '{self._store.label}' has no snapshot to tag yet.",
-                kind="snapshot-not-found",
-                details={"table": self._store.label},
-            )
+            message = f"Table '{self._store.label}' has no snapshot to tag yet."
+            raise NotFoundError(message, kind="snapshot-not-found", table=self._store.label)
         return newest
 
 

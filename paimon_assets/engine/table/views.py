@@ -115,5 +115,5 @@ def refuse_view(catalog: Catalog, identifier: Identifier) -> None:
         f"'{identifier}' is a view, and views are queries, which this engine does not run: read it"
         " on Spark (spark_sql, or an input whose executor is 'spark'), or the tables it names.",
         kind="view",
-        details={"view": str(identifier)},
+        view=str(identifier),
     )

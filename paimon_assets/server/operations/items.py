@@ -241,9 +241,7 @@ def rename_view(service: Service, request: Request) -> None:
 
 def _refuse_tables(service: Service, name: Identifier) -> None:
     if service.has_table(name):
-        raise AlreadyExistsError(
-            f"There is a table '{name}'.", kind="view-exists", details={"view": name.table}
-        )
+        raise AlreadyExistsError(f"There is a table '{name}'.", kind="view-exists", view=name.table)
 
 
 def create_function(service: Service, request: Request) -> None:
@@ -291,17 +289,11 @@ def _changed(members: dict[str, Json], change: Mapping[str, Json]) -> dict[str, 
             case "addDefinition" | "updateDefinition" | "dropDefinition" as action:
                 name = str(change["name"])
                 if action == "addDefinition" and name in definitions:
-                    raise AlreadyExistsError(
-                        f"The function has a definition '{name}' already.",
-                        kind="definition-exists",
-                        details={"definition": name},
-                    )
+                    message = f"The function has a definition '{name}' already."
+                    raise AlreadyExistsError(message, kind="definition-exists", definition=name)
                 if action != "addDefinition" and name not in definitions:
-                    raise NotFoundError(
-                        f"The function has no definition '{name}'.",
-                        kind="definition-not-found",
-                        details={"definition": name},
-                    )
+                    message = f"The function has no definition '{name}'."
+                    raise NotFoundError(message, kind="definition-not-found", definition=name)
                 if action == "dropDefinition":
                     del definitions[name]
                 else:

@@ -252,10 +252,8 @@ def _create_outside(
         file_io, own = service.file_io_of(path), TablePaths(table=path).schema_directory
         others = {entry.path for entry in file_io.list_directory(path)} - {own}
         if others or file_io.list_directory(own):
-            raise InvalidInputError(
-                f"Path '{path}' is not empty; a new table takes an empty folder.",
-                kind="create-path",
-            )
+            message = f"Path '{path}' is not empty; a new table takes an empty folder."
+            raise InvalidInputError(message, kind="create-path")
     _take_place(service, request, identifier, path)
     options = {key: value for key, value in schema.options.items() if key != PATH}
     table = replace(schema, options=options)

@@ -142,11 +142,8 @@ def list_snapshots(service: Service, request: Request) -> Answer:
 
 
 def _missing(table: ServedTable, version: str) -> NotFoundError:
-    return NotFoundError(
-        f"Table '{table.identifier}' has no snapshot '{version}'.",
-        kind="snapshot-not-found",
-        details={"snapshot": version},
-    )
+    message = f"Table '{table.identifier}' has no snapshot '{version}'."
+    return NotFoundError(message, kind="snapshot-not-found", snapshot=version)
 
 
 def list_tags(service: Service, request: Request) -> Answer:
@@ -264,11 +261,8 @@ def create_partitions(service: Service, request: Request) -> Answer:
     known = _all(table)
     existed = [name for name in names if name in known]
     if existed and not body.ignore_if_exists:
-        raise AlreadyExistsError(
-            f"Table '{table.identifier}' has a partition '{existed[0]}' already.",
-            kind="partition-exists",
-            details={"partition": existed[0]},
-        )
+        message = f"Table '{table.identifier}' has a partition '{existed[0]}' already."
+        raise AlreadyExistsError(message, kind="partition-exists", partition=existed[0])
     fresh = [name for name in names if name not in known]
     _note(service, request, table, {name: names[name] for name in fresh}, {_CREATED: True})
     return bodies.CreatePartitionsResponse(
@@ -290,11 +284,8 @@ def drop_partitions(service: Service, request: Request) -> Answer:
     known = _all(table)
     missing = [name for name in names if name not in known]
     if missing and not body.ignore_if_not_exists:
-        raise NotFoundError(
-            f"Table '{table.identifier}' has no partition '{missing[0]}'.",
-            kind="partition-not-found",
-            details={"partition": missing[0]},
-        )
+        message = f"Table '{table.identifier}' has no partition '{missing[0]}'."
+        raise NotFoundError(message, kind="partition-not-found", partition=missing[0])
     dropped = [name for name in names if name in known]
     filled = [names[name] for name in dropped if known[name].file_count]
     if filled:
@@ -369,10 +360,8 @@ def _names(table: ServedTable, specs: Iterable[Spec]) -> dict[str, Spec]:
 def _name(table: ServedTable, spec: Spec) -> str:
     keys = table.stored.partition_keys
     if set(spec) != set(keys):
-        raise InvalidInputError(
-            f"A partition of table '{table.identifier}' is named by {', '.join(keys)}.",
-            kind="partition-spec",
-        )
+        message = f"A partition of table '{table.identifier}' is named by {', '.join(keys)}."
+        raise InvalidInputError(message, kind="partition-spec")
     return "/".join(f"{escape(key)}={escape(spec[key])}" for key in keys)
 
 

@@ -66,7 +66,8 @@ def _made(
             f" {', '.join(missing)}. Return all columns it was given, and the new ones:"
             " rows.withColumn(…).",
             kind="input-columns",
-            details={"table": builder.store.label, "column": missing[0]},
+            table=builder.store.label,
+            column=missing[0],
         )
     return frame.select(*(f"`{name}`" for name in names))
 
@@ -130,13 +131,14 @@ def _write_ranges(
                     f"Table '{store.label}': the function was given {count} rows and returns"
                     f" {matching.rows_matched} of them. Return one for each.",
                     kind="column-rows",
-                    details={"table": store.label, "stored": count},
+                    table=store.label,
+                    stored=count,
                 )
             try:
                 unchanged(latest)
             except CommitConflictError as conflict:  # the values are made from older ones
                 raise CommitConflictError(
-                    conflict.message, kind=READ_CHANGED, details=conflict.details
+                    conflict.message, kind=READ_CHANGED, **conflict.details
                 ) from conflict
 
         change = RowChangeBuilder(

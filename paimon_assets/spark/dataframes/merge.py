@@ -154,12 +154,11 @@ class FrameSource(Struct, kw_only=True, dict=True):
         from_spark_schema(frame.schema)
         twice = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
         if twice:
-            raise InvalidInputError(
+            message = (
                 f"The rows to merge into table '{table}' have columns that occur twice: "
-                f"{', '.join(twice)}.",
-                kind="input-columns",
-                details={"table": table, "column": twice[0]},
+                f"{', '.join(twice)}."
             )
+            raise InvalidInputError(message, kind="input-columns", table=table, column=twice[0])
         checked = MergeOn.of(table, schema, on, frame.columns)
         return cls(on=checked, frame=frame, schema=schema)
 

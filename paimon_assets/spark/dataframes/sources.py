@@ -107,10 +107,8 @@ def spark_schema_of(schema: pa.Schema) -> StructType:
     fields = []
     for number, field in enumerate(schema):
         if field.name == POSITION_COLUMN:
-            raise InvalidInputError(
-                f"The files have a column '{POSITION_COLUMN}', which is a name of ours.",
-                kind="file-schema",
-            )
+            message = f"The files have a column '{POSITION_COLUMN}', which is a name of ours."
+            raise InvalidInputError(message, kind="file-schema")
         # Whether nulls occur may differ between files.
         data_type = from_arrow_type(field.type, nullable=True)
         fields.append(DataField(id=number, name=field.name, type=data_type))
@@ -154,7 +152,7 @@ def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBa
             f"File '{path}' has the columns {_show(have)}, but {_show(wanted)} are expected (the "
             "schema given, or that of the first file). Read it on its own, or give a schema.",
             kind="file-schema",
-            details={"path": path},
+            path=path,
         )
     arrays = [batch.column(field.name).cast(field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(arrays, names=wanted.names)

@@ -149,7 +149,7 @@ def is_driver_read(
             f"'{READ_HERE}' of the session is '{text}', which is no size such as '16 mb'; 0 leaves"
             " all reads to tasks.",
             kind="option",
-            details={"option": READ_HERE},
+            option=READ_HERE,
         ) from error
     if sum(split.file_bytes for split in splits) <= limit:
         return limit > 0

@@ -396,7 +396,7 @@ class PlainFiles(Value):
                         f"File '{piece.path}' was replaced while its rows were being written;"
                         " nothing was committed. Make the DataFrame anew and write it again.",
                         kind="file-changed",
-                        details={"path": piece.path},
+                        path=piece.path,
                     )
                 for batch in reader.batches(self.names, predicate=None, batch_rows=_BATCH_ROWS):
                     columns = map(pa.Array.cast, batch.columns, self.schema.types)

@@ -29,18 +29,18 @@ def stored(frame: DataFrame, place: str, column: DataField, table: str) -> Colum
     if given == target or _is_alike(given, target):
         return found.alias(column.name)
     if not _takes(given, target):
-        raise InvalidInputError(
+        message = (
             f"Column '{column.name}' of table '{table}' is {column.type}, and is given"
-            f" {given.simpleString().upper()}; cast it.",
-            kind="input-type",
-            details={"table": table, "column": column.name},
+            f" {given.simpleString().upper()}; cast it."
         )
+        raise InvalidInputError(message, kind="input-type", table=table, column=column.name)
     if isinstance(target, st.StringType | st.StructType | st.ArrayType | st.MapType):
         return found.cast(target).alias(column.name)
     error = InvalidInputError(
         f"A value given for column '{column.name}' of table '{table}' is no {column.type}.",
         kind="input-value",
-        details={"table": table, "column": column.name},
+        table=table,
+        column=column.name,
     )
     cast = found.try_cast(target)
     lost = sf.raise_error(sf.lit(str(WorkerError(error)))).cast(target)

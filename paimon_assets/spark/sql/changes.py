@@ -114,7 +114,7 @@ def _refuse_other_texts(frames: Frames, statement: Update | Delete) -> None:
                     f"An UPDATE or DELETE with {other} is not taken while {setting} is set;"
                     " unset it, and write texts in single quotes and names in backticks.",
                     kind="statement-unsupported",
-                    details={"setting": setting},
+                    setting=setting,
                 )
 
 
@@ -179,7 +179,7 @@ def named_by(
                     f"{arbitrary[0]}() is another value each time, and rows of table '{table}' have"
                     " no primary key to be told apart by; write what it gives into a column first.",
                     kind="statement-unsupported",
-                    details={"table": table},
+                    table=table,
                 )
     names = [name for name in schema.field_names if name.lower() in used]
     return names or list(schema.field_names)
@@ -192,13 +192,12 @@ def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], tab
             schema.column(name).type.nullable
             and rows.where(sf.col(quoted(name)).isNull()).limit(1).count()
         ):
-            raise errors.InvalidInputError(
+            message = (
                 f"Rows of table '{table}' have no primary key, and some to be changed have null in"
                 f" column '{name}', by which they would be found. Change those by a statement of"
-                f" their own ({name} IS NULL), and leave them out here.",
-                kind="change-null",
-                details={"table": table, "column": name},
+                f" their own ({name} IS NULL), and leave them out here."
             )
+            raise errors.InvalidInputError(message, kind="change-null", table=table, column=name)
 
 
 def assigned(

@@ -196,19 +196,14 @@ class Frames(Value, hidden=("known",)):
 
     def _function(self, name: str, arguments: Sequence[str]) -> ReadBuilder | None:
         if name == "paimon_incremental_to_auto_tag":
-            raise UnsupportedFeatureError(
-                f"{name} is not taken; read between two tags by paimon_incremental_query.",
-                kind="statement-unsupported",
-                details={"statement": name},
-            )
+            message = f"{name} is not taken; read between two tags by paimon_incremental_query."
+            raise UnsupportedFeatureError(message, kind="statement-unsupported", statement=name)
         if name not in ("paimon_incremental_query", "paimon_incremental_between_timestamp"):
             return None
         values = [literal_of(argument) for argument in arguments]
         if len(values) != 3:
-            raise InvalidInputError(
-                f"{name} takes a table, a start and an end, and not {len(values)} values.",
-                kind="query",
-            )
+            message = f"{name} takes a table, a start and an end, and not {len(values)} values."
+            raise InvalidInputError(message, kind="query")
         table, start, end = map(str, values)
         path = Words(text=table).path("a table")
         read = self.catalog.get_table(self.names.identifier(path)).new_read_builder()
@@ -237,8 +232,7 @@ class Frames(Value, hidden=("known",)):
         except (InvalidInputError, NotFoundError) as error:
             if self.within or error.kind.startswith("view-"):
                 raise
-            message = f"View '{label}' cannot be read: {error.message}"
-            raise type(error)(message, kind=error.kind, details=error.details) from error
+            raise error.with_message(f"View '{label}' cannot be read: {error.message}") from error
         columns = [field.name for field in view.fields]
         if len(columns) != len(frame.columns):
             raise InvalidInputError(

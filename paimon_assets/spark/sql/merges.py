@@ -151,7 +151,8 @@ class _Plan(Value):
                     f"The source of the merge into table '{self.label}' has no column"
                     f" '{missing[0]}', which * needs; name the columns to set.",
                     kind="column-not-found",
-                    details={"table": self.label, "column": missing[0]},
+                    table=self.label,
+                    column=missing[0],
                 )
             return {n: f"{source}.{quoted(have[n.lower()])}" for n in self.schema.field_names}
         assignments = [((name,), self._own(text)) for name, text in when.values]

@@ -235,16 +235,14 @@ def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
         targets = [n for n in schema.field_names if n not in plain] + list(statement.dynamic)
     both = sorted(set(targets) & set(fixed))
     if both or len(set(targets)) != len(targets):
-        raise InvalidInputError(
-            f"A column of table '{label}' is given twice: {', '.join(both or targets)}.",
-            kind="insert-columns",
-        )
+        message = f"A column of table '{label}' is given twice: {', '.join(both or targets)}."
+        raise InvalidInputError(message, kind="insert-columns")
     if len(targets) + len(new) != len(rows.columns):
         raise InvalidInputError(
             f"Table '{label}' takes {len(targets)} values a row here ({', '.join(targets)}), and is"
             f" given {len(rows.columns)}.",
             kind="insert-columns",
-            details={"table": label},
+            table=label,
         )
     placed_as = {name: f"c{place}" for place, name in enumerate([*targets, *new])}
     if statement.by_name:

@@ -117,11 +117,8 @@ def from_arrow_type(arrow_type: ArrowType, *, nullable: bool = True) -> types.Da
     plain = (known for arrow, known in _FROM_PLAIN if arrow.equals(arrow_type))
     found = _from_nested(arrow_type) or _from_parametrised(arrow_type) or next(plain, None)
     if found is None:
-        raise InvalidInputError(
-            f"Paimon has no type for Arrow's {arrow_type}; cast the column first.",
-            kind="arrow-type",
-            details={"arrow_type": str(arrow_type)},
-        )
+        message = f"Paimon has no type for Arrow's {arrow_type}; cast the column first."
+        raise InvalidInputError(message, kind="arrow-type", arrow_type=str(arrow_type))
     return replace(found, nullable=nullable)
 
 
@@ -272,21 +269,15 @@ def infer_columns(schema: pa.Schema) -> dict[str, types.DataType]:
     """
     twice = _repeat(schema.names)
     if twice:
-        raise InvalidInputError(
-            f"Column '{twice}' occurs twice; drop or rename one of them.",
-            kind="input-columns",
-            details={"column": twice},
-        )
+        message = f"Column '{twice}' occurs twice; drop or rename one of them."
+        raise InvalidInputError(message, kind="input-columns", column=twice)
     columns = {}
     for field in schema:
         try:
             columns[field.name] = inferred_type(field.type, nullable=field.nullable)
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"Column '{field.name}' cannot be stored: {error.message}",
-                kind=error.kind,
-                details={**error.details, "column": field.name},
-            ) from error
+            message = f"Column '{field.name}' cannot be stored: {error.message}"
+            raise error.with_message(message, column=field.name) from error
     return columns
 
 
@@ -308,10 +299,8 @@ def _writable(data_type: types.DataType) -> types.DataType:
         case types.RowType(fields=fields):
             twice = _repeat([field.name for field in fields])
             if twice:
-                raise InvalidInputError(
-                    f"it is a struct that names '{twice}' twice; rename one of them.",
-                    kind="arrow-type",
-                )
+                message = f"it is a struct that names '{twice}' twice; rename one of them."
+                raise InvalidInputError(message, kind="arrow-type")
             typed = tuple(replace(field, type=_writable(field.type)) for field in fields)
             return replace(data_type, fields=typed)
         case _:

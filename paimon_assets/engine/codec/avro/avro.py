@@ -116,7 +116,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _damaged(path: str, what: str) -> FormatError:
-    return FormatError(f"{path}: damaged Avro file, {what}", kind="avro", details={"path": path})
+    return FormatError(f"{path}: damaged Avro file, {what}", kind="avro", path=path)
 
 
 class _Blocks(Struct, frozen=True):

@@ -405,18 +405,13 @@ DAMAGED = (KeyError, TypeError, ValueError)
 
 def damaged_record(path: str, error: Exception) -> FormatError:
     return FormatError(
-        f"{path}: a manifest record is damaged ({error!r}).",
-        kind="manifest-record",
-        details={"path": path},
+        f"{path}: a manifest record is damaged ({error!r}).", kind="manifest-record", path=path
     )
 
 
 def unsupported_version(path: str, found: Any, version: int) -> FormatError:
-    return FormatError(
-        f"{path}: unsupported manifest record version {found}; this engine reads {version}.",
-        kind="manifest-version",
-        details={"path": path},
-    )
+    message = f"{path}: unsupported manifest record version {found}; this engine reads {version}."
+    return FormatError(message, kind="manifest-version", path=path)
 
 
 def manifest_rows(data: bytes, path: str, wanted: avro.RecordSchema) -> Iterator[Sequence[Any]]:
@@ -457,7 +452,7 @@ def _columnar_records(data: bytes, path: str) -> Sequence[avro.Record] | None:
             return _table_records(pq.read_table(pa.BufferReader(data)))
     except (pa.ArrowException, OSError) as error:
         raise FormatError(
-            f"{path}: damaged manifest, {error}", kind="manifest", details={"path": path}
+            f"{path}: damaged manifest, {error}", kind="manifest", path=path
         ) from error
     return None
 

@@ -118,7 +118,7 @@ def decode_vector(
 
 def _damaged(path: str, what: str) -> FormatError:
     return FormatError(
-        f"{path}: damaged deletion vector, {what}.", kind="deletion-vector", details={"path": path}
+        f"{path}: damaged deletion vector, {what}.", kind="deletion-vector", path=path
     )
 
 

@@ -92,7 +92,7 @@ def damaged_index(path: str, what: str) -> FormatError:
         f"File index '{path}' is damaged: {what}. Set '{FILE_INDEX_READ_ENABLED.key}' to false to"
         " read the table without it.",
         kind="file-index",
-        details={"path": path},
+        path=path,
     )
 
 

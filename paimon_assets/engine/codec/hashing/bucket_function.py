@@ -93,10 +93,8 @@ def _check(types: Sequence[DataType], total_buckets: int, function: BucketFuncti
         len(types) != 1 or types[0].root not in (TypeRoot.INT, TypeRoot.BIGINT)
     ):
         listed = ", ".join(map(str, types))
-        raise InvalidInputError(
-            f"bucket-function.type = mod takes one INT or BIGINT bucket key, not ({listed}).",
-            kind="bucket-key",
-        )
+        message = f"bucket-function.type = mod takes one INT or BIGINT bucket key, not ({listed})."
+        raise InvalidInputError(message, kind="bucket-key")
 
 
 def _of_dictionary(

@@ -132,12 +132,11 @@ def _values(cls: type[Any], parsed: Mapping[str, Json], path: str, newest: int) 
         except UNREADABLE as error:
             raise _damaged(path, f"member '{key}' cannot be {short(value)} ({error})") from error
         if attribute == "version" and value > newest:
-            raise UnsupportedFeatureError(
+            message = (
                 f"{path}: {noun} version {value} is newer than {newest}, the newest this engine"
-                " reads.",
-                kind=f"{noun}-version",
-                details={"path": path, "version": value},
+                " reads."
             )
+            raise UnsupportedFeatureError(message, kind=f"{noun}-version", path=path, version=value)
     return {**values, "unknown": unknown}
 
 
@@ -177,7 +176,7 @@ def json_object(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _damaged(path: str, what: str) -> FormatError:
-    return FormatError(f"{path}: {what}.", kind="metadata-json", details={"path": path})
+    return FormatError(f"{path}: {what}.", kind="metadata-json", path=path)
 
 
 def statistics_to_json(statistics: Statistics) -> bytes:

@@ -58,11 +58,8 @@ def segments_from_json(data: bytes, path: str) -> SegmentList:
             mark=convert(members.get("mark"), seg.SegmentCommit | None),
         )
     except UNREADABLE as error:
-        raise FormatError(
-            f"The segment registry '{path}' is damaged or of a later version: {error!r}.",
-            kind="segment-registry",
-            details={"path": path},
-        ) from error
+        message = f"The segment registry '{path}' is damaged or of a later version: {error!r}."
+        raise FormatError(message, kind="segment-registry", path=path) from error
 
 
 def _segment_json(segment: seg.Segment) -> dict[str, Any]:

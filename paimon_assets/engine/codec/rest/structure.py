@@ -331,11 +331,8 @@ def changes_from_json(json: object) -> tuple[sc.SchemaChange, ...]:
         try:
             changes.append(change_from_json(item))
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"Change {number} of {len(listed)}: {error.message}",
-                kind=error.kind,
-                details={**error.details, "change": number},
-            ) from error
+            message = f"Change {number} of {len(listed)}: {error.message}"
+            raise error.with_message(message, change=number) from error
     return tuple(changes)
 
 

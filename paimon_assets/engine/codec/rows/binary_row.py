@@ -192,10 +192,8 @@ def _is_long_timestamp(data_type: DataType) -> bool:
 
 
 def _unsupported(data_type: DataType) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"Values of type {data_type} are not supported in keys, partitions and statistics.",
-        kind="row-type",
-    )
+    message = f"Values of type {data_type} are not supported in keys, partitions and statistics."
+    return UnsupportedFeatureError(message, kind="row-type")
 
 
 def unscale(value: Decimal, data_type: AtomicType) -> int:
@@ -219,10 +217,8 @@ def deserialize_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
     """
     arity = _ARITY.unpack_from(data)[0] if len(data) >= _ARITY.size else None
     if arity != len(types):
-        raise FormatError(
-            f"A serialized row has {arity} fields where {len(types)} are expected.",
-            kind="binary-row",
-        )
+        message = f"A serialized row has {arity} fields where {len(types)} are expected."
+        raise FormatError(message, kind="binary-row")
     return row_values(data[_ARITY.size :], types)
 
 

@@ -78,7 +78,7 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
             f"File '{file.file_name}' cannot be described in a row of {arity} fields: its columns "
             "or its path would be lost. Write a newer version of the split.",
             kind="split-version",
-            details={"file": file.file_name},
+            file=file.file_name,
         )
     return row_bytes(values[:arity], FILE_ROW_TYPES[:arity])
 

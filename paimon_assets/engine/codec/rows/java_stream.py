@@ -57,10 +57,8 @@ class DataOutput:
         """Write a two-byte length and modified UTF-8."""
         data = encode_modified_utf8(text)
         if len(data) > _MAX_UTF_BYTES:
-            raise InvalidInputError(
-                f"A text of {len(data)} bytes is too long for a Java stream: {text[:80]}…",
-                kind="java-stream",
-            )
+            message = f"A text of {len(data)} bytes is too long for a Java stream: {text[:80]}…"
+            raise InvalidInputError(message, kind="java-stream")
         self._parts += (_SHORT.pack(len(data)), data)
 
     def write_bytes(self, data: bytes) -> None:
@@ -105,10 +103,8 @@ class DataInput:
     def _take(self, count: int) -> bytes:
         end = self._at + count
         if count < 0 or end > len(self._data):
-            raise FormatError(
-                f"Unexpected end of bytes: {count} wanted at {self._at} of {len(self._data)}.",
-                kind="java-stream",
-            )
+            message = f"Unexpected end of bytes: {count} wanted at {self._at} of {len(self._data)}."
+            raise FormatError(message, kind="java-stream")
         data = self._data[self._at : end]
         self._at = end
         return data

@@ -65,7 +65,7 @@ def check_name(kind: str, name: str) -> str:
     ):
         if is_fault:
             raise errors.InvalidInputError(
-                f"The {kind} name {name!r} {reason}.", kind="name", details={kind: name}
+                f"The {kind} name {name!r} {reason}.", kind="name", **{kind: name}
             )
     return name
 
@@ -144,7 +144,7 @@ class TableName(Value):
                 f"'{name}' names no table; write table, table$system_table, table$branch_name or"
                 " table$branch_name$system_table.",
                 kind="name",
-                details={"table": str(name)},
+                table=str(name),
             )
         identifier = Identifier(name.database, table)
         return cls(table=identifier, branch=branch, system=parts[0] if parts else None)
@@ -157,23 +157,19 @@ class TableName(Value):
                 f"A table cannot be called '{name}': what follows '{_SPLITTER}' names a branch or"
                 " a system table.",
                 kind="name",
-                details={"table": str(name)},
+                table=str(name),
             )
 
 
 def missing_table(identifier: Identifier) -> errors.NotFoundError:
     return errors.NotFoundError(
-        f"Table '{identifier}' does not exist.",
-        kind="table-not-found",
-        details={"table": str(identifier)},
+        f"Table '{identifier}' does not exist.", kind="table-not-found", table=str(identifier)
     )
 
 
 def taken_table(identifier: Identifier) -> errors.AlreadyExistsError:
     return errors.AlreadyExistsError(
-        f"Table '{identifier}' exists already.",
-        kind="table-exists",
-        details={"table": str(identifier)},
+        f"Table '{identifier}' exists already.", kind="table-exists", table=str(identifier)
     )
 
 
@@ -453,11 +449,9 @@ def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb:
     try:
         check_readable(table, schema)
     except errors.UnsupportedFeatureError as error:
-        raise errors.UnsupportedFeatureError(
+        raise error.with_message(
             f"Table '{table}' is not {verb}, because nothing here could read or write it."
-            f" {error.message}",
-            kind=error.kind,
-            details=error.details,
+            f" {error.message}"
         ) from None
 
 

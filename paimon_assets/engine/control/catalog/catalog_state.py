@@ -101,7 +101,7 @@ class NumberedDocument:
             f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
             "meanwhile; look at it and change it again.",
             kind="document-conflict",
-            details={"path": self._directory},
+            path=self._directory,
         )
 
     def _newest(self) -> _Newest:
@@ -161,7 +161,7 @@ class NumberedDocument:
             f"Storage lists files '{self._prefix}*.json' of '{self._directory}' that it does not"
             " find.",
             kind="document-listing",
-            details={"path": self._directory},
+            path=self._directory,
         )
 
     def _path(self, number: int) -> str:
@@ -184,17 +184,13 @@ def _parse(data: bytes, path: str) -> tuple[Members, list[Json]]:
         file = json.loads(data)
         return convert(file[_MEMBERS], dict[str, Any]), convert(file[_HISTORY], list[Any])
     except UNREADABLE as error:
-        raise errors.FormatError(
-            f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'.",
-            kind="metadata-json",
-            details={"path": path},
-        ) from error
+        message = f"{path}: not a document of a catalog; expected '{_MEMBERS}' and '{_HISTORY}'."
+        raise errors.FormatError(message, kind="metadata-json", path=path) from error
 
 
 def _unknown(path: str) -> errors.CommitUnknownError:
     return errors.CommitUnknownError(
-        f"Whether '{path}' came in time is unknown; look at the document first.",
-        details={"path": path},
+        f"Whether '{path}' came in time is unknown; look at the document first.", path=path
     )
 
 
@@ -224,9 +220,7 @@ def read_identity(file_io: FileIO, path: str) -> Identity | None:
         return None
     except UNREADABLE as error:
         raise errors.FormatError(
-            f"{path}: not the file of an identity ({error!r}).",
-            kind="metadata-json",
-            details={"path": path},
+            f"{path}: not the file of an identity ({error!r}).", kind="metadata-json", path=path
         ) from error
 
 
@@ -239,7 +233,7 @@ def new_identity(
         return made
     stored = read_identity(file_io, path)
     if stored is None:
-        raise errors.NotFoundError(f"'{path}' was deleted meanwhile.", details={"path": path})
+        raise errors.NotFoundError(f"'{path}' was deleted meanwhile.", path=path)
     return stored
 
 
@@ -317,11 +311,8 @@ class CatalogState:
         identity = self.own_identity(database, by)
         members = self.document(identity, kind).change(changed)
         if self.identity(database) != identity:
-            raise errors.NotFoundError(
-                f"Database '{database}' was dropped meanwhile.",
-                kind="database-not-found",
-                details={"database": database},
-            )
+            message = f"Database '{database}' was dropped meanwhile."
+            raise errors.NotFoundError(message, kind="database-not-found", database=database)
         return members
 
     def forget(self, identity: Identity) -> None:
@@ -427,14 +418,14 @@ class NamedItems:
         return errors.NotFoundError(
             f"{self._noun.capitalize()} '{name}' does not exist.",
             kind=f"{self._noun}-not-found",
-            details={self._noun: name.table},
+            **{self._noun: name.table},
         )
 
     def _taken(self, name: Identifier) -> errors.AlreadyExistsError:
         return errors.AlreadyExistsError(
             f"{self._noun.capitalize()} '{name}' exists already.",
             kind=f"{self._noun}-exists",
-            details={self._noun: name.table},
+            **{self._noun: name.table},
         )
 
 
@@ -462,21 +453,15 @@ def changed_view(
             case bodies.UpdateViewComment():
                 comment = change.comment
             case bodies.AddDialect(dialect=dialect) if dialect in dialects:
-                raise errors.AlreadyExistsError(
-                    f"The view has a dialect '{dialect}' already.",
-                    kind="dialect-exists",
-                    details={"dialect": dialect},
-                )
+                message = f"The view has a dialect '{dialect}' already."
+                raise errors.AlreadyExistsError(message, kind="dialect-exists", dialect=dialect)
             case bodies.AddDialect(dialect=dialect, query=query):
                 dialects[dialect] = query
             case bodies.UpdateDialect(dialect=dialect) | bodies.DropDialect(dialect=dialect) if (
                 dialect not in dialects
             ):
-                raise errors.NotFoundError(
-                    f"The view has no dialect '{dialect}'.",
-                    kind="dialect-not-found",
-                    details={"dialect": dialect},
-                )
+                message = f"The view has no dialect '{dialect}'."
+                raise errors.NotFoundError(message, kind="dialect-not-found", dialect=dialect)
             case bodies.UpdateDialect(dialect=dialect, query=query):
                 dialects[dialect] = query
             case bodies.DropDialect(dialect=dialect):

@@ -44,11 +44,8 @@ _OPTIONS = "options"
 def refuse_location(name: str, options: Mapping[str, str]) -> None:
     """Refuse a property that says where a database lies."""
     if _LOCATION in options:
-        raise errors.InvalidInputError(
-            f"Database '{name}' lies in the warehouse; '{_LOCATION}' cannot be chosen.",
-            kind="database-location",
-            details={"database": name},
-        )
+        message = f"Database '{name}' lies in the warehouse; '{_LOCATION}' cannot be chosen."
+        raise errors.InvalidInputError(message, kind="database-location", database=name)
 
 
 _SUFFIX = ".db"
@@ -90,9 +87,7 @@ class FilesystemCatalog:
             if ignore_if_exists:
                 return
             raise errors.AlreadyExistsError(
-                f"Database '{name}' exists already.",
-                kind="database-exists",
-                details={"database": name},
+                f"Database '{name}' exists already.", kind="database-exists", database=name
             )
         self.file_io.make_directory(path)
         if options:
@@ -106,9 +101,7 @@ class FilesystemCatalog:
         def first(members: catalog_state.Members) -> catalog_state.Members:
             if existed or members:
                 raise errors.AlreadyExistsError(
-                    f"Database '{name}' exists already.",
-                    kind="database-exists",
-                    details={"database": name},
+                    f"Database '{name}' exists already.", kind="database-exists", database=name
                 )
             return self._properties({**options}, by)
 
@@ -326,7 +319,8 @@ class FilesystemCatalog:
                 f"{counted(len(names), 'foreign file')}: {shorten(names)}. Move them first, or drop"
                 " the table with cascade, which deletes all that its folder holds.",
                 kind="foreign-files",
-                details={"table": str(identifier), "files": len(names)},
+                table=str(identifier),
+                files=len(names),
             )
         if not self._delete(path):
             raise missing_table(identifier)
@@ -388,9 +382,7 @@ class FilesystemCatalog:
     def _refuse_table(self, identifier: Identifier) -> None:
         if self.has_table(identifier):
             raise errors.AlreadyExistsError(
-                f"There is a table '{identifier}'.",
-                kind="view-exists",
-                details={"view": identifier.table},
+                f"There is a table '{identifier}'.", kind="view-exists", view=identifier.table
             )
 
     def _delete(self, path: str) -> bool:
@@ -406,7 +398,7 @@ class FilesystemCatalog:
                 f"'{path}' is a link, and what it leads to is left to its owner; remove the link by"
                 " hand.",
                 kind="folder-link",
-                details={"path": path},
+                path=path,
             )
         if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
             parent, _, name = path.rpartition("/")
@@ -426,9 +418,7 @@ class FilesystemCatalog:
         path = self._database_path(name)
         if not self.file_io.is_directory(path):
             raise errors.NotFoundError(
-                f"Database '{name}' does not exist.",
-                kind="database-not-found",
-                details={"database": name},
+                f"Database '{name}' does not exist.", kind="database-not-found", database=name
             )
         return path
 
@@ -459,7 +449,7 @@ def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
         f"'{path}' {problem}; a new table takes a folder that is empty, or not there. Choose"
         " another name, or remove what is there.",
         kind="folder-not-empty",
-        details={"path": path},
+        path=path,
     )
 
 
@@ -468,5 +458,5 @@ def _not_empty(name: str, content: str) -> errors.InvalidInputError:
         f"Database '{name}' holds {content}; drop or move it first, or drop the database with "
         "cascade, which deletes all that its folder holds.",
         kind="database-not-empty",
-        details={"database": name},
+        database=name,
     )

@@ -65,7 +65,7 @@ class ManagedBranch(Value):
             f"Table '{self.identifier}' is managed by its catalog, which cannot {operation};"
             f" {way_out}.",
             kind="server-managed",
-            details={"table": str(self.identifier)},
+            table=str(self.identifier),
         )
 
 

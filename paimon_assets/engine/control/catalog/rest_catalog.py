@@ -137,7 +137,7 @@ def raced(identifier: Identifier, from_snapshot: int | None) -> errors.CommitCon
         f"Table '{identifier}' is not at snapshot {from_snapshot} any more; look again before it is"
         " rolled back.",
         kind="rollback-raced",
-        details={"table": str(identifier)},
+        table=str(identifier),
     )
 
 
@@ -231,7 +231,7 @@ def naming(
         if text is None:
             raise
         name = {"table": str(where)} if database is None else {"database": database}
-        raise type(error)(text, kind=error.kind, details={**error.details, **name}) from error
+        raise error.with_message(text, **name) from error
 
 
 class RestCatalog:
@@ -314,7 +314,7 @@ class RestCatalog:
                     f"Database '{name}' holds {counted(len(names), noun)}, among them "
                     f"'{names[0]}'; drop them first, or drop it with cascade.",
                     kind="database-not-empty",
-                    details={"database": name},
+                    database=name,
                 )
         with naming(database=name):
             takes = self._options.get(catalog_options.DROPS_EMPTY) == "true"
@@ -574,7 +574,8 @@ class RestCatalog:
         raise errors.NotFoundError(
             f"Table '{identifier.at_branch(MAIN_BRANCH)}' has no branch '{identifier.branch}'.",
             kind="branch-not-found",
-            details={"table": str(identifier), "branch": identifier.branch},
+            table=str(identifier),
+            branch=identifier.branch,
         )
 
     def _file_io(self, identifier: Identifier, got: rest.TableResponse, path: str) -> FileIO:

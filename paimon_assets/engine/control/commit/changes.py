@@ -135,10 +135,8 @@ def _index_entries(
 def _check_kind(message: CommitMessage, kind: CommitKind) -> None:
     data, compact = message.data_increment, message.compact_increment
     if kind is CommitKind.ANALYZE:
-        raise InvalidInputError(
-            "A snapshot of kind ANALYZE holds statistics, no files; see `commit_statistics`.",
-            kind="commit-kind",
-        )
+        text = "A snapshot of kind ANALYZE holds statistics, no files; see `commit_statistics`."
+        raise InvalidInputError(text, kind="commit-kind")
     if kind is CommitKind.COMPACT and data != DataIncrement():
         raise _drop("newly written files", kind)
     if kind is not CommitKind.COMPACT and compact != CompactIncrement():

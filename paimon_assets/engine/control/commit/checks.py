@@ -73,7 +73,8 @@ def check_bucket_counts(live: Mapping[bytes, int], delta: Iterable[ManifestEntry
                 f"its partition has {count}. Write again; a partition keeps its bucket count until "
                 "it is overwritten.",
                 kind="bucket-count",
-                details={"file": entry.file.file_name, "buckets": count},
+                file=entry.file.file_name,
+                buckets=count,
             )
 
 
@@ -136,7 +137,8 @@ def _inconsistent(entry: ManifestEntry, what: str) -> InvalidInputError:
     return InvalidInputError(
         f"File '{entry.file.file_name}' of bucket {entry.bucket} is {what} by one commit.",
         kind="delta-inconsistent",
-        details={"file": entry.file.file_name, "bucket": entry.bucket},
+        file=entry.file.file_name,
+        bucket=entry.bucket,
     )
 
 
@@ -146,12 +148,11 @@ def _conflict(kind: str, entry: ManifestEntry, what: str) -> CommitConflictError
 
 def bucket_changed(kind: str, noun: str, name: str, bucket: int, what: str) -> CommitConflictError:
     """Return the error for a file of a bucket that another commit changed."""
-    return CommitConflictError(
+    message = (
         f"{noun} '{name}' of bucket {bucket} {what}: another commit changed the bucket meanwhile. "
-        "Plan again.",
-        kind=kind,
-        details={"file": name, "bucket": bucket},
+        "Plan again."
     )
+    return CommitConflictError(message, kind=kind, file=name, bucket=bucket)
 
 
 DataFileKey = tuple[bytes, int, str]
@@ -350,7 +351,8 @@ def protect_external(
             f"Table {store.label}: '{external[0].file.external_path}' is a file of a segment. "
             "Custom compaction does not support other format segment; leave it out.",
             kind="segment-compaction",
-            details={"table": store.label, "path": external[0].file.external_path},
+            table=store.label,
+            path=external[0].file.external_path,
         )
     from paimon_assets.engine.control.segments import hold_external
 
@@ -372,7 +374,8 @@ def _take_out_text_segments(
             f"{segments[0].format}) lies in a partition that is to be overwritten; open the main "
             "branch, or delete the segment first.",
             kind="segment-overwrite",
-            details={"table": store.label, "segment": segments[0].id},
+            table=store.label,
+            segment=segments[0].id,
         )
     from paimon_assets.engine.control.segments import mark_removal
 

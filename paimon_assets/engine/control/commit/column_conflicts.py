@@ -108,7 +108,7 @@ def check_ranges(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) 
                 f"File '{file.file_name}' holds columns of rows {start} to {end - 1}, which were"
                 " joined with others or deleted meanwhile. Plan again.",
                 kind=COLUMNS_CHANGED,
-                details={"file": file.file_name},
+                file=file.file_name,
             )
 
 
@@ -141,5 +141,6 @@ def _conflict(store: FileStore, snapshot_id: int, what: str) -> CommitConflictEr
     return CommitConflictError(
         f"Table '{store.label}': {what} after the columns were read. Plan again.",
         kind=COLUMNS_CHANGED,
-        details={"table": store.label, "snapshot_id": snapshot_id},
+        table=store.label,
+        snapshot_id=snapshot_id,
     )

@@ -53,7 +53,8 @@ def publish_external(
     unknown = CommitUnknownError(
         f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
         "whether it is there.",
-        details={"table": store.label, "snapshot_id": snapshot.id},
+        table=store.label,
+        snapshot_id=snapshot.id,
     )
     if not looked_back(store, snapshot, latest, unknown):
         return False
@@ -187,7 +188,8 @@ def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputErr
     return InvalidInputError(
         f"Table '{store.label}': snapshot {snapshot.id} names {what}, which is not there.",
         kind="snapshot-files",
-        details={"table": store.label, "snapshot_id": snapshot.id},
+        table=store.label,
+        snapshot_id=snapshot.id,
     )
 
 

@@ -352,7 +352,8 @@ class FileStoreCommit:
                     f" files were written again by schema {store.schema.id}, without row ids. Open"
                     " the table again, and do it anew.",
                     kind=SCHEMA_CHANGED,
-                    details={"table": store.label, "schema_id": schema_id},
+                    table=store.label,
+                    schema_id=schema_id,
                 )
         if kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
             return
@@ -367,7 +368,9 @@ class FileStoreCommit:
             f"rows were planned by schema {store.schema.id}, and would show them as others. Open "
             "the table again and write them anew.",
             kind=SCHEMA_CHANGED,
-            details={"table": store.label, "column": column.name, "schema_id": schema_id},
+            table=store.label,
+            column=column.name,
+            schema_id=schema_id,
         )
 
     def _stands(
@@ -454,7 +457,8 @@ class FileStoreCommit:
         return CommitConflictError(
             f"Table '{label}': {text}",
             kind="commit-retries" if last.gap is None else "snapshot-gap",
-            details={"table": label, "lost": lost},
+            table=label,
+            lost=lost,
         )
 
     def _unknown(self, snapshot: Snapshot) -> CommitUnknownError:
@@ -462,12 +466,10 @@ class FileStoreCommit:
             f"Table '{self._store.label}': whether snapshot {snapshot.id} was committed is "
             "unknown. Nothing was deleted. Commit again as the same user with the same "
             "identifier: it finds the snapshot, or makes it.",
-            details={
-                "table": self._store.label,
-                "snapshot_id": snapshot.id,
-                "commit_user": snapshot.commit_user,
-                "commit_identifier": snapshot.commit_identifier,
-            },
+            table=self._store.label,
+            snapshot_id=snapshot.id,
+            commit_user=snapshot.commit_user,
+            commit_identifier=snapshot.commit_identifier,
         )
 
     def _report(self, snapshot: Snapshot, request: CommitRequest) -> None:

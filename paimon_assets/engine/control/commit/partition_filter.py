@@ -56,12 +56,11 @@ def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predi
     for name in spec:
         if name not in schema.partition_keys:
             keys = ", ".join(schema.partition_keys) or "none"
-            raise InvalidInputError(
+            message = (
                 f"Table '{table}' is not partitioned by column '{name}'; its partition keys: "
-                f"{keys}.",
-                kind="partition-spec",
-                details={"table": table, "column": name},
+                f"{keys}."
             )
+            raise InvalidInputError(message, kind="partition-spec", table=table, column=name)
     null_name = schema.typed_options.get(PARTITION_DEFAULT_NAME)
     wanted = (equal(name, None if value == null_name else value) for name, value in spec.items())
     predicate = all_of(wanted)
@@ -90,7 +89,8 @@ class PartitionFilter(Value):
                 f"Table '{store.label}' can choose whole partitions by {', '.join(keys) or 'none'},"
                 f" not by '{min(others)}'.",
                 kind="partition-spec",
-                details={"table": store.label, "column": min(others)},
+                table=store.label,
+                column=min(others),
             )
         function = next(functions_of(predicate), None)
         if function is not None:
@@ -99,7 +99,8 @@ class PartitionFilter(Value):
                 f" LIKE of {', '.join(keys)}, not by {function.function} of '{function.field}'."
                 " Compare the column itself; a delete of rows takes functions too.",
                 kind="partition-spec",
-                details={"table": store.label, "column": function.field},
+                table=store.label,
+                column=function.field,
             )
         return cls(store=store, predicate=predicate)
 
@@ -171,7 +172,8 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
                 f"File '{entry.file.file_name}' is to be deleted by an overwrite of table "
                 f"'{store.label}', which plans itself what goes.",
                 kind="commit-kind",
-                details={"table": store.label, "file": entry.file.file_name},
+                table=store.label,
+                file=entry.file.file_name,
             )
     files = [(entry.partition, entry.file.file_name) for entry in new.entries]
     files += [(entry.partition, entry.file.file_name) for entry in new.index]
@@ -181,7 +183,8 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
                 f"File '{name}' lies in partition '{store.partitions.path(partition)}' of table "
                 f"'{store.label}', which is not overwritten.",
                 kind="overwrite-partition",
-                details={"table": store.label, "file": name},
+                table=store.label,
+                file=name,
             )
 
 

@@ -114,11 +114,10 @@ def _since(store: FileStore, latest: Snapshot | None, planned_on: int) -> Iterat
 def _conflict(
     store: FileStore, snapshot_id: int, what: str, *, kind: str = "bucket-changed"
 ) -> CommitConflictError:
-    return CommitConflictError(
-        f"Table '{store.label}': {what} after what the commit is planned on was read. Plan again.",
-        kind=kind,
-        details={"table": store.label, "snapshot_id": snapshot_id},
+    message = (
+        f"Table '{store.label}': {what} after what the commit is planned on was read. Plan again."
     )
+    return CommitConflictError(message, kind=kind, table=store.label, snapshot_id=snapshot_id)
 
 
 _REWRITES = (CommitKind.COMPACT, CommitKind.OVERWRITE)
@@ -150,7 +149,8 @@ def check_strict_mode(
                 f"'{other.commit_user}') changed a partition of this commit since snapshot {safe} "
                 f"('{COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT.key}').",
                 kind="strict-mode",
-                details={"table": store.label, "snapshot_id": other.id},
+                table=store.label,
+                snapshot_id=other.id,
             )
 
 

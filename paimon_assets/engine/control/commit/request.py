@@ -129,7 +129,8 @@ class CommitRequest(Value):
                     f"The statistics are about schema {about}, but the table's newest is "
                     f"{schema_id}. Compute them again.",
                     kind="schema-changed",
-                    details={"schema_id": schema_id, "statistics_schema_id": about},
+                    schema_id=schema_id,
+                    statistics_schema_id=about,
                 )
             return name
         return latest.statistics if latest and latest.schema_id == schema_id else None

@@ -210,7 +210,7 @@ def _needed_by_all(
         f"expire, {_MOST_LOOKS} times while it was looked for what they need; nothing was deleted. "
         "Try again when less is going on.",
         kind="orphan-files",
-        details={"table": store.label},
+        table=store.label,
     )
 
 

@@ -167,7 +167,7 @@ def listed_snapshots(store: FileStore) -> Iterator[tuple[Snapshot | None, list[i
         "again when less is going on; if that does not help, look at caches and proxies in front "
         "of the storage.",
         kind="snapshot-listing",
-        details={"table": store.label},
+        table=store.label,
     )
 
 

@@ -52,13 +52,12 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
     tag = store.tags.get(name)
     store.snapshots.check(tag.snapshot)
     if name.startswith(HOLD_TAG_PREFIX):
-        raise InvalidInputError(
+        message = (
             f"Tag '{name}' of table '{store.label}' keeps other engines from deleting the files of"
             " a segment, which belong to somebody else; it stays until the expiration of snapshots"
-            " finds that nothing else names them.",
-            kind="tag-hold",
-            details={"table": store.label, "tag": name},
+            " finds that nothing else names them."
         )
+        raise InvalidInputError(message, kind="tag-hold", table=store.label, tag=name)
     return drop_tag(store, tag, dry_run=dry_run)
 
 

@@ -94,7 +94,8 @@ class BranchManager:
                 "committed, and no other row: main would lose all of its own. Read the batch, mend "
                 "it and write it again.",
                 kind="branch-audit",
-                details={"path": self._paths.table, "branch": name},
+                path=self._paths.table,
+                branch=name,
             )
         return self._forward(name)
 
@@ -162,7 +163,8 @@ class BranchManager:
                 f"Table '{paths.table}' was rolled back again and again while it became "
                 f"branch '{name}'; try again.",
                 kind="branch-overtaken",
-                details={"path": paths.table, "branch": name},
+                path=paths.table,
+                branch=name,
             )
         newest = line[max(line)]
         self._drop_above(newest, max(schemas))
@@ -216,7 +218,8 @@ class BranchManager:
             f"{noun} of table '{self._paths.table}' was deleted while branch '{name}' was made from"
             " it; make it from another one.",
             kind="tag-not-found" if tag_name else "snapshot-not-found",
-            details={"path": self._paths.table, "branch": name},
+            path=self._paths.table,
+            branch=name,
         )
 
     def _copy_to(
@@ -253,29 +256,29 @@ class BranchManager:
         return errors.NotFoundError(
             f"Table '{self._paths.table}' has no branch '{name}'.",
             kind="branch-not-found",
-            details={"path": self._paths.table, "branch": name},
+            path=self._paths.table,
+            branch=name,
         )
 
     def _empty(self, name: str) -> errors.InvalidInputError:
         return errors.InvalidInputError(
             f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet.",
             kind="branch-empty",
-            details={"path": self._paths.table, "branch": name},
+            path=self._paths.table,
+            branch=name,
         )
 
     def _taken(self, name: str) -> errors.AlreadyExistsError:
         return errors.AlreadyExistsError(
             f"Table '{self._paths.table}' has a branch '{name}' already.",
             kind="branch-exists",
-            details={"path": self._paths.table, "branch": name},
+            path=self._paths.table,
+            branch=name,
         )
 
 
 def _check_new_name(name: str) -> None:
     check_file_name("branch", name)
     if name == MAIN_BRANCH or name.isdecimal():
-        raise errors.InvalidInputError(
-            f"A branch cannot be called '{name}': neither '{MAIN_BRANCH}' nor a number.",
-            kind="name",
-            details={"branch": name},
-        )
+        message = f"A branch cannot be called '{name}': neither '{MAIN_BRANCH}' nor a number."
+        raise errors.InvalidInputError(message, kind="name", branch=name)

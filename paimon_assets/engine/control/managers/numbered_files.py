@@ -51,7 +51,7 @@ def check_follows(number: int, what: str, path: str) -> None:
             f"The newest {what} of table '{path}' has the highest number there is, {HIGHEST}, so "
             "none can follow. If no writer made that file, delete it; else copy the table.",
             kind="number-highest",
-            details={"path": path},
+            path=path,
         )
 
 
@@ -64,7 +64,7 @@ def check_file_name(noun: str, name: str) -> str:
     else:
         return name
     raise InvalidInputError(
-        f"{name!r} is no name of a {noun}: it {fault}.", kind="name", details={noun: name}
+        f"{name!r} is no name of a {noun}: it {fault}.", kind="name", **{noun: name}
     )
 
 
@@ -74,5 +74,5 @@ def known_file_name(noun: str, name: str) -> str:
         return plain_name(name)
     except ValueError as error:
         raise InvalidInputError(
-            f"{name!r} is no name of a {noun}: {error}.", kind="name", details={noun: name}
+            f"{name!r} is no name of a {noun}: {error}.", kind="name", **{noun: name}
         ) from error

@@ -61,15 +61,15 @@ class SchemaManager:
             raise errors.NotFoundError(
                 f"Table '{name or path}' has no branch '{branch}'.",
                 kind="branch-not-found",
-                details={"table": name, "path": path, "branch": branch},
+                table=name,
+                path=path,
+                branch=branch,
             )
         if schema is None:
-            raise errors.NotFoundError(
-                (f"Table '{name}' does not exist" if name else "There is no table")
-                + f": '{path}' holds no schema file.",
-                kind="table-not-found",
-                details={"table": name, "path": path},
-            )
+            message = (
+                f"Table '{name}' does not exist" if name else "There is no table"
+            ) + f": '{path}' holds no schema file."
+            raise errors.NotFoundError(message, kind="table-not-found", table=name, path=path)
         return schema
 
     def latest(self) -> TableSchema | None:
@@ -129,11 +129,8 @@ class SchemaManager:
         check_formats(self._paths.table, first)
         self._warn_of_unknown(first.options)
         if not self._publish(first):
-            raise errors.AlreadyExistsError(
-                f"Table '{self._paths.table}' exists already.",
-                kind="table-exists",
-                details={"path": self._paths.table},
-            )
+            message = f"Table '{self._paths.table}' exists already."
+            raise errors.AlreadyExistsError(message, kind="table-exists", path=self._paths.table)
         return first
 
     def evolved(
@@ -161,7 +158,8 @@ class SchemaManager:
                 " more. Copy its rows into a new table (`paimon-assets copy`), or keep"
                 f" '{MANIFEST_FORMAT.key}' = {stored}.",
                 kind="option-change",
-                details={"option": MANIFEST_FORMAT.key, "path": self._paths.table},
+                option=MANIFEST_FORMAT.key,
+                path=self._paths.table,
             )
         return new
 
@@ -209,7 +207,8 @@ class SchemaManager:
             raise errors.CommitUnknownError(
                 f"Table '{self._paths.table}' was renamed or dropped while schema {new.id} was "
                 "published; look at its schema under the new name.",
-                details={"path": self._paths.table, "schema_id": new.id},
+                path=self._paths.table,
+                schema_id=new.id,
             )
         self._file_io.delete_file(self._paths.schema(new.id))
         raise self.not_the_same(before)
@@ -239,14 +238,9 @@ class SchemaManager:
 
     def _missing(self, what: str) -> errors.NotFoundError:
         return errors.NotFoundError(
-            f"Table '{self._paths.table}' {what}.",
-            kind="table-not-found",
-            details={"path": self._paths.table},
+            f"Table '{self._paths.table}' {what}.", kind="table-not-found", path=self._paths.table
         )
 
     def _conflict(self, what: str) -> errors.CommitConflictError:
-        return errors.CommitConflictError(
-            f"Table '{self._paths.table}' {what}; look at it and change it again.",
-            kind="schema-conflict",
-            details={"path": self._paths.table},
-        )
+        message = f"Table '{self._paths.table}' {what}; look at it and change it again."
+        return errors.CommitConflictError(message, kind="schema-conflict", path=self._paths.table)

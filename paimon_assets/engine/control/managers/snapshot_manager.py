@@ -87,7 +87,8 @@ class SnapshotManager:
             f"Snapshot {snapshot_id} of table '{self._paths.table}' does not exist; there are "
             + (f"snapshots {ids[0]} to {ids[-1]}." if ids else "no snapshots."),
             kind="snapshot-not-found",
-            details={"snapshot_id": snapshot_id, "path": self._paths.table},
+            snapshot_id=snapshot_id,
+            path=self._paths.table,
         )
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
@@ -361,7 +362,7 @@ class SnapshotManager:
             f"{who} snapshot {snapshot_id} of table '{self._paths.table}', but storage does not "
             "find it.",
             kind="snapshot-listing",
-            details={"path": self._paths.table},
+            path=self._paths.table,
         )
 
 

@@ -94,7 +94,8 @@ class TagManager:
             raise errors.NotFoundError(
                 f"Table '{self._paths.table}' has no tag '{name}'.",
                 kind="tag-not-found",
-                details={"path": self._paths.table, "tag": name},
+                path=self._paths.table,
+                tag=name,
             )
         return tag
 
@@ -123,10 +124,8 @@ class TagManager:
         if time_retained is None:
             return Tag(name=name, snapshot=snapshot)
         if time_retained <= dt.timedelta():
-            raise errors.InvalidInputError(
-                f"Tag '{name}' would be kept for {time_retained}; give a time above zero.",
-                kind="tag-time",
-            )
+            message = f"Tag '{name}' would be kept for {time_retained}; give a time above zero."
+            raise errors.InvalidInputError(message, kind="tag-time")
         now = dt.datetime.fromtimestamp(self._clock.now_millis() / 1000, dt.UTC)
         local = now.astimezone().replace(tzinfo=None)
         return Tag(name=name, snapshot=snapshot, create_time=local, time_retained=time_retained)
@@ -136,14 +135,17 @@ class TagManager:
             f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, or was undone, while "
             f"it was given the name '{name}'; name another one.",
             kind="snapshot-not-found",
-            details={"path": self._paths.table, "tag": name, "snapshot_id": snapshot.id},
+            path=self._paths.table,
+            tag=name,
+            snapshot_id=snapshot.id,
         )
 
     def _taken(self, name: str) -> errors.AlreadyExistsError:
         return errors.AlreadyExistsError(
             f"Table '{self._paths.table}' has a tag '{name}' already.",
             kind="tag-exists",
-            details={"path": self._paths.table, "tag": name},
+            path=self._paths.table,
+            tag=name,
         )
 
 
@@ -165,11 +167,8 @@ class ConsumerManager:
         try:
             return convert(json.loads(data)[_NEXT_SNAPSHOT], int)
         except UNREADABLE as error:
-            raise errors.FormatError(
-                f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number.",
-                kind="metadata-json",
-                details={"path": path},
-            ) from error
+            message = f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number."
+            raise errors.FormatError(message, kind="metadata-json", path=path) from error
 
     def list(self) -> dict[str, int]:
         """Return consumer → next snapshot, by name. Cost: one listing, and each is read."""

@@ -283,10 +283,8 @@ def _needed(options: Options, option: Option[str], default: str = "") -> str:
     if not value:
         raise InvalidInputError(f"The catalog's option '{key}' is missing.", kind="rest-options")
     if any(ord(character) < 0x20 or ord(character) > 0x7E for character in value):
-        raise InvalidInputError(
-            f"The catalog's option '{key}' holds a character that no header may.",
-            kind="rest-options",
-        )
+        message = f"The catalog's option '{key}' holds a character that no header may."
+        raise InvalidInputError(message, kind="rest-options")
     return value
 
 

@@ -110,19 +110,18 @@ def error_of(
         + (f" (request {identity})" if identity else ""),
         secrets,
     )
-    details: dict[str, errors.Detail] = {
-        "status": answer.status,
-        "request_id": without(identity or "", secrets),
-    }
+    request_id = without(identity or "", secrets)
     if is_change and (in_doubt or definite is None):
         return errors.CommitUnknownError(
-            f"{text}. Whether it was done is unknown: look first.", details=details
+            f"{text}. Whether it was done is unknown: look first.",
+            status=answer.status,
+            request_id=request_id,
         )
     error, kind = definite or (errors.StorageError, "server-failed")
     if resource and answer.status in (_NOT_FOUND, _CONFLICT):
         suffix = "exists" if error is errors.AlreadyExistsError else "not-found"
         kind = f"{resource}-{suffix}"
-    return error(text, kind=kind, details=details)
+    return error(text, kind=kind, status=answer.status, request_id=request_id)
 
 
 def without(text: str, secrets: Collection[str]) -> str:
@@ -171,10 +170,8 @@ def _session(process: int) -> Any:
     try:
         requests = import_module("requests")
     except ImportError as error:
-        raise errors.InvalidInputError(
-            "A REST catalog needs the package requests: pip install 'paimon-assets[rest]'.",
-            kind="rest-package",
-        ) from error
+        message = "A REST catalog needs the package requests: pip install 'paimon-assets[rest]'."
+        raise errors.InvalidInputError(message, kind="rest-package") from error
     session = requests.Session()
     for scheme in ("http://", "https://"):
         session.mount(scheme, requests.adapters.HTTPAdapter(_POOL, _POOL, max_retries=0))

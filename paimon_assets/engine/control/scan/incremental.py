@@ -101,7 +101,8 @@ def diff_splits(
                     f" kinds, or set '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}' to"
                     f" {opt.IncrementalMode.DELTA}.",
                     kind="incremental-rewritten",
-                    details={"table": store.label, "file": next(iter(gone)).name},
+                    table=store.label,
+                    file=next(iter(gone)).name,
                 )
             splits.append(_split(store, entry, end.id, gone, come))
     return splits
@@ -139,7 +140,7 @@ def _check_buckets(store: FileStore, before: _State, after: _State) -> None:
                 " before. Read both states, or the changes by another"
                 f" '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}'.",
                 kind="incremental-rescaled",
-                details={"table": store.label},
+                table=store.label,
             )
 
 
@@ -238,7 +239,8 @@ def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
         f" paimon_input(row_kinds=True)); or set '{opt.STREAMING_READ_OVERWRITE.key}' to false to"
         " leave overwrites out; or delete the consumer to read the whole table again.",
         kind="consumer-overwrite",
-        details={"table": store.label, "snapshot_id": snapshot_id},
+        table=store.label,
+        snapshot_id=snapshot_id,
     )
 
 
@@ -249,7 +251,8 @@ def _refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
         f" (delete the consumer), or set '{opt.STREAMING_READ_OVERWRITE.key}' to false to leave"
         " such changes out; for readers of changes, delete a segment and add it again instead.",
         kind="segment-refreshed",
-        details={"table": store.label, "segment": segment.id},
+        table=store.label,
+        segment=segment.id,
     )
 
 
@@ -332,7 +335,7 @@ def between_for_consumer(
             f"Consumer '{consumer}' of table '{store.label}' decides which snapshots are"
             f" read; leave out '{keys[0]}'.",
             kind="time-travel",
-            details={"table": store.label},
+            table=store.label,
         )
     start = start_id or store.consumers.next_snapshot(consumer)
     if start is None:
@@ -343,7 +346,9 @@ def between_for_consumer(
             f"Consumer '{consumer}' of table '{store.label}' is at snapshot {start},"
             f" but the newest is {newest}: the table was rolled back. Reset the consumer.",
             kind="consumer-ahead",
-            details={"table": store.label, "consumer": consumer, "newest": newest},
+            table=store.label,
+            consumer=consumer,
+            newest=newest,
         )
     between = between_snapshots(store, start - 1, newest)
     leaves_out = store.schema.typed_options.get(opt.STREAMING_READ_OVERWRITE) is False
@@ -376,12 +381,11 @@ def _between_versions(store: FileStore, first: str, second: str) -> Between:
     if first.isdecimal() and second.isdecimal():
         return between_snapshots(store, int(first), int(second))
     missing = first if start is None and not first.isdecimal() else second
-    raise NotFoundError(
+    message = (
         f"Table '{store.label}' has no tag '{missing}'; '{opt.INCREMENTAL_BETWEEN.key}' takes two"
-        " tags or two snapshot ids.",
-        kind="tag-not-found",
-        details={"table": store.label, "tag": missing},
+        " tags or two snapshot ids."
     )
+    raise NotFoundError(message, kind="tag-not-found", table=store.label, tag=missing)
 
 
 def _between_times(store: FileStore, first_ms: int, second_ms: int) -> Between:
@@ -490,11 +494,8 @@ def _check_supported(store: FileStore) -> None:
     elif options.get(opt.DATA_EVOLUTION_ENABLED):
         reason = f"its files may hold some of the columns each ('{opt.DATA_EVOLUTION_ENABLED.key}')"
     if reason is not None:
-        raise UnsupportedFeatureError(
-            f"Cannot read what changed in table '{store.label}': {reason}.",
-            kind="unsupported-incremental",
-            details={"table": store.label},
-        )
+        message = f"Cannot read what changed in table '{store.label}': {reason}."
+        raise UnsupportedFeatureError(message, kind="unsupported-incremental", table=store.label)
 
 
 def _steps(store: FileStore, between: Between) -> Iterator[Snapshot]:
@@ -519,13 +520,12 @@ def _expired(store: FileStore, snapshot_id: int) -> NotFoundError:
         f" {there_is}. Start there, or read the whole table once; consumers and tags keep"
         " snapshots from expiring.",
         kind="snapshot-expired",
-        details={"table": store.label, "snapshot_id": snapshot_id, "earliest": earliest},
+        table=store.label,
+        snapshot_id=snapshot_id,
+        earliest=earliest,
     )
 
 
 def _backwards(store: FileStore, first: str, second: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"Cannot read what changed in table '{store.label}': {second} is before {first}.",
-        kind="time-travel",
-        details={"table": store.label},
-    )
+    message = f"Cannot read what changed in table '{store.label}': {second} is before {first}."
+    return InvalidInputError(message, kind="time-travel", table=store.label)

@@ -169,12 +169,11 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> dict[
         if path in known:
             needed[path] = known[path]
         elif entry.file.file_format in seg.TEXT_FORMATS:
-            raise UnsupportedFeatureError(
+            message = (
                 f"Table {store.label} names '{path}' as a {entry.file.file_format} file, which is "
-                "no segment of the table; this engine reads text formats as segments only.",
-                kind="file-format",
-                details={"table": store.label, "path": path},
+                "no segment of the table; this engine reads text formats as segments only."
             )
+            raise UnsupportedFeatureError(message, kind="file-format", table=store.label, path=path)
     with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list-segment") as pool:
         folders = sorted({path.rpartition("/")[0] for path in needed})
         listings = pool.map(store.file_io.list_directory, folders)
@@ -190,7 +189,9 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> dict[
                 f"{fault}. Restore it, refresh the segment to take the folder as it is now, "
                 "or delete the segment.",
                 kind="segment-file-changed",
-                details={"table": store.label, "segment": segment.id, "path": path},
+                table=store.label,
+                segment=segment.id,
+                path=path,
             )
     return {
         segment.files[position].file_name: found[path].tag

@@ -50,7 +50,7 @@ def deletion_files(
                 f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' has an entry"
                 f" of a partition that has not {fields} columns.",
                 kind="index-manifest",
-                details={"table": store.label},
+                table=store.label,
             )
         is_needed = (entry.partition, entry.bucket) in buckets
         if entry.file.index_type != DELETION_VECTORS_INDEX or not is_needed:
@@ -63,7 +63,8 @@ def deletion_files(
                     f"Index manifest '{snapshot.index_manifest}' of table '{store.label}' gives"
                     f" data file '{vector.data_file_name}' two deletion vectors.",
                     kind="index-manifest",
-                    details={"table": store.label, "file": vector.data_file_name},
+                    table=store.label,
+                    file=vector.data_file_name,
                 )
             vectors[key] = DeletionFile(
                 path=path,

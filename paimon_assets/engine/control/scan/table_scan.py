@@ -162,7 +162,8 @@ def _read_as(fallback: FileStore, store: FileStore) -> FileStore:
             f"Cannot read table '{store.label}': its fallback branch, '{fallback.label}'"
             f" ('{SCAN_FALLBACK_BRANCH.key}'), has {difference}.",
             kind="unsupported-branch",
-            details={"table": store.label, "branch": fallback.label},
+            table=store.label,
+            branch=fallback.label,
         )
     schema = store.schema
     return fallback.with_schema(replace(fallback.schema, id=schema.id, fields=schema.fields))
@@ -195,12 +196,11 @@ def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan
     roots = [_spelling(root) for root in store.roots]
     for path in {split.bucket_path for split in splits}:
         if not any(is_within(_spelling(path), root) for root in roots):
-            raise InvalidInputError(
+            message = (
                 f"A split names the bucket '{path}', which is none of table '{store.label}'. Read "
-                "it with the table it was planned for.",
-                kind="split-table",
-                details={"table": store.label, "path": path},
+                "it with the table it was planned for."
             )
+            raise InvalidInputError(message, kind="split-table", table=store.label, path=path)
     lacking = [split for split in splits if split.is_fallback]
     own = scan_of_splits(store, [split for split in splits if not split.is_fallback])
     if not lacking:
@@ -211,7 +211,7 @@ def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan
             f"Some splits are of a fallback branch, and table '{store.label}' has none. Set"
             f" '{SCAN_FALLBACK_BRANCH.key}' to the one they were planned with.",
             kind="split-table",
-            details={"table": store.label},
+            table=store.label,
         )
     fallback = _read_as(fallback, store)
     return _joined(store, fallback, own, scan_of_splits(fallback, lacking))

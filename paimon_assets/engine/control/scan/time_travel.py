@@ -97,7 +97,9 @@ def _not_done(
         f"Table '{store.label}' is to be read by '{option.key}' = {value}, which this engine does"
         " not do. Name a snapshot, a tag or a time; or two, to read what changed between them.",
         kind="unsupported-scan-mode",
-        details={"table": store.label, "option": option.key, "value": value},
+        table=store.label,
+        option=option.key,
+        value=value,
     )
 
 
@@ -133,10 +135,8 @@ def travel_to(
 ) -> Snapshot:
     """Return the snapshot that exactly one of the arguments means."""
     if (snapshot_id, timestamp_ms, watermark, tag).count(None) != 3:
-        raise InvalidInputError(
-            "Time travel needs exactly one of snapshot id, timestamp, watermark and tag.",
-            kind="time-travel",
-        )
+        message = "Time travel needs exactly one of snapshot id, timestamp, watermark and tag."
+        raise InvalidInputError(message, kind="time-travel")
     if snapshot_id is not None:
         return store.snapshots.snapshot(snapshot_id)
     if tag is not None:
@@ -175,12 +175,11 @@ def _of_version(store: FileStore, version: str) -> Snapshot:
         return travel_to(store, watermark=int(watermark))
     if version.isdecimal():
         return travel_to(store, snapshot_id=int(version))
-    raise NotFoundError(
+    message = (
         f"Table '{store.label}' has no version '{version}': no tag is called so, and it is neither"
-        f" a snapshot id nor '{_WATERMARK_PREFIX}' and a number.",
-        kind="tag-not-found",
-        details={"table": store.label, "version": version},
+        f" a snapshot id nor '{_WATERMARK_PREFIX}' and a number."
     )
+    raise NotFoundError(message, kind="tag-not-found", table=store.label, version=version)
 
 
 def _newest_compacted(store: FileStore) -> Snapshot | None:
@@ -209,7 +208,8 @@ def _at(store: FileStore, timestamp_ms: int) -> Snapshot:
             else "it has no snapshots."
         ),
         kind="snapshot-not-found",
-        details={"table": store.label, "timestamp_ms": timestamp_ms},
+        table=store.label,
+        timestamp_ms=timestamp_ms,
     )
 
 
@@ -218,12 +218,11 @@ def _at_watermark(store: FileStore, watermark: int) -> Snapshot:
     if snapshot is not None:
         return snapshot
     newest = store.snapshots.latest()
-    raise NotFoundError(
+    message = (
         f"Table '{store.label}' has no snapshot with a watermark of {watermark} or later; "
-        + (f"the newest is {newest.watermark}." if newest else "it has no snapshots."),
-        kind="snapshot-not-found",
-        details={"table": store.label, "watermark": watermark},
+        + (f"the newest is {newest.watermark}." if newest else "it has no snapshots.")
     )
+    raise NotFoundError(message, kind="snapshot-not-found", table=store.label, watermark=watermark)
 
 
 def _keys(options: Sequence[opt.Option[Any]]) -> str:
@@ -232,7 +231,5 @@ def _keys(options: Sequence[opt.Option[Any]]) -> str:
 
 def _contradiction(store: FileStore, what: str) -> InvalidInputError:
     return InvalidInputError(
-        f"Table '{store.label}' cannot be read: {what}.",
-        kind="time-travel",
-        details={"table": store.label},
+        f"Table '{store.label}' cannot be read: {what}.", kind="time-travel", table=store.label
     )

@@ -61,12 +61,10 @@ class Cast(Value):
             f"'{text}' of type {self.source} is not a valid {self.target}"
             f"{f': {reason}' if reason else ''} (cast dialect {self.dialect}).",
             kind=CAST,
-            details={
-                "source_type": str(self.source),
-                "target_type": str(self.target),
-                "value": text,
-                "dialect": self.dialect.value,
-            },
+            source_type=str(self.source),
+            target_type=str(self.target),
+            value=text,
+            dialect=self.dialect.value,
         )
 
     def check(self, is_bad: Array | Flags, array: Array, reason: str = "") -> None:

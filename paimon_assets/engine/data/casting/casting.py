@@ -108,7 +108,8 @@ def cast_array(
         raise UnsupportedFeatureError(
             f"{source} cannot become {target}: there is no such cast.",
             kind="cast-missing",
-            details={"source_type": str(source), "target_type": str(target)},
+            source_type=str(source),
+            target_type=str(target),
         )
     return kernel(array, Cast(source=source, target=target, dialect=dialect, zone=zone))
 

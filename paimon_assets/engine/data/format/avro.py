@@ -187,7 +187,7 @@ class AvroReader(base.FormatReader):
             raise FormatError(
                 f"Data file '{file.path}' is not readable as Avro: {error}",
                 kind=getattr(error, "kind", "avro"),
-                details={"path": file.path},
+                path=file.path,
             ) from error
         return pa.schema(list(self._shape.logical))
 
@@ -472,7 +472,8 @@ def _plain_type(field: Any, name: str) -> Json:
         f"Column '{field.name}' of Arrow type {field.type} cannot be stored in an Avro file; use"
         " another file format.",
         kind="avro-type",
-        details={"column": field.name, "type": str(field.type)},
+        column=field.name,
+        type=str(field.type),
     )
 
 

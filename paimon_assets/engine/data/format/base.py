@@ -275,12 +275,11 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
 
 
 def _other_size(path: str, actual: int, expected: int) -> FormatError:
-    return FormatError(
+    message = (
         f"Data file '{path}' has {actual} bytes; the table says {expected}. It was cut short"
-        " or replaced.",
-        kind="file-size",
-        details={"path": path, "actual": actual, "expected": expected},
+        " or replaced."
     )
+    return FormatError(message, kind="file-size", path=path, actual=actual, expected=expected)
 
 
 def _replaced(path: str) -> FormatError:
@@ -288,7 +287,7 @@ def _replaced(path: str) -> FormatError:
         f"File '{path}' was replaced while it was read. Read again; refresh a segment first, or "
         "delete it. Land files by rename, under names that are not used again.",
         kind="file-replaced",
-        details={"path": path},
+        path=path,
     )
 
 
@@ -297,7 +296,7 @@ def _missing(path: str) -> NotFoundError:
         f"Data file '{path}' does not exist; the snapshot that names it may have expired."
         " Plan the read again.",
         kind="file-not-found",
-        details={"path": path},
+        path=path,
     )
 
 
@@ -326,7 +325,7 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
             f"Reading '{path}' needs more memory than there is ({error}); the file is damaged, or "
             "fewer rows must be read at once ('read.batch-memory').",
             kind="memory",
-            details={"path": path},
+            path=path,
         ) from error
     except MemoryError:
         raise
@@ -345,7 +344,5 @@ def storage_errors(path: str) -> Iterator[None]:
 
 
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
-    return FormatError(
-        f"Data file '{path}' is not readable as {format_name}: {' '.join(str(error).split())}",
-        details={"path": path},
-    )
+    message = f"Data file '{path}' is not readable as {format_name}: {' '.join(str(error).split())}"
+    return FormatError(message, path=path)

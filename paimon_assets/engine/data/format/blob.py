@@ -78,7 +78,7 @@ class BlobReader(FormatReader):
                 f"Blob file '{self._path}' updates some of its rows only; this engine reads blob"
                 " files that hold every row.",
                 kind="blob-placeholder",
-                details={"path": self._path},
+                path=self._path,
             )
         end = offset + length
         entry = data[offset : end - 4]
@@ -105,9 +105,7 @@ class BlobReader(FormatReader):
         return lengths
 
     def _damaged(self, problem: str) -> NoReturn:
-        raise FormatError(
-            f"Data file '{self._path}' is damaged: {problem}.", details={"path": self._path}
-        )
+        raise FormatError(f"Data file '{self._path}' is damaged: {problem}.", path=self._path)
 
 
 def _varints(data: bytes) -> Iterator[int]:

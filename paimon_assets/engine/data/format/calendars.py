@@ -122,5 +122,7 @@ class JulianTimes(Value):
             " again with Spark and spark.sql.parquet.datetimeRebaseModeInWrite and"
             " spark.sql.parquet.int96RebaseModeInWrite = CORRECTED.",
             kind="timestamp-calendar",
-            details={"path": self.path, "column": name, "zone": self.zone},
+            path=self.path,
+            column=name,
+            zone=self.zone,
         )

@@ -84,10 +84,8 @@ class FileKind(Value):
                 kind="file-format",
             )
         if self.options and not self.is_text:
-            raise InvalidInputError(
-                f"Files of format {self.format} have no options; csv and json files do.",
-                kind="segment-option",
-            )
+            message = f"Files of format {self.format} have no options; csv and json files do."
+            raise InvalidInputError(message, kind="segment-option")
         if self.options:
             TextOptions.of(self.format, self.options, ())
 
@@ -328,8 +326,5 @@ def _refuse_compressed(file_io: FileIO, path: str, kind: FileKind) -> None:
         f"Only CSV and JSON files are decompressed, and their names end in "
         f"{', '.join('.' + suffix for suffix in text_streams.COMPRESSIONS)}."
     )
-    raise FormatError(
-        f"'{path}' is compressed with {codec}, but would be read as {kind.format}. {way_out}",
-        kind="source-file",
-        details={"path": path},
-    )
+    message = f"'{path}' is compressed with {codec}, but would be read as {kind.format}. {way_out}"
+    raise FormatError(message, kind="source-file", path=path)

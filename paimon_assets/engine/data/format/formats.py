@@ -73,7 +73,7 @@ def open_writer(
             f"Table option '{opt.FILE_COMPRESSION.key}' has the value '{compression}'; files of"
             f" format {file_format} can have one of {', '.join(sorted(writer_format.codecs))}.",
             kind="option-value",
-            details={"option": opt.FILE_COMPRESSION.key},
+            option=opt.FILE_COMPRESSION.key,
         )
     settings = options or opt.Options({})
     return writer_format.writer(
@@ -83,9 +83,8 @@ def open_writer(
 
 def _unsupported(name: str, path: str, action: str, way_out: str) -> UnsupportedFeatureError:
     formats = ", ".join(filter(is_written, FORMATS))
-    return UnsupportedFeatureError(
+    message = (
         f"Data file '{path}' has the format '{name or 'unknown'}', which is not {action} here;"
-        f" {formats} are. {way_out}.",
-        kind="file-format",
-        details={"path": path, "format": name},
+        f" {formats} are. {way_out}."
     )
+    return UnsupportedFeatureError(message, kind="file-format", path=path, format=name)

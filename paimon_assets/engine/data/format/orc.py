@@ -116,7 +116,8 @@ def _damaged(path: str, name: str, problem: str) -> FormatError:
     return FormatError(
         f"Data file '{path}' is not readable as ORC: column '{name}' {problem} that its footer "
         "says; its bytes were changed.",
-        details={"path": path, "column": name},
+        path=path,
+        column=name,
     )
 
 
@@ -248,7 +249,7 @@ class OrcReader(base.FormatReader):
                 " columns, and if the file has statistics. Leave the column out, or rewrite the"
                 " table as parquet.",
                 kind="orc-timestamp",
-                details={"path": self._path},
+                path=self._path,
             ) from error
 
     def _wide_column(self, name: str, stripe: int) -> Any:
@@ -270,13 +271,12 @@ class OrcReader(base.FormatReader):
             seconds += moves_of(seconds // _DAY) * _DAY
         is_fine = bool((nanos % 1000).any())
         if is_fine and (np.abs(seconds) * 1000 > _MAX_MILLIS).any():
-            raise FormatError(
+            message = (
                 f"Column '{name}' of ORC file '{path}' holds both nanoseconds and years outside"
                 " 1678 to 2261, which 64 bits do not hold. Leave the column out, or make it"
-                " TIMESTAMP(6).",
-                kind="orc-timestamp",
-                details={"path": path, "column": name},
+                " TIMESTAMP(6)."
             )
+            raise FormatError(message, kind="orc-timestamp", path=path, column=name)
         counts = seconds * _SECOND + nanos if is_fine else seconds * _MICROS + nanos // 1000
         values: Array = pa.array(counts, mask=~valid)
         arrow_type = pa.timestamp("ns" if is_fine else "us", "UTC" if is_instant else None)
@@ -311,14 +311,13 @@ class OrcReader(base.FormatReader):
             if zone not in UTC_NAMES:
                 moved += offsets_of(moved // 1000, zone, self._path) * 1000
             if moved.tolist() != [bound // 10**6 for bound in nanos]:
-                raise FormatError(
+                message = (
                     f"ORC file '{self._path}' holds instants that its writer moved by the zone of"
                     f" its process ('{opt.ORC_LEGACY_LTZ.key}'), and does not name the zone. It is"
                     f" not '{zone}', as the table's statistics show. Set"
-                    f" '{opt.CAST_TIME_ZONE.key}' to it.",
-                    kind="orc-zone",
-                    details={"path": self._path, "column": name, "zone": zone},
+                    f" '{opt.CAST_TIME_ZONE.key}' to it."
                 )
+                raise FormatError(message, kind="orc-zone", path=self._path, column=name, zone=zone)
         return zone
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
@@ -440,7 +439,7 @@ def _refuse_timestamps(values: Array, column: str) -> None:
             f"Column '{column}' holds timestamps {reason}, which ORC files written here cannot"
             f" hold. Set '{opt.FILE_FORMAT.key}' to parquet.",
             kind="orc-timestamp",
-            details={"column": column},
+            column=column,
         )
 
 
@@ -584,12 +583,11 @@ def _zone(name: str, path: str) -> tzinfo:
 
 def unknown_zone(name: str, path: str) -> FormatError:
     """Return the error of a file whose writer's zone this machine does not know."""
-    return FormatError(
+    message = (
         f"ORC file '{path}' was written in the zone '{name}', which is not known here, so its"
-        " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet.",
-        kind="orc-zone",
-        details={"path": path, "zone": name},
+        " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet."
     )
+    return FormatError(message, kind="orc-zone", path=path, zone=name)
 
 
 def _total_seconds(offset: timedelta | None) -> int:
@@ -640,12 +638,11 @@ def _shift(column: Array, seconds: Longs, zone: str, path: str) -> Any:
     counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
     moved = counts + moves
     if (((moved < counts) != (moves < 0)) & to_numpy(column.is_valid())).any():
-        raise FormatError(
+        message = (
             f"ORC file '{path}' holds timestamps outside the years 1678 to 2261, written in the"
-            f" zone '{zone}'. Leave the column out, or rewrite the table as parquet.",
-            kind="orc-timestamp",
-            details={"path": path, "zone": zone},
+            f" zone '{zone}'. Leave the column out, or rewrite the table as parquet."
         )
+        raise FormatError(message, kind="orc-timestamp", path=path, zone=zone)
     shifted = from_numpy(moved).cast(pa.timestamp("ns")).cast(column.type)
     return pc.if_else(column.is_valid(), shifted, pa.scalar(None, column.type))
 

@@ -196,13 +196,12 @@ class ParquetReader(base.FormatReader):
             beyond = coarse - exact // _MICRO_NANOS
             of_java = (exact < 0) & ((beyond == _WRAPPED_MICROS) | (beyond == _WRAPPED_MICROS + 1))
             if ((beyond != 0) & ~of_java).any() or (of_java.any() and name in self._wide):
-                raise FormatError(
+                message = (
                     f"Column '{name}' of data file '{self._path}' holds timestamps of more than 6"
                     " digits outside the years 1678 to 2261, which 64 bits do not hold. Leave the"
-                    " column out, or change it to TIMESTAMP(6) where the table is written.",
-                    kind="timestamp-range",
-                    details={"path": self._path, "column": name},
+                    " column out, or change it to TIMESTAMP(6) where the table is written."
                 )
+                raise FormatError(message, kind="timestamp-range", path=self._path, column=name)
 
     @cached_property
     def _wide(self) -> frozenset[str]:

@@ -80,5 +80,5 @@ class FirstRow(MergeFunction, Value):
                 f"Table '{self.table}' has the merge engine first-row, which takes no -U and -D,"
                 f" but some of its records are. Set '{IGNORE_DELETE.key}' to true to skip them.",
                 kind="retraction",
-                details={"table": self.table},
+                table=self.table,
             )

@@ -205,7 +205,7 @@ class PartialUpdate(MergeFunction, Value):
                 f" '{PARTIAL_UPDATE_REMOVE_ON_DELETE.key}' to true to remove rows, or sequence"
                 " groups to empty their columns.",
                 kind="retraction",
-                details={"table": self.table},
+                table=self.table,
             )
         deleted = ~groups.holds(adds)
         counts = adds | _first_retracts(groups)

@@ -318,7 +318,9 @@ class FileRead(Value, dict=True):
                 f"Data file '{path}' holds column '{min(inline)}' of type BLOB as references to"
                 " other files; this engine reads values only.",
                 kind="blob-reference",
-                details={"table": self.context.table, "path": path, "column": min(inline)},
+                table=self.context.table,
+                path=path,
+                column=min(inline),
             )
 
 
@@ -390,7 +392,7 @@ def _vector_bytes(
             f" '{file.file_name}'. The snapshot that names it may have expired. Plan the read"
             " again.",
             kind=error.kind,
-            details={"path": path},
+            path=path,
         ) from error
 
 
@@ -417,11 +419,8 @@ def _vector_of(
 
 
 def _unfit(deletion: DeletionFile, what: str) -> errors.FormatError:
-    return errors.FormatError(
-        f"{deletion.path}: wrong deletion vector, {what}.",
-        kind="deletion-vector",
-        details={"path": deletion.path},
-    )
+    message = f"{deletion.path}: wrong deletion vector, {what}."
+    return errors.FormatError(message, kind="deletion-vector", path=deletion.path)
 
 
 def live_rows(

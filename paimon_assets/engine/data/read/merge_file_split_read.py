@@ -163,11 +163,8 @@ class _MergeRead(Value, dict=True):
         elif LookupStrategy.of(schema).merges_whole_rows:
             reason = "has another type in some files, and which rows are whole is not known"
         if reason is not None:
-            raise UnsupportedFeatureError(
-                f"The key of table '{self.context.table}' {reason}. Overwrite the table.",
-                kind="key-type-change",
-                details={"table": self.context.table},
-            )
+            message = f"The key of table '{self.context.table}' {reason}. Overwrite the table."
+            raise UnsupportedFeatureError(message, kind="key-type-change", table=self.context.table)
         return dict(zip(ids, ages, strict=False))
 
     def _ages(self, rows: pa.RecordBatch, file: DataFileMeta, ages: Mapping[int, int]) -> Any:
@@ -283,7 +280,9 @@ def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
             f" file '{file.file_name}' is in the order of {held[column.id].type}, and its schema is"
             f" gone. Restore 'schema/schema-{file.schema_id}' of the table, or overwrite it.",
             kind="key-type-change",
-            details={"table": context.table, "column": column.name, "path": file.file_name},
+            table=context.table,
+            column=column.name,
+            path=file.file_name,
         )
 
 

@@ -191,11 +191,8 @@ def _result(
         try:
             return cast_column(column, data_type, target, casts)
         except InvalidInputError as error:
-            raise InvalidInputError(
-                f"The filter's cast of column '{leaf.field}' fails: {error.message}",
-                kind=error.kind,
-                details={**error.details, "column": leaf.field},
-            ) from error
+            message = f"The filter's cast of column '{leaf.field}' fails: {error.message}"
+            raise error.with_message(message, column=leaf.field) from error
     if leaf.function == "coalesce":
         instead: Any = leaf.argument
         try:
@@ -205,7 +202,7 @@ def _result(
                 f"Column '{leaf.field}' is {data_type}, which does not hold the {instead} that the"
                 " filter's coalesce gives it.",
                 kind="literal",
-                details={"column": leaf.field},
+                column=leaf.field,
             ) from error
     if data_type.root in types.INTEGER_ROOTS:
         column = column.cast(to_arrow_type(target))

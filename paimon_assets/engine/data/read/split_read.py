@@ -208,7 +208,7 @@ def read_split(
             f"A streaming split of table '{context.table}' keeps the kinds of its rows; ask for"
             f" the column '{ROW_KIND.name}' to read it.",
             kind="streaming-split",
-            details={"table": context.table},
+            table=context.table,
         )
     context = with_file_schemas(context, split, file_io)
     if context.file_tags:
@@ -368,7 +368,8 @@ def _misaligned(read: FileRead, files: Sequence[DataFileMeta]) -> NoReturn:
         f"Data files {paths} of table '{read.context.table}' share row ids but do not hold the"
         " same rows.",
         kind="row-range",
-        details={"table": read.context.table, "path": read.split.path_of(files[0])},
+        table=read.context.table,
+        path=read.split.path_of(files[0]),
     )
 
 

@@ -62,7 +62,7 @@ def parse_stats_mode(text: str) -> StatsMode:
             f"Table option '{opt.STATS_MODE.key}' has the value '{text}': expected none, counts, "
             "full or truncate(n).",
             kind="option-value",
-            details={"option": opt.STATS_MODE.key},
+            option=opt.STATS_MODE.key,
         )
     return StatsMode(kind=StatsKind(plain))
 

@@ -63,11 +63,8 @@ class BucketRule(Value):
         for option in (DYNAMIC_BUCKET_TARGET_ROWS, DYNAMIC_BUCKET_INITIAL, DYNAMIC_BUCKET_MAX):
             value = options.get(option)
             if value < 1 and not (option is DYNAMIC_BUCKET_MAX and value == -1):
-                raise InvalidInputError(
-                    f"Table option '{option.key}' must be at least 1, not {value}.",
-                    kind="option-value",
-                    details={"option": option.key},
-                )
+                message = f"Table option '{option.key}' must be at least 1, not {value}."
+                raise InvalidInputError(message, kind="option-value", option=option.key)
         limit = options.get(DYNAMIC_BUCKET_MAX)
         initial = options.get(DYNAMIC_BUCKET_INITIAL)
         return BucketRule(
@@ -142,7 +139,7 @@ class PartitionIndex(Struct, kw_only=True):
                 f"A partition would have more than {limit} buckets; raise "
                 f"'{DYNAMIC_BUCKET_TARGET_ROWS.key}', now {rule.target_rows}.",
                 kind="bucket-count",
-                details={"option": DYNAMIC_BUCKET_TARGET_ROWS.key},
+                option=DYNAMIC_BUCKET_TARGET_ROWS.key,
             )
         # Java picks at random; concurrent writers must not differ.
         full = np.array(sorted(self.counts), dtype=np.int32)
@@ -203,7 +200,7 @@ def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
         raise FormatError(
             f"Hash index '{state.path}' has {len(data)} bytes, but {state.file.row_count} hashes.",
             kind="hash-index",
-            details={"file": state.path},
+            file=state.path,
         )
     return np.frombuffer(data, dtype=_STORED).astype(np.int32)
 

@@ -69,7 +69,8 @@ def column_defaults(schema: TableSchema, table: str) -> Mapping[str, pa.Scalar[A
                 f"Table '{table}': column '{field.name}' has the default value '{text}', which is"
                 f" not a valid {field.type}: {error.message} Change or drop the default.",
                 kind="default-value",
-                details={"table": table, "column": field.name},
+                table=table,
+                column=field.name,
             ) from error
     return defaults
 
@@ -146,7 +147,9 @@ class InputCheck:
         raise InvalidInputError(
             f"Table '{self._table}': {message}",
             kind=kind,
-            details={"table": self._table, "column": column, **details},
+            table=self._table,
+            column=column,
+            **details,
         ) from cause
 
     def _check_names(self, rows: pa.Schema) -> None:
@@ -494,23 +497,21 @@ def row_kinds(batch: pa.RecordBatch, schema: TableSchema) -> Kinds | None:
 def parse_kinds(column: Any, name: str) -> Kinds:
     """Return the `_VALUE_KIND` bytes of a column of short texts."""
     if column.null_count:
-        raise InvalidInputError(
+        message = (
             f"Row kind cannot be null: column '{name}' is null in {column.null_count} of "
-            f"{len(column)} rows; expected one of +I, -U, +U, -D.",
-            kind="row-kind",
-            details={"column": name, "rows": column.null_count},
+            f"{len(column)} rows; expected one of +I, -U, +U, -D."
         )
+        raise InvalidInputError(message, kind="row-kind", column=name, rows=column.null_count)
     encoded = column.dictionary_encode()
     texts = encoded.dictionary.to_pylist()  # a handful, however many rows
     text_kinds = [types.BY_SHORT_TEXT.get(text.upper()) for text in texts]
     if None in text_kinds:
         text = texts[text_kinds.index(None)]
-        raise InvalidInputError(
+        message = (
             f"Unsupported short string '{text}' for row kind in column '{name}'; expected one of "
-            "+I, -U, +U, -D.",
-            kind="row-kind",
-            details={"column": name, "value": text},
+            "+I, -U, +U, -D."
         )
+        raise InvalidInputError(message, kind="row-kind", column=name, value=text)
     kinds: Kinds = np.array(text_kinds, dtype=np.int8)
     indices: npt.NDArray[np.int32] = to_numpy(encoded.indices)
     return kinds[indices]
@@ -549,5 +550,7 @@ def refuse_retracts(kinds: Kinds | None, schema: TableSchema) -> None:
         f"rows of column '{name}' retract, but the table has no primary key. Set 'ignore-delete' "
         "to drop them.",
         kind="row-kind",
-        details={"column": name, "value": kind.short_text, "rows": len(retracts)},
+        column=name,
+        value=kind.short_text,
+        rows=len(retracts),
     )

@@ -223,7 +223,8 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
                 f"'{KEY_INDEX_BYTES.key}', let more tasks share the keys "
                 "(Spark), or make the partition columns part of the primary key.",
                 kind="key-index",
-                details={"table": self.context.table, "option": KEY_INDEX_BYTES.key},
+                table=self.context.table,
+                option=KEY_INDEX_BYTES.key,
             )
 
     def _keep_keys(

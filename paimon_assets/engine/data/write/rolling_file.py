@@ -104,7 +104,8 @@ def _index_builders(
                         else f"columns of type {column.type} cannot have such an index."
                     ),
                     kind="option-value",
-                    details={"option": option.key, "column": name},
+                    option=option.key,
+                    column=name,
                 )
             if index_type == file_index_bloom.INDEX_TYPE:
                 items, fpp = (
@@ -121,7 +122,7 @@ def _index_builders(
                     f"Table option '{version_option.key}' has the value '{version}': expected 1 or"
                     " 2.",
                     kind="option-value",
-                    details={"option": version_option.key},
+                    option=version_option.key,
                 )
             builders[name, index_type] = partial(
                 BitmapBuilder,

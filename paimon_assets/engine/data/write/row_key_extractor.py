@@ -56,13 +56,12 @@ def refuse_unroutable(schema: TableSchema, table: str) -> None:
         return
     else:
         option, reason = opt.BUCKET.key, "which needs 'bucket' = -1"
-    raise UnsupportedFeatureError(
+    message = (
         f"Table '{table}' cannot be written: its primary key lacks the partition column "
         f"'{outside[0]}', so that keys may change partition, {reason}. Or add the partition "
-        f"columns to the primary key. ('{option}')",
-        kind="bucket-mode",
-        details={"table": table, "option": option},
+        f"columns to the primary key. ('{option}')"
     )
+    raise UnsupportedFeatureError(message, kind="bucket-mode", table=table, option=option)
 
 
 def total_buckets(context: WriteContext, partition: bytes) -> int:
@@ -103,7 +102,8 @@ def refuse_partition(context: WriteContext, partition: bytes) -> None:
         f"Cannot write into table '{context.table}': some rows lie in partition ({shown}), which "
         "is not one of those to be overwritten. Leave these rows out, or overwrite dynamically.",
         kind="overwrite-partition",
-        details={"table": context.table, "partition": shown},
+        table=context.table,
+        partition=shown,
     )
 
 
@@ -127,7 +127,9 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
                 f"may have {_MAX_NAME_BYTES}: '{name[:40]}…'. Shorten the value, or partition by "
                 "another column.",
                 kind="partition-value",
-                details={"table": context.table, "column": field.name, "bytes": length},
+                table=context.table,
+                column=field.name,
+                bytes=length,
             )
     paths = TablePaths(
         table=context.table_path, data_directory=options.get(opt.DATA_FILE_DIRECTORY)

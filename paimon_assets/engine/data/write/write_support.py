@@ -26,11 +26,10 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
     options = schema.typed_options
 
     def refuse(option: opt.Option[Any], reason: str) -> NoReturn:
-        raise UnsupportedFeatureError(
-            f"Table '{table}' cannot be written: '{option.key}' = {options.text(option)} {reason}",
-            kind="write-option",
-            details={"table": table, "option": option.key},
+        message = (
+            f"Table '{table}' cannot be written: '{option.key}' = {options.text(option)} {reason}"
         )
+        raise UnsupportedFeatureError(message, kind="write-option", table=table, option=option.key)
 
     if not is_written(options.get(opt.FILE_FORMAT)):
         refuse(opt.FILE_FORMAT, "is not written; set it to parquet (old files stay as they are).")
@@ -59,7 +58,9 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
                     f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
                     f" {reason}. Set '{opt.FILE_FORMAT.key}' to parquet.",
                     kind="file-format-type",
-                    details={"table": table, "column": column.name, "format": file_format},
+                    table=table,
+                    column=column.name,
+                    format=file_format,
                 )
 
 

@@ -153,9 +153,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def _refuse(message: str, key: str, **details: str) -> NoReturn:
-    raise InvalidInputError(
-        f"Table option {message}.", kind="option-value", details={"option": key, **details}
-    )
+    raise InvalidInputError(f"Table option {message}.", kind="option-value", option=key, **details)
 
 
 _WRITTEN_INDEXES = {
@@ -283,7 +281,7 @@ _COLUMNS = ".columns"
 
 def _refuse_change(key: str, reason: str) -> NoReturn:
     raise InvalidInputError(
-        f"Option '{key}' cannot change: {reason}.", kind="option-change", details={"option": key}
+        f"Option '{key}' cannot change: {reason}.", kind="option-change", option=key
     )
 
 

@@ -220,11 +220,8 @@ def move_column(
 
 def _move(name: str, *, after: str | None, before: str | None, first: bool) -> Move:
     if (after is not None) + (before is not None) + first > 1:
-        raise InvalidInputError(
-            f"Column '{name}' can go to one place only: say one of after, before and first.",
-            kind="schema-change",
-            details={"column": name},
-        )
+        message = f"Column '{name}' can go to one place only: say one of after, before and first."
+        raise InvalidInputError(message, kind="schema-change", column=name)
     if first:
         return Move(field_name=name, type=MoveType.FIRST)
     if after is not None:

@@ -124,7 +124,7 @@ class _Draft(Struct):
     def check_free(self, name: str) -> None:
         if any(field.name == name for field in self.fields):
             raise errors.AlreadyExistsError(
-                f"Column '{name}' exists already.", kind="column-exists", details={"column": name}
+                f"Column '{name}' exists already.", kind="column-exists", column=name
             )
 
     def update(self, name: str, change: Callable[[DataField], DataField]) -> None:
@@ -137,7 +137,7 @@ class _Draft(Struct):
 
 
 def _refuse(column: str, message: str) -> NoReturn:
-    raise errors.InvalidInputError(message, kind="schema-change", details={"column": column})
+    raise errors.InvalidInputError(message, kind="schema-change", column=column)
 
 
 def _column_of(change: sc.ColumnChange) -> str:
@@ -147,7 +147,7 @@ def _column_of(change: sc.ColumnChange) -> str:
             f"Column '{path}' cannot be changed: it lies inside column '{change.field_names[0]}', "
             "and only columns of the table itself evolve.",
             kind="unsupported-nested-change",
-            details={"column": path},
+            column=path,
         )
     return change.field_names[0]
 

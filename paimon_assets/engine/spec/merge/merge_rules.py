@@ -241,7 +241,8 @@ def _named_function(options: opt.Options, column: str) -> AggregateFunction | No
             f"Column '{column}' has the unknown aggregate function '{name}'; there are "
             f"{', '.join(AggregateFunction)}.",
             kind="merge-rules",
-            details={"column": column, "function": name},
+            column=column,
+            function=name,
         ) from error
 
 
@@ -418,10 +419,8 @@ def validate_delete_retention(schema: TableSchema) -> None:
         return
     obstacle = _obstacle(schema)
     if obstacle is not None:
-        raise InvalidInputError(
-            f"'{opt.SEQUENCE_DELETE_RETENTION.key}' {obstacle}. Leave it out, or set it to 0.",
-            kind="delete-retention",
-        )
+        message = f"'{opt.SEQUENCE_DELETE_RETENTION.key}' {obstacle}. Leave it out, or set it to 0."
+        raise InvalidInputError(message, kind="delete-retention")
 
 
 def _obstacle(schema: TableSchema) -> str | None:

@@ -128,7 +128,8 @@ def validate_padding(schema: TableSchema) -> None:
             f"Column '{field.name}' of type {field.type} cannot be padded{by}: "
             f"{reason}{hidden if field.type.root in _PADDABLE else ''}.",
             kind="sequence-padding",
-            details={"column": field.name, "type": str(field.type)},
+            column=field.name,
+            type=str(field.type),
         )
 
 

@@ -82,11 +82,8 @@ class Options:
             return option.parser(text)
         except (ValueError, InvalidInputError) as error:
             problem = _EXPECTED.get(option.parser, str(error))
-            raise InvalidInputError(
-                f"Table option '{option.key}' has the value '{text}': {problem}",
-                kind="option-value",
-                details={"option": option.key},
-            ) from error
+            message = f"Table option '{option.key}' has the value '{text}': {problem}"
+            raise InvalidInputError(message, kind="option-value", option=option.key) from error
 
 
 def parse_bool(text: str) -> bool:

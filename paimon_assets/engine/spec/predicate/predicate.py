@@ -337,11 +337,8 @@ def _bound_leaf(leaf: Leaf, data_type: types.DataType, *, float_to_boolean: bool
             return replace(leaf, literals=bound)
         case StartsWith() | Like():
             if data_type.root not in types.CHARACTER_ROOTS:
-                raise InvalidInputError(
-                    f"Column '{field}' is {data_type}; LIKE takes texts only.",
-                    kind="literal",
-                    details={"column": field},
-                )
+                message = f"Column '{field}' is {data_type}; LIKE takes texts only."
+                raise InvalidInputError(message, kind="literal", column=field)
             if isinstance(leaf, Like):
                 like_parts(leaf.pattern)
             return leaf
@@ -375,7 +372,7 @@ def result_type(
             f"Column '{leaf.field}' is {data_type} where the filter calls {leaf.function} of it:"
             f" {refusal}.",
             kind="literal",
-            details={"column": leaf.field},
+            column=leaf.field,
         )
     return target
 
@@ -443,7 +440,7 @@ def bind_assignments(
                 f"There is no column 'source.{unknown[0]}' for column '{name}'; the source has"
                 f" {', '.join(source) or 'none'}.",
                 kind="column-not-found",
-                details={"column": unknown[0]},
+                column=unknown[0],
             )
         if isinstance(expression, LiteralValue):
             expression = LiteralValue(to_internal(expression.value, column.type, name))

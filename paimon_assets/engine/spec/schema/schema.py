@@ -138,11 +138,8 @@ def option_text(key: str, value: object) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise InvalidInputError(
-        f"Option {key!r} has the value {value!r}: give a text, a number or a truth value.",
-        kind="option-value",
-        details={"option": key},
-    )
+    message = f"Option {key!r} has the value {value!r}: give a text, a number or a truth value."
+    raise InvalidInputError(message, kind="option-value", option=key)
 
 
 def assign_ids(data_type: types.DataType, ids: Iterator[int]) -> types.DataType:
@@ -281,7 +278,7 @@ class TableSchema(Value, dict=True, rename="camel"):
                 f"Option '{option.key}' cannot change for one use: the table's is {stored}. To "
                 "write its rows, copy them into a new table (`paimon-assets copy`).",
                 kind="option-change",
-                details={"option": option.key},
+                option=option.key,
             )
         return copy
 
@@ -291,7 +288,7 @@ def column_not_found(name: str, names: Sequence[str]) -> NotFoundError:
         f"Column '{name}' does not exist; the table has {', '.join(names)}."
         f"{did_you_mean(name, names)}",
         kind="column-not-found",
-        details={"column": name},
+        column=name,
     )
 
 

@@ -322,7 +322,7 @@ def parse_partition_option(
                 f"unsupported data type: {word} of partition column '{name}'; write a type such as "
                 "string, int, long or date.",
                 kind="segment-partition-type",
-                details={"column": name},
+                column=name,
             ) from error
     return tuple(columns)
 
@@ -344,10 +344,8 @@ def check_partition_option(
     if not keys:
         # An option that does not parse is the earlier error in the list.
         parse_partition_option(text, options)
-        raise InvalidInputError(
-            f"Invalid option: partition, {table} is not a partitioned table; leave it out.",
-            kind="segment-partition-option",
-        )
+        message = f"Invalid option: partition, {table} is not a partitioned table; leave it out."
+        raise InvalidInputError(message, kind="segment-partition-option")
     given = parse_partition_option(text, options)
     same = len(given) == len(keys) and all(
         name == key.name.lower() and same_kind(found, key.type)

@@ -166,21 +166,15 @@ def _known_options(file_format: str, options: Mapping[str, str]) -> dict[str, st
         name = _ALIASES.get(key.lower(), key.lower())
         if name not in _KNOWN[file_format]:
             known = ", ".join(_KNOWN[file_format])
-            raise InvalidInputError(
-                f"A segment of format {file_format} has no option '{key}'; it has {known}.",
-                kind="segment-option",
-                details={"option": key, "format": file_format},
-            )
+            message = f"A segment of format {file_format} has no option '{key}'; it has {known}."
+            raise InvalidInputError(message, kind="segment-option", option=key, format=file_format)
         given[name] = value
     return given
 
 
 def _refused(key: str, value: str, reason: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"Segment option '{key}' cannot be '{value}': {reason}.",
-        kind="segment-option",
-        details={"option": key, "value": value},
-    )
+    message = f"Segment option '{key}' cannot be '{value}': {reason}."
+    return InvalidInputError(message, kind="segment-option", option=key, value=value)
 
 
 def _flag(given: Mapping[str, str], key: str, *, default: bool) -> bool:

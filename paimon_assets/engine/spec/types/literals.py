@@ -43,11 +43,8 @@ def to_internal(value: Literal, data_type: types.DataType, column: str) -> Inter
     try:
         return _convert(value, data_type.root)
     except (ValueError, TypeError, InvalidOperation, OverflowError) as error:
-        raise InvalidInputError(
-            f"Column '{column}' is {data_type}; {value!r} is not a value of that type.",
-            kind="literal",
-            details={"column": column},
-        ) from error
+        message = f"Column '{column}' is {data_type}; {value!r} is not a value of that type."
+        raise InvalidInputError(message, kind="literal", column=column) from error
 
 
 def _convert(value: Literal, root: types.TypeRoot) -> Internal:

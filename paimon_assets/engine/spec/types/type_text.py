@@ -119,10 +119,8 @@ def _parse_nested(match: re.Match[str], text: str) -> types.DataType:
             for number, part in enumerate(parts):
                 field = _ROW_FIELD.match(part)
                 if field is None:
-                    raise FormatError(
-                        f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\".",
-                        kind="data-type",
-                    )
+                    message = f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\"."
+                    raise FormatError(message, kind="data-type")
                 quoted = field["quoted"]
                 name = field["name"] if quoted is None else quoted.replace("``", "`")
                 fields.append(types.DataField(id=number, name=name, type=parse_type(field["type"])))

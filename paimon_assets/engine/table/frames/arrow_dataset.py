@@ -102,10 +102,8 @@ class ScanDataset(ds.Dataset):
 
 
 def _refuse(what: str) -> NoReturn:
-    raise InvalidInputError(
-        f"A dataset of a Paimon table does not {what}; use its scanner, or ReadBuilder.",
-        kind="dataset",
-    )
+    message = f"A dataset of a Paimon table does not {what}; use its scanner, or ReadBuilder."
+    raise InvalidInputError(message, kind="dataset")
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:

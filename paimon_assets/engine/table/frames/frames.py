@@ -272,7 +272,7 @@ def _from_polars(frame: Any) -> pa.Table:
                 f"Column '{name}' of the polars frame is {dtype}, and Arrow has no type for "
                 f"{min(unknown)}; cast it first.",
                 kind="frame-values",
-                details={"column": name},
+                column=name,
             )
     rows: pa.Table = frame.to_arrow()
     return rows
@@ -301,7 +301,7 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
                 f"'{both[0]}' is a column of the pandas frame and a level of its index; drop or "
                 "rename one of them.",
                 kind="frame-columns",
-                details={"column": str(both[0])},
+                column=str(both[0]),
             )
         frame = frame.reset_index()
         names = [str(name) for name in frame.columns]
@@ -311,7 +311,7 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
             f"The pandas frame has columns that occur twice as text: {', '.join(twice)}; drop or "
             "rename them.",
             kind="frame-columns",
-            details={"column": twice[0]},
+            column=twice[0],
         )
     broken = [name for name in map(printable, names) if name not in names]
     if broken:
@@ -319,7 +319,7 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
             f"The pandas frame has a column '{broken[0]}', whose name holds half a character; "
             "rename it.",
             kind="frame-columns",
-            details={"column": broken[0]},
+            column=broken[0],
         )
     return pa.table(
         {
@@ -339,18 +339,17 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
         return _convert(column, target)
     except Mismatch as mismatch:
         row, value = mismatch.position, sample(mismatch.value, show=show)
-        raise InvalidInputError(
+        message = (
             f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored: row "
-            f"{row} holds {value}, which {mismatch.reason}.",
-            kind="frame-values",
-            details={"column": name, "row": row},
-        ) from None
+            f"{row} holds {value}, which {mismatch.reason}."
+        )
+        raise InvalidInputError(message, kind="frame-values", column=name, row=row) from None
     except CONVERSION_ERRORS as error:
         reason = f": {error}"[:_REASON] if show else ""
         raise InvalidInputError(
             f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored{reason}",
             kind="frame-values",
-            details={"column": name},
+            column=name,
         ) from (error if show else None)
 
 
@@ -481,8 +480,5 @@ def library(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise InvalidInputError(
-            f"The package '{error.name}' is not installed: install paimon-assets[{name}].",
-            kind="library-missing",
-            details={"package": error.name},
-        ) from error
+        message = f"The package '{error.name}' is not installed: install paimon-assets[{name}]."
+        raise InvalidInputError(message, kind="library-missing", package=error.name) from error

@@ -234,7 +234,7 @@ class Plan(Value):
             raise InvalidInputError(
                 f"The plan of table '{self.context.table}' cannot leave as splits: {self.tied_by}.",
                 kind="split-tied",
-                details={"table": self.context.table},
+                table=self.context.table,
             )
         for split in self.splits if for_java else ():
             for file in (*split.before_files, *split.data_files):
@@ -245,7 +245,8 @@ class Plan(Value):
                         " its own files: a header as a row. Give the splits to this engine alone"
                         " (`to_bytes(for_java=False)`), or write the rows to the table.",
                         kind="split-text",
-                        details={"table": self.context.table, "path": split.path_of(file)},
+                        table=self.context.table,
+                        path=split.path_of(file),
                     )
         offset = self.context.fallback_offset
         plain = (shifted(each, -offset) if each.is_fallback else each for each in self.splits)
@@ -304,7 +305,7 @@ def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotF
             f"Snapshot {snapshot.id} of table '{store.label}' is there, but {file}: something else"
             f" than an expiration removed it. {way_out}",
             kind="file-not-found",
-            details=details,
+            **details,
         )
     there_is = "no snapshot is left" if earliest is None else f"the oldest is {earliest} now"
     return NotFoundError(
@@ -312,5 +313,5 @@ def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotF
         f" {there_is}. Read again, from a newer snapshot; a tag, a consumer or a longer"
         " snapshot retention keeps what long reads need.",
         kind="snapshot-expired",
-        details=details,
+        **details,
     )

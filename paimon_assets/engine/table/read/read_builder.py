@@ -272,7 +272,7 @@ class ReadBuilder(FrameReads, Value):
                 f"There are no bytes to read as splits of table '{store.label}'. Do not send a plan"
                 " without splits: it has no rows.",
                 kind="split-empty",
-                details={"table": store.label},
+                table=store.label,
             )
         scan = scan_of_external(store, splits)
         names = self._names(store.schema)
@@ -339,7 +339,7 @@ class ReadBuilder(FrameReads, Value):
                 f"Cannot read table '{store.label}': its catalog lets you see some rows only, or"
                 f" masked values ('{opt.QUERY_AUTH_ENABLED.key}').",
                 kind="unsupported-query-auth",
-                details={"table": store.label},
+                table=store.label,
             )
         return store.with_options({opt.QUERY_AUTH_ENABLED.key: "false"})
 
@@ -355,7 +355,7 @@ class ReadBuilder(FrameReads, Value):
                 f"Consumer '{self.consumer}' of table '{store.label}' would skip the rows beyond a"
                 " limit; leave out the limit.",
                 kind="consumer-limit",
-                details={"table": store.label},
+                table=store.label,
             )
         from paimon_assets.engine.control.scan.incremental import between_for_consumer
 
@@ -394,7 +394,7 @@ class ReadBuilder(FrameReads, Value):
                 f"A read-optimized read of table '{current.label}' cannot return changes; leave out"
                 " one of both.",
                 kind="time-travel",
-                details={"table": current.label},
+                table=current.label,
             )
         names = self._names(current.schema)
         keeps_kinds = ROW_KIND in read_fields(current.schema, names)

@@ -135,7 +135,7 @@ def plan_import(
             f"Unsupported operation on table {store.label}: segments can be added to the main "
             "branch of append tables without primary key, buckets ('bucket' = -1) and row ids.",
             kind="segment-table",
-            details={"table": store.label},
+            table=store.label,
         )
     check_writable(store.label, store.schema)
     root = _checked_path(store, source, live, roots)
@@ -143,11 +143,8 @@ def plan_import(
     name = source.format.strip().lower()
     if name not in seg.PAIMON_FORMATS | seg.TEXT_FORMATS:
         known = ", ".join(sorted(seg.PAIMON_FORMATS | seg.TEXT_FORMATS))
-        raise errors.UnsupportedFeatureError(
-            f"Format not supported: '{source.format}'; a segment is one of {known}.",
-            kind="segment-format",
-            details={"format": source.format},
-        )
+        message = f"Format not supported: '{source.format}'; a segment is one of {known}."
+        raise errors.UnsupportedFeatureError(message, kind="segment-format", format=source.format)
     text_options_of(name, source.options, store.schema)
     listed = data_files(store, root, name, roots)
     held |= {seg.plain_path(segment.path_of(file)) for segment in live for file in segment.files}
@@ -159,7 +156,7 @@ def plan_import(
         raise errors.InvalidInputError(
             f"no partition data is found: '{root}' holds no file; name the folder above the files.",
             kind="segment-no-data",
-            details={"path": root},
+            path=root,
         )
     seg.check_partition_option(store.label, store.schema, source.partition, source.all_options)
     for file in files:
@@ -169,7 +166,7 @@ def plan_import(
                 f"segment of table {store.label}, and its rows would count twice. Take only new "
                 "files, or delete that segment first.",
                 kind="segment-path-overlap",
-                details={"path": f"{base}/{file.name}"},
+                path=f"{base}/{file.name}",
             )
     footers = read_footers(store, root, name, files, executor, options=source.options)
     differences = differences_of(store, files, footers)
@@ -298,7 +295,8 @@ def schema_problem(
         f"Schema is not same. Table schema is : ({table}) and segment schema is : ({file}) in "
         f"'{root}/{name}': {'; '.join(faults)}.",
         kind="segment-schema",
-        details={"table": store.label, "path": f"{root}/{name}"},
+        table=store.label,
+        path=f"{root}/{name}",
     )
 
 
@@ -328,7 +326,8 @@ def _checked_path(
                 f"repeatedly: {root} is segment {segment.id} of table {store.label}. Delete that "
                 "segment first, or take only new files.",
                 kind="segment-path-duplicate",
-                details={"path": root, "segment": segment.id},
+                path=root,
+                segment=segment.id,
             )
     return root
 
@@ -342,7 +341,7 @@ def _segment_root(store: FileStore, path: str) -> str:
             f"'{path}' lies on storage '{scheme}' and table {store.label} on "
             f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage.",
             kind="segment-storage",
-            details={"path": path},
+            path=path,
         )
     folder, table = seg.plain_path(root), seg.plain_path(canonical_path(store.table_path))
     database = table.rpartition("/")[0]
@@ -368,11 +367,8 @@ def _segment_root(store: FileStore, path: str) -> str:
 
 
 def _owned(path: str, reason: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(
-        f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns.",
-        kind="segment-path-owned",
-        details={"path": path},
-    )
+    message = f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns."
+    return errors.InvalidInputError(message, kind="segment-path-owned", path=path)
 
 
 def _partition_folders(
@@ -389,7 +385,7 @@ def _partition_folders(
             f"invalid partition path: '{root}' holds files itself ('{by_folder[''][0].name}'). "
             f"Name the folder above {_example(store)}.",
             kind="segment-partition-path",
-            details={"path": root},
+            path=root,
         )
     return [_partition_folder(store, root, name, found) for name, found in by_folder.items()]
 
@@ -406,7 +402,7 @@ def _partition_folder(
             f"{', '.join(store.schema.partition_keys)}. '{name}' below '{root}' should be "
             f"{_example(store)}.",
             kind="segment-partition-levels",
-            details={"path": f"{root}/{name}"},
+            path=f"{root}/{name}",
         )
     nulls = {_HIVE_NULL, store.schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)}
     values: list[Internal] = []

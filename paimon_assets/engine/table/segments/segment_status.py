@@ -80,7 +80,7 @@ def refuse_taken(
                 f"repeatedly: another command added it as segment {segment.id} of table "
                 f"{store.label}.",
                 kind="segment-path-duplicate",
-                details={"segment": segment.id},
+                segment=segment.id,
             )
 
 
@@ -93,7 +93,8 @@ def check_ids(
         raise NotFoundError(
             f"Table '{store.label}' has no live segment {missing[0]}; show its segments.",
             kind="segment-not-found",
-            details={"table": store.label, "segment": missing[0]},
+            table=store.label,
+            segment=missing[0],
         )
 
 
@@ -175,7 +176,8 @@ def _going_indexes(
                 f"'{index.file_name}', along with those of '{stays}', which stays. Compact the "
                 "table first, or delete the rows by a condition.",
                 kind="segment-own",
-                details={"table": store.label, "file": index.file_name},
+                table=store.label,
+                file=index.file_name,
             )
         yield index
 

@@ -223,7 +223,8 @@ class Segments(Value):
                 "which cannot be taken away: older rows of its keys would come back. Delete its "
                 "rows by a condition, or roll back.",
                 kind="segment-own",
-                details={"table": self.store.label, "segment": loads[0].id},
+                table=self.store.label,
+                segment=loads[0].id,
             )
         items: list[seg.Segment | seg.Load] = [*imported, *loads]
         if not items:
@@ -328,7 +329,8 @@ class Segments(Value):
                 f"Segment {own[0]} of table '{self.store.label}' is a load of the table's own, "
                 "which has no folder to read again; name segments that were imported.",
                 kind="segment-own",
-                details={"table": self.store.label, "segment": own[0]},
+                table=self.store.label,
+                segment=own[0],
             )
         check_ids(self.store, ids, live)
         footers: dict[str, FileFooter] = {}
@@ -375,7 +377,7 @@ class Segments(Value):
                 f"'{segment.folder}' of segment {segment.id} holds no file any more; delete the "
                 "segment instead.",
                 kind="segment-no-data",
-                details={"segment": segment.id},
+                segment=segment.id,
             )
         known = {file.name: file for file in segment.files}
         if known.keys() == {file.name for file in files} and not any(
@@ -466,7 +468,8 @@ class Segments(Value):
                 f"Segments of {self.store.label} are those of the main branch; open that to "
                 "change them.",
                 kind="segment-table",
-                details={"table": self.store.label, "branch": self.store.paths.branch},
+                table=self.store.label,
+                branch=self.store.paths.branch,
             )
         return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
 

@@ -107,10 +107,8 @@ def literal_of(text: str) -> Literal:
     except InvalidInputError:
         value = None
     if not isinstance(value, LiteralValue):
-        raise InvalidInputError(
-            f"'{text}' is no literal, such as 1, 'a', true, DATE '2024-01-01' or NULL.",
-            kind="statement",
-        )
+        message = f"'{text}' is no literal, such as 1, 'a', true, DATE '2024-01-01' or NULL."
+        raise InvalidInputError(message, kind="statement")
     return value.value
 
 
@@ -308,9 +306,7 @@ def _replaced_table() -> UnsupportedFeatureError:
 
 def _refused(statement: str, way_out: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{statement} is not taken; {way_out}.",
-        kind="statement-unsupported",
-        details={"statement": statement},
+        f"{statement} is not taken; {way_out}.", kind="statement-unsupported", statement=statement
     )
 
 

@@ -122,7 +122,7 @@ def call(
             f"CALL sys.{statement.procedure} is not taken; there are"
             f" {', '.join(sorted(PROCEDURES))}.",
             kind="procedure-unsupported",
-            details={"procedure": statement.procedure},
+            procedure=statement.procedure,
         )
     parameters = parameters_of(operation)
     literals = _by_name(statement, parameters)
@@ -152,15 +152,11 @@ def _by_name(statement: Call, parameters: list[inspect.Parameter]) -> dict[str, 
     for key, value in statement.arguments.items():
         name = known.get(key.lower())
         if name is None or name in literals:
-            raise InvalidInputError(
-                f"{statement.procedure} takes {', '.join(places)}, each once; not '{key}'.",
-                kind="procedure",
-            )
+            message = f"{statement.procedure} takes {', '.join(places)}, each once; not '{key}'."
+            raise InvalidInputError(message, kind="procedure")
         literals[name] = value
     for one in parameters:
         if one.default is one.empty and literals.get(one.name) in (None, ""):
-            raise InvalidInputError(
-                f"{statement.procedure} needs '{one.name}'; it takes {', '.join(places)}.",
-                kind="procedure",
-            )
+            message = f"{statement.procedure} needs '{one.name}'; it takes {', '.join(places)}."
+            raise InvalidInputError(message, kind="procedure")
     return literals

@@ -174,8 +174,6 @@ def _time_travel(use: TableUse) -> dict[str, str]:
     if text.upper().startswith("TIMESTAMP"):
         text = text[len("TIMESTAMP") :].strip()
     if len(text) < 2 or text[0] != "'" or text[-1] != "'":
-        raise InvalidInputError(
-            f"'{use.timestamp}' is no time; write TIMESTAMP AS OF '2024-01-31 12:00:00'.",
-            kind="query",
-        )
+        message = f"'{use.timestamp}' is no time; write TIMESTAMP AS OF '2024-01-31 12:00:00'."
+        raise InvalidInputError(message, kind="query")
     return {SCAN_TIMESTAMP.key: text[1:-1]}

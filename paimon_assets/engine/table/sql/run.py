@@ -217,7 +217,7 @@ def needs_spark(statement: st.Statement) -> UnsupportedFeatureError:
         f"This statement ({what}) needs a query engine: run it by spark_sql, or on the command line"
         " with --executor spark.",
         kind="sql-needs-spark",
-        details={"statement": what},
+        statement=what,
     )
 
 

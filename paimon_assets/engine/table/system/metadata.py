@@ -159,9 +159,7 @@ def statistics(store: FileStore) -> Rows:
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FormatError(
-            f"{path}: not a statistics file ({error}).",
-            kind="metadata-json",
-            details={"path": path},
+            f"{path}: not a statistics file ({error}).", kind="metadata-json", path=path
         ) from error
 
 

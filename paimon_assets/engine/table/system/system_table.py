@@ -64,7 +64,7 @@ def _row_tracking(store: FileStore) -> ReadBuilder:
         raise NotFoundError(
             f"Rows of table '{store.label}' carry no ids: '{ROW_TRACKING_ENABLED.key}' is not set.",
             kind="system-table-not-found",
-            details={"table": store.label},
+            table=store.label,
         )
     tracking = (column.name for column in TRACKING_FIELDS)
     return ReadBuilder(store=store).with_columns([*store.schema.field_names, *tracking])
@@ -157,7 +157,8 @@ class SystemTable(FrameResults, Value):
                 f"Table '{store.label}' has no system table '{kind}'; there are"
                 f" {', '.join(SYSTEM_TABLES)}.",
                 kind="system-table-not-found",
-                details={"table": store.label, "system_table": kind},
+                table=store.label,
+                system_table=kind,
             )
         return SystemTable(store=store, kind=kind)
 
@@ -290,7 +291,7 @@ class GlobalSystemTable(FrameResults, Value, hidden=("options",)):
                 f"There is no system table '{SYSTEM_DATABASE}.{kind}'; there are"
                 f" {', '.join(f'{SYSTEM_DATABASE}.{name}' for name in GLOBAL_SYSTEM_TABLES)}.",
                 kind="system-table-not-found",
-                details={"system_table": kind},
+                system_table=kind,
             )
         return GlobalSystemTable(catalog=catalog, options=options, kind=kind)
 

@@ -79,7 +79,7 @@ def cluster_unit(
             f"Table '{store.label}' cannot be sorted by {type(executor).__name__}: it has no "
             "`cluster`; use the embedded executor or Spark's.",
             kind="cluster-order",
-            details={"table": store.label},
+            table=store.label,
         )
     split = unit.task.split
     schema = rewriting_schema(store.schema, {opt.ROWKIND_FIELD.key: ""})
@@ -230,10 +230,8 @@ def bucket_numbers(text: str) -> frozenset[int]:
         first, dash, last = (piece.strip() for piece in part.partition("-"))
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) < MOST_BUCKETS):
-            raise InvalidInputError(
-                f"'{text}' names no buckets: write numbers and ranges, such as 0-99, 205.",
-                kind="buckets",
-            )
+            message = f"'{text}' names no buckets: write numbers and ranges, such as 0-99, 205."
+            raise InvalidInputError(message, kind="buckets")
         numbers.update(range(int(first), int(last) + 1))
     return frozenset(numbers)
 

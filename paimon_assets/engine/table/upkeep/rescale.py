@@ -95,11 +95,8 @@ def rescale(
 
 
 def _refused(store: FileStore, reason: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"The buckets of table '{store.label}' cannot be rescaled: {reason}.",
-        kind="rescale",
-        details={"table": store.label},
-    )
+    message = f"The buckets of table '{store.label}' cannot be rescaled: {reason}."
+    return InvalidInputError(message, kind="rescale", table=store.label)
 
 
 def _deletions(

@@ -61,8 +61,5 @@ def _assign(store: FileStore, *, evolves: bool) -> None:
 
 
 def _refuse(store: FileStore, reason: str) -> NoReturn:
-    raise UnsupportedFeatureError(
-        f"Cannot give the rows of table '{store.label}' row ids: {reason}.",
-        kind="unsupported-row-ids",
-        details={"table": store.label},
-    )
+    message = f"Cannot give the rows of table '{store.label}' row ids: {reason}."
+    raise UnsupportedFeatureError(message, kind="unsupported-row-ids", table=store.label)

@@ -240,14 +240,17 @@ class _Run(Struct, kw_only=True):
                 f" {', '.join(table.column_names) or 'none'}, but is to return"
                 f" {', '.join(builder.columns)}.",
                 kind="input-columns",
-                details={"table": builder.store.label, "column": [*missing, *others][0]},
+                table=builder.store.label,
+                column=[*missing, *others][0],
             )
         if table.num_rows != count:
             raise InvalidInputError(
                 f"Table '{builder.store.label}': the function was given {count} rows and returns"
                 f" {table.num_rows}. Return one for each, in their order.",
                 kind="column-rows",
-                details={"table": builder.store.label, "rows": table.num_rows, "stored": count},
+                table=builder.store.label,
+                rows=table.num_rows,
+                stored=count,
             )
         return table.select(list(builder.columns))
 

@@ -213,12 +213,11 @@ def run_row_change(
 
 def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidInputError:
     """Return the error for source rows that are equal in the columns `on`: so many keys."""
-    return InvalidInputError(
+    message = (
         f"The rows to merge into table '{on.table}' hold {counted(count, 'key')} several times, "
-        f"for example {example}; which of them counts is not known. Keep one of each.",
-        kind="merge-duplicates",
-        details={"table": on.table, "keys": count},
+        f"for example {example}; which of them counts is not known. Keep one of each."
     )
+    return InvalidInputError(message, kind="merge-duplicates", table=on.table, keys=count)
 
 
 logger = logging.getLogger(__name__)
@@ -247,7 +246,7 @@ def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
                 f"Rows of table '{store.label}' were changed after they had been read; nothing was"
                 " committed.",
                 kind=READ_CHANGED,
-                details={"table": store.label},
+                table=store.label,
             )
 
     return check

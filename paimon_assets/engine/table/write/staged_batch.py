@@ -10,7 +10,7 @@ orphan cleaning keeps its files.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -76,12 +76,13 @@ class BatchRefusedError(InvalidInputError):
     def __init__(
         self,
         message: str,
+        /,
         *,
         kind: str | None = None,
-        details: Mapping[str, Detail] | None = None,
         results: Sequence[Any] = (),
+        **details: Detail,
     ) -> None:
-        super().__init__(message, kind=kind, details=details)
+        super().__init__(message, kind=kind, **details)
         self.results = tuple(results)
 
 

@@ -364,7 +364,7 @@ class WriteBuilder(CommitBuilder):
                 f"Table '{store.label}' is overwritten as a whole only: keys may change partition,"
                 " and rows of other partitions may have the new rows' keys.",
                 kind="overwrite-cross-partition",
-                details={"table": store.label},
+                table=store.label,
             )
         # Of what an overwrite replaces, nothing counts: neither numbers nor bucket counts.
         latest = None if over else store.snapshots.latest()
@@ -392,7 +392,8 @@ class WriteBuilder(CommitBuilder):
                 f"Table '{self.store.label}': {len(gone)} of the files to commit were removed when"
                 " they could not be committed before, or were given up. Write the rows again.",
                 kind="removed-files",
-                details={"table": self.store.label, "path": min(gone)},
+                table=self.store.label,
+                path=min(gone),
             )
         with deleted_on_definite_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
@@ -434,11 +435,8 @@ def drop_partitions(
     bound = [bound_spec(store.schema, spec, table=store.label) for spec in specs]
     predicates = [predicate for predicate in bound if predicate is not None]
     if not predicates or len(predicates) < len(specs):
-        raise errors.InvalidInputError(
-            f"Name the partitions of table '{store.label}' to drop; to empty it, truncate it.",
-            kind="partition-spec",
-            details={"table": store.label},
-        )
+        message = f"Name the partitions of table '{store.label}' to drop; to empty it, truncate it."
+        raise errors.InvalidInputError(message, kind="partition-spec", table=store.label)
     return empty(store, any_of(predicates), commit_user=commit_user)
 
 

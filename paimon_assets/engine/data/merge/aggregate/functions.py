@@ -88,7 +88,9 @@ class Aggregate(Struct, frozen=True):
                 f" '{SKETCHES_EXTRA}'. Files that need no merging (after a full compaction) can be"
                 " read without.",
                 kind=f"aggregate-function-{function}",
-                details={"table": table, "column": settings.column, "function": function},
+                table=table,
+                column=settings.column,
+                function=function,
             )
         of_settings = _OF_SETTINGS.get(function)
         kernel = partial(of_settings, settings=settings) if of_settings else _PLAIN[function]
@@ -105,6 +107,8 @@ class Aggregate(Struct, frozen=True):
                 " which cannot retract the values of -U and -D records. Set"
                 f" 'fields.{column}.ignore-retract' to true to ignore them.",
                 kind="retraction",
-                details={"table": self.table, "column": column, "function": function},
+                table=self.table,
+                column=column,
+                function=function,
             )
         return self._kernel(values, grouped)

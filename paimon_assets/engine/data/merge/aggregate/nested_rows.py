@@ -150,7 +150,7 @@ def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Gr
             f" ({', '.join(settings.nested_key)}) holds a null, which"
             f" 'fields.{settings.column}.nested-key-null-strategy' forbids.",
             kind="nested-key-null",
-            details={"column": settings.column},
+            column=settings.column,
         )
     return content, inner.keep(whole)
 

@@ -212,7 +212,7 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
             f"The product of column '{column}' cannot retract {number} from {result}: the quotient"
             f" has no exact value. Set 'fields.{column}.ignore-retract'.",
             kind="aggregate-division",
-            details={"column": column},
+            column=column,
         )
 
     def of_floats(result: Number, number: Number, sign: int) -> Number:

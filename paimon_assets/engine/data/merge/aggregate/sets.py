@@ -60,11 +60,8 @@ def unite_sets(values: Array, grouped: Grouped, settings: FieldAggregation) -> A
             members = lists[group].as_py()
             unions[group] = members[0] if len(members) == 1 else unite(members)
     except (FormatError, IndexError, MemoryError, RuntimeError, ValueError) as error:
-        raise FormatError(
-            f"Column '{settings.column}' holds a value that is not a valid {name} ({error}).",
-            kind="aggregated-set",
-            details={"column": settings.column},
-        ) from error
+        message = f"Column '{settings.column}' holds a value that is not a valid {name} ({error})."
+        raise FormatError(message, kind="aggregated-set", column=settings.column) from error
     result: Array = pa.array(unions, values.type)
     return result
 
