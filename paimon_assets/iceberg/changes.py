@@ -1,4 +1,4 @@
-"""The files of a snapshot that Iceberg's readers may read as they are, and what a commit changed.
+"""The files of a snapshot that Iceberg's readers may read as they are, and a commit's changes.
 
     append table                              all files
     primary key, merged when read             files of the highest level
@@ -36,7 +36,7 @@ _NESTED = frozenset({TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW})
 
 
 class FileChanges(Struct, kw_only=True):
-    """What one snapshot changed for Iceberg's readers."""
+    """Changes of one snapshot for Iceberg's readers."""
 
     added: dict[str, ManifestEntry] = field(default_factory=dict)
     """Path → file."""
@@ -114,7 +114,7 @@ class FileRecords(Value):
         if file.external_path is not None and not file.external_path.startswith(
             tuple(f"{root}/" for root in self.table.store.roots)
         ):
-            reason = "it lies outside the table's directories, as another program wrote it"
+            reason = "it is outside the table's directories, as another program wrote it"
         elif file.file_format != "parquet":
             reason = f"it is a file of {file.file_format}"
         elif file.schema_id != schema.id:
@@ -156,7 +156,7 @@ class FileRecords(Value):
                 if low is None or high is None:
                     continue
                 if column.type.root in FLOAT_ROOTS:
-                    # NaN is in no statistics, and above all others for some readers.
+                    # NaN is in no statistics, and some readers order it above all numbers.
                     if not math.isnan(low):
                         value = bound_bytes(column.type, -0.0 if low == 0 else low)
                         lows.append({"key": column.id, "value": value})

@@ -1,4 +1,4 @@
-"""Iceberg metadata that nothing needs: orphans, and what a dropped or renamed table leaves."""
+"""Iceberg metadata that nothing needs: orphans, and files left by dropped or renamed tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ class _Leftover(Value):
                 return None
             created_ms = store.created_ms
             is_own = _own_metadata(store, created_ms) is not None
-        except PaimonError:  # no table, or one that nobody can read
+        except PaimonError:  # no table, or an unreadable one
             return None
         return _Leftover(store=store, created_ms=created_ms) if is_own else None
 
@@ -64,7 +64,7 @@ class _Leftover(Value):
 def forgotten(catalog: Catalog, *tables: Identifier) -> Iterator[bool]:
     """Delete the metadata of tables that the block drops or renames; yield whether they have some.
 
-    What lies in a table's folder goes with it.
+    Files in a table's folder are deleted with it.
     """
     found = [_Leftover.of(catalog, table) for table in tables]
     yield any(each is not None for each in found)
@@ -103,7 +103,7 @@ def stored_files(store: FileStore) -> Iterator[FileStatus]:
 
 
 def needed_names(store: FileStore) -> Iterator[str]:
-    """Yield the names of what readers of the newest document, and of those it logs, need."""
+    """Yield the names of files that readers of the newest document, and of those it logs, need."""
     found = _shown(store)
     if found is None:
         return

@@ -1,7 +1,7 @@
 """The metadata document: from one to the next, with its snapshots, tags and retention.
 
-The history is shorter than Paimon's: a document is written anew with each commit, so it lists the
-newest snapshots, and those of tags.
+The history is shorter than Paimon's: each commit writes a whole document, so it lists the newest
+snapshots, and those of tags.
 Source: https://iceberg.apache.org/spec/#table-metadata-fields
 """
 
@@ -28,9 +28,9 @@ class DocumentDraft(Value):
 
     table: IcebergTable
     base: IcebergMetadata | None
-    """The one whose snapshots it goes on with; None begins a new history."""
+    """The document whose history it continues; None starts a new history."""
     replaced: IcebergMetadata | None
-    """The newest one that there was: what it handed out is not used again."""
+    """The newest document so far: its ids are not used again."""
     added: Sequence[JsonObject]
     """Snapshots after those of the base."""
     tags: Mapping[str, int]
@@ -77,10 +77,10 @@ class DocumentDraft(Value):
             document["next-row-id"] = self.next_row_id
         return document
 
-    def _is_own(self, before: IcebergMetadata, *, or_of_others: bool = False) -> bool:
-        """Whether a document is of this table, not of one that was dropped; Java's do not say."""
+    def _is_own(self, before: IcebergMetadata, *, or_unmarked: bool = False) -> bool:
+        """Whether a document is of this table, not of a dropped one; Java's have no such mark."""
         created = (before.document.get("properties") or {}).get(CREATED)
-        return created == self.properties[CREATED] or (or_of_others and created is None)
+        return created == self.properties[CREATED] or (or_unmarked and created is None)
 
     def _snapshots(self) -> list[JsonObject]:
         listed = [] if self.base is None else list(self.base.document["snapshots"])
@@ -102,7 +102,7 @@ class DocumentDraft(Value):
     def _schemas(self, before: JsonObject, used: set[int]) -> tuple[list[JsonObject], JsonObject]:
         """Return the schemas of the snapshots, and the current one.
 
-        A column that ever held nulls is never said to hold none: old files may have some.
+        A column that ever held nulls stays optional: old files may have some.
         """
         table, known = self.table, {}
         for each in before.get("schemas") or ():
@@ -151,9 +151,9 @@ class DocumentDraft(Value):
 
     def _metadata_log(self, version: int) -> list[JsonObject]:
         last = self.replaced
-        if last is None or last.version > version:  # what a rollback undid is deleted
+        if last is None or last.version > version:  # documents that a rollback undid are deleted
             last = self.base
-        if last is None or not self._is_own(last, or_of_others=True):
+        if last is None or not self._is_own(last, or_unmarked=True):
             return []
         log = list(last.document.get("metadata-log") or ())
         if last.version != version:

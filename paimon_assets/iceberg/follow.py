@@ -3,9 +3,9 @@
     newest of our documents ─▶ is it of this table, and of a snapshot that is still there?
         yes   its manifests, with what each later snapshot added and removed
         no    all live files, as one snapshot
-      ─▶ v<N>.metadata.json, published if there is none ─▶ hint ─▶ what no reader needs is deleted
+      ─▶ v<N>.metadata.json, published if there is none ─▶ hint ─▶ unneeded files are deleted
 
-A commit stands whatever happens here; Iceberg is behind until the next one, or `repair`.
+A failure here does not undo the commit; Iceberg is behind until the next one, or `repair`.
 """
 
 import logging
@@ -31,11 +31,11 @@ from paimon_assets.iceberg.table_schema import IcebergTable, JsonObject
 logger = logging.getLogger(__name__)
 
 _MOST_MISSING = 50
-"""Snapshots that are added one by one; if more are missing, the history begins anew."""
+"""Snapshots that are added one by one; if more are missing, a new history starts."""
 
 
 def follow_commit(store: FileStore, snapshot: Snapshot, base: Snapshot | None = None) -> None:
-    """Write the Iceberg metadata of a commit; on failure it is behind, and the commit stands."""
+    """Write the Iceberg metadata of a commit; on failure it is behind, and the commit counts."""
     try:
         if _is_due(store, snapshot):
             _Follower.of(store, snapshot, base).run()
@@ -183,7 +183,7 @@ class _Follower(Value, dict=True):
         return newest if shown is not None and newest.shows(shown) else None
 
     def _knows_schema(self, before: JsonObject) -> bool:
-        """Whether a schema is what it was: after a rollback its id may be another's."""
+        """Whether a schema is unchanged: after a rollback its id may belong to another one."""
         for each in before["schemas"]:
             if each["schema-id"] == self.table.schema.id:
                 fields: list[Any] = self.table.schema_json(())["fields"]
@@ -228,7 +228,7 @@ class _Follower(Value, dict=True):
         return held
 
     def _anew(self, row_id: int) -> Iterator[JsonObject]:
-        """Yield a history that goes on with no document; snapshots that cannot be shown are not."""
+        """Yield the snapshots of a new history, but for those that cannot be shown."""
         parent, before = None, None
         for number in sorted(self._held):
             snapshot, is_newest = self._held[number], number == self.snapshot.id

@@ -1,4 +1,4 @@
-"""What the engine calls of this add-on: `control.listeners.CommitListener`."""
+"""The hook through which the engine calls this add-on: `control.listeners.CommitListener`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

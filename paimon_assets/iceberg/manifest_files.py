@@ -30,7 +30,7 @@ _CODECS: Mapping[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 
 class Status(IntEnum):
-    """What a manifest says of a file."""
+    """State of a file in a manifest."""
 
     EXISTING = 0
     ADDED = 1

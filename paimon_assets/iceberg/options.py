@@ -1,6 +1,6 @@
 """Options of the Iceberg metadata that commits write beside Paimon's.
 
-`spec.options.all_options` lists them with all others.
+`spec.options.all_options` lists them, too.
 Source: `org.apache.paimon.iceberg.IcebergOptions` of Paimon 2.1.
 """
 
@@ -10,7 +10,7 @@ from paimon_assets.engine.spec.options.option import Option, parse_enum, unset
 
 
 class IcebergStorage(StrEnum):
-    """Where Iceberg metadata lies, and who else is told of it."""
+    """Place of Iceberg metadata, and the catalog that gets it, too."""
 
     DISABLED = "disabled"
     TABLE_LOCATION = "table-location"

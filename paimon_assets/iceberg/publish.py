@@ -1,4 +1,4 @@
-"""Publishing documents: their files, the hint that leads readers to them, and what goes then."""
+"""Publishing documents: their files, the hint that leads readers to them, and deletions then."""
 
 import json
 from bisect import bisect
@@ -17,7 +17,7 @@ from paimon_assets.iceberg.table_schema import JsonObject
 
 
 class Publisher(Value):
-    """Publishes the documents of a table, and deletes what no reader needs any more."""
+    """Publishes the documents of a table, and deletes files that no reader needs any more."""
 
     files: ManifestFiles
     replaces: bool
@@ -36,7 +36,7 @@ class Publisher(Value):
         return self.files.table.metadata_directory
 
     def publish(self, document: JsonObject, snapshot: Snapshot) -> state.IcebergMetadata:
-        """Store the document of a snapshot, unless others did; return what is there.
+        """Store the document of a snapshot unless there is one; return the stored one.
 
         If no answer came, it may be there: nothing that it names is deleted.
         """
@@ -53,8 +53,8 @@ class Publisher(Value):
     def point_to(self, version: int) -> None:
         """Write the hint, or to a later document that a faster writer made meanwhile.
 
-        Who wrote the hint last looks again, so it leads to the newest document in the end. Where
-        documents are deleted, the next one may be gone, too: few are left, and are listed.
+        The last writer of the hint looks again, so it leads to the newest document in the end.
+        Where documents are deleted, the next one may be gone, too: few are left, and are listed.
         Documents of snapshots that a rollback undid are deleted.
         """
         write = self.file_io.replace if self.replaces else self.file_io.write_hint
@@ -94,7 +94,7 @@ class Publisher(Value):
         self.files.delete(path for path in old if path not in kept and path != done.location)
         lists, kept_lists = _lists(before, done.version), _lists(done, done.version)
         went = {number: path for number, path in lists.items() if path != kept_lists.get(number)}
-        # A history that began anew leaves its files as orphans: it may be in somebody's hands.
+        # The files of an abandoned history stay as orphans: readers may still use them.
         if went and kept_lists.items() & lists.items():
             self._delete_lists(went, kept_lists)
 

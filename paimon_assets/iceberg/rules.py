@@ -1,7 +1,7 @@
 """Which tables may have Iceberg metadata, and which changes keep it true: `SchemaRules`.
 
-What Iceberg's readers could not show is refused when the option is set or the column is changed,
-not at a commit.
+Types and changes that Iceberg's readers could not show are refused when the option is set or the
+column is changed, not at a commit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,7 +79,7 @@ def check_writable(table: str, schema: TableSchema) -> None:
     if storage in (ice.IcebergStorage.HIVE_CATALOG, ice.IcebergStorage.REST_CATALOG):
         raise UnsupportedFeatureError(
             f"Cannot write table '{table}': its readers through Iceberg would not see the commit:"
-            f" no other catalog is told of it ('{ice.ICEBERG_STORAGE.key}' = {storage}). Write it"
+            f" no other catalog is updated ('{ice.ICEBERG_STORAGE.key}' = {storage}). Write it"
             " by Java, or set table-location.",
             kind="unsupported-iceberg-catalog",
             table=table,

@@ -1,4 +1,4 @@
-"""Paimon's snapshots as Iceberg's: manifests of what came and went, their list, the summary."""
+"""Paimon's snapshots as Iceberg's: manifests of changed files, their list, the summary."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -48,7 +48,7 @@ class SnapshotWriter(Value, dict=True):
         """Write snapshots after a parent in the document, which was made of `before`.
 
         Raises:
-            NotFoundError: The parent's files are not what they should be.
+            NotFoundError: The parent's files are missing or of another snapshot.
         """
         manifests = self.files.read_list(parent["manifest-list"])
         for snapshot in missing:

@@ -1,4 +1,4 @@
-"""Where a table's Iceberg metadata stands: its newest document, and how far it is behind."""
+"""The state of a table's Iceberg metadata: its newest document, and how far it is behind."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ from paimon_assets.iceberg.table_schema import JsonObject, metadata_directory
 logger = logging.getLogger(__name__)
 
 WRITER = "paimon-assets.iceberg"
-"""Property of documents that this engine wrote: it goes on with no others."""
+"""Property of documents that this engine wrote; it continues only these."""
 CREATED = "paimon-assets.created-ms"
 """Property: when the table was created, so that another one of its name is known."""
 HINT_NAME = "version-hint.text"
@@ -37,7 +37,7 @@ class IcebergMetadata(Value):
     location: str
     """Path of its file."""
     version: int
-    """The snapshot of Paimon that its name says."""
+    """The snapshot of Paimon in its name."""
     document: JsonObject
 
     @property
@@ -68,7 +68,7 @@ class IcebergState(Value):
 
 
 def identity_of(snapshot: Snapshot) -> str:
-    """Return what Java calls the identity of a commit."""
+    """Return the identity of a commit, as Java defines it."""
     if snapshot.uuid is not None:
         return snapshot.uuid
     return f"{snapshot.commit_user}:{snapshot.commit_identifier}:{snapshot.time_millis}"
@@ -91,7 +91,7 @@ def versions(file_io: FileIO, directory: str) -> list[int]:
 
 
 def read_metadata(file_io: FileIO, directory: str, version: int) -> IcebergMetadata | None:
-    """Read one version; None if there is no such file, or none that says what it should."""
+    """Read one version; None if there is no such file, or its content is invalid."""
     path = metadata_path(directory, version)
     data = read_or_none(file_io, path)
     if data is None:

@@ -1,4 +1,4 @@
-"""A table as Iceberg sees it: where its metadata lies, its schema, its partition spec."""
+"""A table as Iceberg sees it: the folder of its metadata, its schema, its partition spec."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def metadata_directory(store: FileStore) -> str:
     warehouse, _, name = database.rpartition("/")
     if not name.endswith(_DATABASE_SUFFIX) or not warehouse:
         raise InvalidInputError(
-            f"Table '{store.label}' lies in '{database}', which is no database of a warehouse: its"
+            f"Table '{store.label}' is in '{database}', which is no database of a warehouse: its"
             " Iceberg metadata has no place there. Set"
             f" '{ice.ICEBERG_STORAGE_LOCATION.key}' to table-location.",
             kind="option-value",
@@ -172,7 +172,7 @@ def _ordered(data_type: types.DataType, bound: bytes) -> Any:
 
 
 class IcebergTable(Value, dict=True):
-    """What all Iceberg metadata of a table has in common."""
+    """Facts of a table that all its Iceberg metadata shares."""
 
     store: FileStore
     """With the schema that the metadata shows."""
@@ -198,7 +198,7 @@ class IcebergTable(Value, dict=True):
 
     @cached_property
     def current_schema(self) -> JsonObject:
-        """The schema, with all columns that it says hold no null; `document` knows better."""
+        """The schema, with its NOT NULL columns required; `document` may relax them."""
         required = {field.id for field in self.schema.fields if not field.type.nullable}
         return self.schema_json(required)
 

@@ -63,7 +63,7 @@ def iceberg_refusal(data_type: DataType) -> str | None:
 
 
 def iceberg_type(data_type: DataType, column_id: int, depth: int = 1) -> Json:
-    """Return a type as Iceberg's JSON has it; `iceberg_refusal` says which types it takes.
+    """Return a type in Iceberg's JSON; `iceberg_refusal` lists the types that it takes.
 
     >>> from paimon_assets.engine.spec.types.data_types import decimal, string
     >>> iceberg_type(decimal(10, 2), 1)

@@ -4,7 +4,7 @@ Concept → modules:
     HTTP                                     app, serve
     which operation a request is, refusals   routes, request
     operations                               operations/, service
-    who asks, and what they may              authentication, principals
+    principals and their permissions         authentication, principals
     data tokens                              issued_tokens
     folders outside the warehouse            straight_paths
     audit lines                              audit_log

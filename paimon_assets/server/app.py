@@ -1,6 +1,6 @@
 """The HTTP layer: limits, authentication, routing, errors as bodies, counters and audit lines.
 
-    head ─▶ route ─▶ who asks ─▶ body (limited) ─▶ operation, in a thread ─▶ JSON
+    head ─▶ route ─▶ principal ─▶ body (limited) ─▶ operation, in a thread ─▶ JSON
 
 Routes are found in the path as it was sent: `%2F` inside a name does not cut it.
 
@@ -48,7 +48,7 @@ MOST_TOGETHER = 8 * MOST_BYTES
 MOST_UNFINISHED = 128
 """Bodies that one principal sends at once."""
 _MEMBER_BYTES = 48
-"""What a value of JSON takes in memory, about, be it two bytes long."""
+"""Estimated memory of one JSON value, however short its text."""
 
 
 class Bodies:
@@ -82,7 +82,7 @@ class Bodies:
 
     @contextmanager
     def unfinished(self, principal: str) -> Iterator[None]:
-        """Count a body that comes in, until the block ends."""
+        """Count a body as unfinished until the block ends."""
         if self._unfinished[principal] >= MOST_UNFINISHED:
             raise _too_many()
         self._unfinished[principal] += 1
@@ -125,9 +125,7 @@ class App:
             "content-length" in http.headers or scope["http_version"] == "1.0"
         ):
             # A proxy in front may take the other one for the end of the request.
-            refusal = bad_request(
-                "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length."
-            )
+            refusal = bad_request("Transfer-Encoding needs HTTP/1.1, and excludes Content-Length.")
             response = _json(refusal.status, self._routes.error_body(refusal, scope["path"]))
             response.headers["connection"] = "close"
         else:
@@ -181,7 +179,7 @@ class App:
                 self._strangers.write(client, operation, request_id)
             return _json(status, self._routes.error_body(refusal, http.scope["path"]))
         except ClientDisconnect:
-            status = 499  # as others count it; nobody reads the answer
+            status = 499  # nginx's code for this in the log; the client reads no answer
             return Response(status_code=int(HTTPStatus.BAD_REQUEST))
         except Exception:
             logger.exception("request %s: %s failed", request_id, operation)

@@ -1,6 +1,6 @@
-"""Audit lines: of requests that change something, or tried to, got a data token, or came in vain.
+"""Audit lines of requests that change something, fail to, get a data token, or are rejected.
 
-None holds what the request or its answer carried.
+They hold no content of requests or answers.
 """
 
 import json

@@ -35,7 +35,7 @@ from paimon_assets.server.request import Refusal
 logger = logging.getLogger(__name__)
 
 _BEARER = "bearer "
-_NO_SECRET = "x"  # noqa: S105 - what a signature of an unknown key is compared with
+_NO_SECRET = "x"  # noqa: S105 - stands in for the secret of an unknown key
 _BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 _LONGEST = 8192
 WINDOW_MS = 15 * 60_000
@@ -201,7 +201,7 @@ class Authentication:
             principal, secret = current.of_access_key(access_key) or (None, _NO_SECRET)
             check_head(head, secret, clock=self._clock)
         if principal is None:
-            raise BadSignature("nobody has this token or key")
+            raise BadSignature("no principal has this token or key")
         return principal
 
     @contextmanager

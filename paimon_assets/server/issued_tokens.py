@@ -1,16 +1,16 @@
 """Data tokens: the options of the storage that clients get to open the files of a table.
 
-    hours = 12                       # how long a client may keep them; 12 if nothing is said
+    hours = 12                       # how long a client may keep them; 12 is the default
     [update]                         # given to principals with `update`
     "s3.access-key" = "WRITER"
     "s3.secret-key" = { secret-file = "/run/secrets/writer" }     # or { secret-env = "NAME" }
-    [select]                         # to who may select from it, and no more
+    [select]                         # given to principals that may only select
     "s3.access-key" = "READER"
     "s3.secret-key" = { secret-file = "/run/secrets/reader" }
 
-They are keys that the storage knows, and holds to what its own policy says: one that reads and one
-that writes the warehouse. They are the same for every table. The file is read for each token, so
-keys are changed by writing it; what was handed out serves until the storage takes it back.
+They are keys of the storage, whose own policy limits them: one key reads the warehouse, one writes
+it. They are the same for every table. The file is read for each token, so keys are changed by
+writing it; issued keys stay valid until the storage revokes them.
 """
 
 import os
@@ -35,13 +35,13 @@ _HOURS = 12
 _FEWEST_HOURS, _MOST_HOURS = 2, 24 * 7
 """Java's clients ask again when less than one is left, at every file if it never is more."""
 _PLAIN = ("access-key", "access.key", "accesskeyid", "access-key-id")
-"""What keys end with, in small letters, whose values are names of keys and no secrets."""
+"""Endings of options, in small letters, that hold the name of a key and no secret."""
 _TEMPORARY = ("sessiontoken", "securitytoken", "accesstoken")
-"""What options hold, in small letters without dots and dashes, of keys that end by themselves."""
+"""Parts of options for temporary keys, in small letters without dots and dashes."""
 _TEMPORARY_IDS = ("ASIA", "STS.")
-"""What the ids of such keys begin with, at AWS and Alibaba."""
+"""Prefixes of the ids of temporary keys, at AWS and Alibaba."""
 _OWN_VARIABLES = ("AWS_", "PAIMON_", "FSSPEC_", "GOOGLE_", "GCS_", "AZURE_", "OSS_", "ALIBABA_")
-"""What variables begin with that the clients of storages read by themselves."""
+"""Prefixes of environment variables that storage clients read by themselves."""
 _OWN_FILES = (
     ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
     ("AWS_CONFIG_FILE", "~/.aws/config"),
@@ -69,7 +69,7 @@ class DataTokens(Value, hidden=("own_options",)):
             for t in tokens.values()
         ]
         if len(keys) > 1 and keys[0] & keys[1]:
-            raise self._wrong("[select] has a key of [update]; who may only select would write")
+            raise self._wrong("[select] has a key of [update], so that readers could write")
         if action.value not in tokens:
             return None
         hours = members.get("hours", _HOURS)
@@ -147,7 +147,7 @@ class DataTokens(Value, hidden=("own_options",)):
             "get lasting keys made for them"
         )
 
-    def _wrong(self, what: str) -> InvalidInputError:
+    def _wrong(self, fault: str) -> InvalidInputError:
         return InvalidInputError(
-            f"The file of data tokens '{self.path}': {what}.", kind="data-tokens"
+            f"The file of data tokens '{self.path}': {fault}.", kind="data-tokens"
         )

@@ -10,7 +10,7 @@
 A grant's `on` is a glob of `database` or of `database.object`; `*` alone is everything. An object
 is a table, view or function; a branch is its table's. Stronger rights hold weaker ones, see
 `_IMPLIED`.
-The file is read again when it changes; one that is wrong leaves what was there, and is logged.
+The file is read again when it changes; if it is wrong, the old principals stay, and it is logged.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ EVERYBODY = Principal(
     grants=(Grant(database=ANYTHING, name=None, may=frozenset(Action)),),
     roots=None,
 )
-"""Who asks a server that was told to ask for no token."""
+"""Principal of every request to a server without tokens."""
 
 
 class Principals:
@@ -155,7 +155,7 @@ class PrincipalsFile:
         self._path = path
         self._lock = Lock()
         self._secrets: list[Path] = []
-        seen = self._versions()  # before it is read: what changes meanwhile is read again
+        seen = self._versions()  # before the read: a later change is read again
         try:
             self._principals, self._secrets = self._read()
         except UnicodeDecodeError as error:
@@ -172,10 +172,10 @@ class PrincipalsFile:
                 return self._principals
             try:
                 self._principals, self._secrets = self._read()
-                logger.info("principals: %d are read anew", len(self._principals))
+                logger.info("principals: %d are read again", len(self._principals))
             except (OSError, ValueError, InvalidInputError) as error:
-                logger.error(  # noqa: TRY400 - a stack says nothing here
-                    "principals: '%s' is wrong, what was read before counts: %s", self._path, error
+                logger.error(  # noqa: TRY400 - a stack does not help here
+                    "principals: '%s' is wrong, the old ones stay valid: %s", self._path, error
                 )
             self._seen = {**self._versions(), **seen}
         return self._principals
@@ -185,7 +185,7 @@ class PrincipalsFile:
         principals = Principals.of_toml(text, directory=self._path.parent)
         if not any(each.token_digests or each.access_keys for each in principals.all):
             # Empty for the instant of its writing, perhaps.
-            raise _wrong("it has no token and no access key, so nobody could come in")
+            raise _wrong("it has no token and no access key, so every request would be refused")
         items = tomllib.loads(text).get("principal", [])
         pairs = [pair for item in items for pair in item.get("access-keys", ())]
         files = [pair["secret-file"] for pair in pairs if "secret-file" in pair]
@@ -267,5 +267,5 @@ def _secret(principal: str, pair: Mapping[str, Any], directory: Path) -> str:
     return secret
 
 
-def _wrong(what: str) -> InvalidInputError:
-    return InvalidInputError(f"The file of principals: {what}.", kind="principals")
+def _wrong(fault: str) -> InvalidInputError:
+    return InvalidInputError(f"The file of principals: {fault}.", kind="principals")

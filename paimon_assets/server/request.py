@@ -19,13 +19,13 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.server.principals import Action, Principal
 
 PREFIX = "paimon"
-"""What stands behind `/v1/`; clients learn it from `/v1/config`."""
+"""Path segment after `/v1/`; clients learn it from `/v1/config`."""
 
 Answer = Mapping[str, Any] | None
 """The members of a body; None is an empty one."""
 RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "tag", "view",
              "dialect", "function", "definition")  # fmt: skip
-"""What a kind such as `table-not-found` begins with → `resourceType` in capitals."""
+"""First words of kinds such as `table-not-found` → `resourceType` in capitals."""
 _LONGEST = 4000
 """Characters of a message, which may repeat what the client sent."""
 _LAST_PART = frozenset({"table"})
@@ -63,8 +63,8 @@ def forbidden(resource_type: str, name: str) -> Refusal:
     )
 
 
-def not_implemented(what: str) -> Refusal:
-    return Refusal(HTTPStatus.NOT_IMPLEMENTED, f"This server does not serve {what}.")
+def not_implemented(resource: str) -> Refusal:
+    return Refusal(HTTPStatus.NOT_IMPLEMENTED, f"This server does not serve {resource}.")
 
 
 def refusal_of(error: errors.PaimonError, names: Mapping[str, str]) -> Refusal:
@@ -114,7 +114,7 @@ class Request(Value, hidden=("body",)):
     principal: Principal
     id: str
     noted: dict[str, str | int | bool] = field(default_factory=dict)
-    """What its audit line says besides: a snapshot, a new name."""
+    """Further items of its audit line: a snapshot, a new name."""
     opened: list[str] = field(default_factory=list)
     """Id of the table that it works on, empty if that has none."""
     delegation: str = ""

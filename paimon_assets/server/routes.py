@@ -30,7 +30,7 @@ class Route(Struct, frozen=True):
     is_audited: bool = False
     """Whether it leaves an audit line though it changes nothing."""
     refusal: Callable[[], Refusal] | None = None
-    """What is answered at once, whoever asks."""
+    """Answer to every principal, before authentication."""
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ class Route(Struct, frozen=True):
         return tuple(whole.strip("/").split("/"))
 
     def refuse_everybody(self) -> None:
-        """Refuse what is served to nobody, before it is asked who that is."""
+        """Reject unsupported operations before authentication."""
         if self.refusal is not None:
             raise self.refusal()
 
@@ -58,7 +58,7 @@ class Route(Struct, frozen=True):
                 if request.opened and (self.changes or is_last):
                     raise  # the table is the same, and lacks a file
         raise Refusal(
-            HTTPStatus.SERVICE_UNAVAILABLE, "Others change this at once; ask again in a moment."
+            HTTPStatus.SERVICE_UNAVAILABLE, "Another request changes this now; try again shortly."
         )
 
 
@@ -116,15 +116,15 @@ _TABLE = "databases/{database}/tables/{table}"
 _BRANCH = f"{_TABLE}/branches/{{branch}}"
 
 
-def not_served(what: str) -> Handler:
-    """Return the operation that is not served, which says so to who may know of the thing."""
+def not_served(resource: str) -> Handler:
+    """Return a handler that answers 501 to principals that may see the resource."""
 
     def handler(_: Service, request: Request) -> Answer:
         database = request.names.get("database")
         name = request.names.get("table", request.names.get("view"))
         if database is not None and (name is not None or not request.principal.sees(database)):
             request.require(Action.DESCRIBE, database, name)
-        raise not_implemented(what)
+        raise not_implemented(resource)
 
     return handler
 

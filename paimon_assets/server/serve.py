@@ -1,6 +1,6 @@
 """Starting a server: the application from its settings, and uvicorn around it.
 
-HTTP/1.1 for clients that send their heads in time, and leave room for others.
+HTTP/1.1 with limits on slow request heads and on connections per address.
 
 uvicorn waits for ever for the first byte, and a connection counts among those the server holds at
 once: silent ones would keep everybody out. Where there are too many, in all or of one client, idle
@@ -50,7 +50,7 @@ class SoleWriterFileIO(DelegatingFileIO):
     It publishes under locks of this process alone; everything else is the storage's own. A second
     server, or a client that commits by the file system, knows nothing of them: its commits and this
     server's overwrite each other, unnoticed.
-    `spec` is the storage's: who opens it elsewhere reads and writes data files, and publishes
+    `spec` is the storage's: a process that opens it reads and writes data files, and publishes
     nothing.
     """
 
@@ -102,7 +102,7 @@ class Handshakes(socket.socket):
     """File descriptor → the connection, and the address of its client; the oldest first."""
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; of too many, the oldest of the address with the most goes."""
+        """Accept a connection; above the limit, close the oldest of the busiest address."""
         accepted, address = super().accept()
         for number in [n for n, (each, _) in self.begun.items() if each.fileno() != n]:
             del self.begun[number]
@@ -194,7 +194,7 @@ class PunctualProtocol(H11Protocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether a request is being answered, or its body comes."""
+        """Whether a request is being answered, or its body is being received."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.response_complete
 
@@ -225,7 +225,7 @@ class ServeSettings(Value, hidden=("storage_options",)):
     port: int = 8080
     principals: Path | None = None
     data_tokens: Path | None = None
-    """File of what clients get to open the files of tables (`server.issued_tokens`)."""
+    """File of the storage keys that clients get (`server.issued_tokens`)."""
     insecure: bool = False
     read_only: bool = False
     sole_writer: bool = False
@@ -289,7 +289,7 @@ def uvicorn_of(app: App, settings: ServeSettings) -> uvicorn.Server:
         app,
         # Other loops accept connections by themselves.
         loop="auto" if settings.tls_certificate is None else "asyncio",
-        http=PunctualProtocol,  # of h11, which bounds what it buffers of a head
+        http=PunctualProtocol,  # of h11, which bounds the buffer of a head
         ws="none",
         lifespan="off",
         log_config=None,
@@ -324,7 +324,7 @@ def _check_tls(settings: ServeSettings) -> None:
 
 def _principals(settings: ServeSettings) -> PrincipalsFile | None:
     if settings.insecure and settings.principals is not None:
-        message = "--insecure lets everybody do everything, whatever --principals says; give one."
+        message = "--insecure lets everybody do everything, in spite of --principals; give one."
         raise InvalidInputError(message, kind="principals")
     if settings.insecure:
         return None
@@ -355,7 +355,7 @@ def _data_tokens(settings: ServeSettings) -> DataTokens | None:
 
 def _warn(settings: ServeSettings) -> None:
     if settings.insecure:
-        logger.warning("--insecure: everybody who reaches this server may do everything")
+        logger.warning("--insecure: every client of this server may do everything")
     try:
         is_loopback = ipaddress.ip_address(settings.host).is_loopback
     except ValueError:
@@ -364,11 +364,11 @@ def _warn(settings: ServeSettings) -> None:
         logger.warning("no TLS: tokens can be read on the way, unless a proxy in front has it")
     if not settings.insecure and settings.data_tokens is None:
         logger.warning(
-            "no data tokens are issued: grants are enforced here; who holds credentials of the "
-            "storage can read and write files whatever the grants say"
+            "no data tokens are issued: grants are enforced here; a client with credentials of the "
+            "storage can read and write files in spite of the grants"
         )
     if settings.sole_writer:
         logger.warning(
-            "--sole-writer: commits are kept apart by this process alone. A second server, and "
+            "--sole-writer: only this process orders commits. A second server, and "
             "clients that commit by the file system, would overwrite them unnoticed"
         )

@@ -1,7 +1,7 @@
 """Service: one warehouse as a REST catalog; the base of all operations.
 
-Nothing that counts is kept here: several servers and clients of the file system work beside each
-other, and what one of them does is seen by the next request of every other.
+The server holds no state of tables: several servers and clients of the file system work beside
+each other, and each request sees all changes before it.
 """
 
 import re
@@ -56,7 +56,7 @@ _STORAGES = frozenset(
      "hadoop", "hdfs", "hive", "jdbc", "lock", "obs", "oss", "s3", "s3a", "s3n", "security",
      "token", "tos", "wasb", "wasbs"}
 )  # fmt: skip
-"""First words of options of a storage or a catalog: no client says them of a table."""
+"""First words of options of a storage or a catalog; clients may not set them for a table."""
 _OF_CATALOGS = frozenset({"warehouse", "metastore", "table-path"})
 _CODE_WORDS = frozenset({"callback", "callbacks", "class"})
 """Words of options that name code which every Java client of the table would load."""
@@ -80,7 +80,11 @@ _OF_COLUMNS = ("fields.", "file-index.")
 
 
 def places_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options that name places, but `path`, and each place; refuse what no table says."""
+    """Yield the options that name places, but `path`, and each place.
+
+    Raises:
+        Refusal: An option is one of clients or storages, not of tables.
+    """
     for key, value in options.items():
         name = key.lower()
         words = re.split("[.-]", name)
@@ -88,7 +92,7 @@ def places_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             continue
         if words[0] in _STORAGES or name in _OF_CATALOGS or not _CODE_WORDS.isdisjoint(words):
             raise bad_request(
-                f"Option '{key}' says what clients connect to or run; it is theirs, and no table's."
+                f"Option '{key}' belongs to clients, which connect or run by it; no table has it."
             )
         if _PLACE_WORDS.isdisjoint(words) or name in _NO_PLACES:
             continue
@@ -105,7 +109,7 @@ class ServedTable(Value):
     identity: Identity | None
     """None if it has none yet, and this server must not give it one."""
     is_external: bool
-    """Whether it lies outside the warehouse: then its writers commit by the file system."""
+    """Whether it is outside the warehouse: then its writers commit by the file system."""
 
     @property
     def id(self) -> str:
@@ -119,7 +123,7 @@ class ServedTable(Value):
         """Return the table, if the server may change it."""
         if self.is_external:
             raise not_implemented("commits of external tables; their writers commit by themselves")
-        service.check_options(self.stored.options)  # who reaches the storage may have written it
+        service.check_options(self.stored.options)  # clients of the storage can write it, too
         return self
 
 
@@ -131,14 +135,13 @@ class Service(Value, hidden=("storage_options", "_listings")):
     client_options: Mapping[str, str] = field(default_factory=dict)
     """Handed to clients as defaults; no secrets."""
     roots: tuple[str, ...] = ()
-    """Folders that external tables may lie below."""
+    """Folders below which external tables may be."""
     read_only: bool = False
     data_tokens: DataTokens | None = None
-    """What clients get to open the files of tables; None lets them bring that."""
+    """Storage keys that clients get; None if clients have their own."""
     _listings: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
-    """Database → its directories and how long they serve the pages behind the first. Whether a name
-    is a table is asked for each page; one that came to be meanwhile may be missing, as it would be
-    if it came behind a page."""
+    """Database → its directories and until when they serve the pages after the first. Whether a
+    name is a table is looked up for each page; a table created in between may be missing."""
 
     @property
     def file_io(self) -> FileIO:
@@ -187,14 +190,14 @@ class Service(Value, hidden=("storage_options", "_listings")):
                 self.check_place(place, principal, option=option)
 
     def _allowed(self, path: str, option: str, roots: list[tuple[str, ...]]) -> str:
-        """Return the one spelling of a folder that lies in all of some roots."""
+        """Return the canonical path of a folder that is below one root of each list."""
         try:
             for folders in roots:
                 SegmentRoots.of(folders).check(path)
             folder = plain_path(canonical_path(path))
         except (InvalidInputError, ValueError) as error:  # ValueError: a NUL
             raise InvalidInputError(
-                f"Path {path!r} of '{option}' lies in no folder that this server allows you to "
+                f"Path {path!r} of '{option}' is in no folder that this server allows you to "
                 "use: below one of its --root, and one of the roots of your principal.",
                 kind="path-outside",
             ) from error
@@ -221,7 +224,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
     def _is_forgotten(self, name: Identifier, path: str) -> bool:
         """Forget the name of a table that never came to be; whether that was so.
 
-        Who creates a table looks at its name once more when the schema is there.
+        The creator of a table looks at its name once more after the schema is published.
         """
         schemas = SchemaManager(self.file_io_of(path), TablePaths(table=path))
         if schemas.list_ids():
@@ -258,7 +261,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
     def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:
-        """Open a table or branch; a table without an id gets one if `identifies` says so."""
+        """Open a table or branch; with `identifies`, a table without an id gets one."""
         path = self.catalog.get_table_location(identifier)
         table = self._open(identifier, path, is_external=False, identifies=identifies)
         if table is None:
@@ -270,7 +273,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
         return table
 
     def file_io_of(self, path: str) -> FileIO:
-        """Return the storage that a folder outside the warehouse lies on."""
+        """Return the storage of a folder outside the warehouse."""
         is_same = scheme_of(path) == self.file_io.spec.scheme
         file_io = self.file_io if is_same else file_io_for(path, self.storage_options)
         return StraightFileIO(file_io) if scheme_of(path) == "file" else file_io
@@ -311,7 +314,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
     def identified(self, identifier: Identifier, store: FileStore, by: str = "") -> Identity:
         """Give a table an id, unless it has one."""
         path = f"{store.table_path}/{TABLE_FILE}"
-        # Remembered first: an id that somebody has heard of is found, whoever died meanwhile.
+        # Remembered first: after a crash, an id that a client has seen is still found.
         own = str(uuid4())
         self.remember(own, identifier)
         made = new_identity(store.file_io, path, by=by, now_millis=store.created_ms, id_=own)

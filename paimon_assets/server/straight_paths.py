@@ -1,7 +1,7 @@
-"""Local folders of external tables: their owners may put links there, and none is followed.
+"""Local folders of external tables, in which no symbolic link is followed.
 
-A link that is made between the look and the use is followed; so the roots of a server on a local
-disk are for people who may know what the server may read.
+A link created between the check and the use is followed; so a server with roots on a local disk is
+for users that may read all files of the server.
 """
 
 from collections.abc import Callable, Sequence

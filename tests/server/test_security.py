@@ -92,7 +92,7 @@ def test_a_server_without_tokens_does_not_start(served, tmp_path):
         app_of(ServeSettings(warehouse=served))
     empty = tmp_path / "principals.toml"
     empty.write_text('[[principal]]\nname = "a"\n')
-    with pytest.raises(InvalidInputError, match="nobody could come in"):
+    with pytest.raises(InvalidInputError, match="every request would be refused"):
         app_of(ServeSettings(warehouse=served, principals=empty))
 
 

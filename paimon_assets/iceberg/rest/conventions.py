@@ -1,4 +1,4 @@
-"""How Iceberg's REST catalog says things: errors, names of databases, options of storages.
+"""Conventions of Iceberg's REST catalog: errors, names of databases, options of storages.
 
 Source: `open-api/rest-catalog-open-api.yaml` of Iceberg, `org.apache.iceberg.rest.ErrorHandlers`.
 """
@@ -17,7 +17,7 @@ VENDED = "vended-credentials"
 LEVELS = "\x1f"
 """Between the levels of a namespace. Databases here have one."""
 OAUTH = "OAUTH"
-"""`resource_type` of what is answered to who asks for a token of OAuth."""
+"""`resource_type` of the answer to a request for an OAuth token."""
 _MISSING = {
     "TABLE": "NoSuchTableException",
     "ICEBERG-TABLE": "NoSuchIcebergTableException",

@@ -1,7 +1,7 @@
 """Iceberg's REST catalog, read only: databases, and the tables whose commits add Iceberg metadata.
 
-Clients hear of such tables alone. Who may describe one gets its metadata. Who may select from it,
-and asks for credentials, gets those of readers, whatever else the principal may do.
+Clients see such tables alone. A principal that may describe one gets its metadata. One that may
+select from it, and asks for credentials, gets those of readers, never more.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ ENDPOINTS = (
     "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
 )
-"""What clients are told to ask for."""
+"""Endpoints that the answer to `config` lists."""
 _TABLES_AT_ONCE = 16
 _pool = ThreadPoolExecutor(_TABLES_AT_ONCE, thread_name_prefix="iceberg")
 _EVERYTHING = 10**9
@@ -53,7 +53,7 @@ def get_config(service: Service, _: Request) -> Answer:
 
 
 def refuse_oauth() -> Refusal:
-    """Return the answer to who asks for a token, with whatever secret."""
+    """Return the answer to a request for an OAuth token, with any secret."""
     return Refusal(
         HTTPStatus.BAD_REQUEST,
         "This server issues no tokens of OAuth. Give the client the bearer token of a principal: "
@@ -95,7 +95,7 @@ def list_tables(service: Service, request: Request) -> Answer:
 
 
 def load_table(service: Service, request: Request) -> Answer:
-    """Answer a table's metadata, and credentials of readers to who asks for them and may select."""
+    """Answer a table's metadata; with credentials of readers if asked for, and may select."""
     table = _table(service, request, Action.DESCRIBE)
     metadata = _metadata(table)
     answer: dict[str, Any] = {
@@ -150,7 +150,7 @@ def _with_iceberg(service: Service, database: str, names: Iterator[str]) -> Iter
         try:
             table = service.load(Identifier(database, name), identifies=False)
             return has_iceberg(table.stored.typed_options)
-        except (InvalidInputError, FormatError):  # no table, or one that nobody can read
+        except (InvalidInputError, FormatError):  # no table, or an unreadable one
             return False
 
     while step := list(islice(names, _TABLES_AT_ONCE)):
@@ -202,10 +202,10 @@ def _credentials(service: Service, request: Request, table: ServedTable) -> list
 
 
 def _metadata(table: ServedTable) -> IcebergMetadata:
-    """Return a table's newest Iceberg metadata; what it lacks is said among its properties."""
+    """Return a table's newest Iceberg metadata; its properties name missing snapshots."""
     store = table.store
     in_table = is_within(metadata_directory(store), store.table_path)
-    # Beside an external table lies what nobody said the server may look at.
+    # The server may not look at the folders beside an external table.
     state = None if table.is_external and not in_table else iceberg_state(store)
     metadata = None if state is None else state.metadata
     if state is None or metadata is None:

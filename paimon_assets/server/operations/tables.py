@@ -147,7 +147,7 @@ def alter_table(service: Service, request: Request) -> None:
             listener.changed(table.store.with_schema(after))
     if table.identity is not None and after.id != table.stored.id:
         store, by = table.store, request.principal.name
-        with suppress(StorageError):  # the schema stands; only who made it is not known
+        with suppress(StorageError):  # the schema is committed; only its author stays unknown
             note_change(store.file_io, store.table_path, table.identity, after.id, by)
 
 
@@ -250,8 +250,8 @@ def _create_outside(
     if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
         # A folder that holds something, be it not known to this catalog.
         file_io, own = service.file_io_of(path), TablePaths(table=path).schema_directory
-        others = {entry.path for entry in file_io.list_directory(path)} - {own}
-        if others or file_io.list_directory(own):
+        foreign = {entry.path for entry in file_io.list_directory(path)} - {own}
+        if foreign or file_io.list_directory(own):
             message = f"Path '{path}' is not empty; a new table takes an empty folder."
             raise InvalidInputError(message, kind="create-path")
     _take_place(service, request, identifier, path)

@@ -1,7 +1,7 @@
-"""What a table holds: snapshots, tags, branches, consumers, partitions, and their numbers.
+"""Snapshots, tags, branches, consumers and partitions of a table, and their numbers.
 
-Numbers come from manifests, updated from those of the snapshot before where possible. What only a
-catalog stores of partitions is a document:
+Numbers are read from manifests, updated from those of the snapshot before where possible. Facts of
+partitions that only a catalog stores are a document:
 
     <table>/rest/partitions-N.json      name of the partition → created, done, when and by whom
 """
@@ -46,7 +46,7 @@ Spec = Mapping[str, str]
 _DOCUMENT = "partitions"
 _CREATED, _DONE = "created", "done"
 _MOST_TABLES = 4096
-"""Tables whose numbers a process remembers; those of others are counted again."""
+"""Tables whose numbers a process remembers; it counts further tables at each request."""
 _NUMBERS = PartitionStatistics.__struct_fields__
 
 _lock = Lock()
@@ -329,7 +329,7 @@ def _note(
     request: Request,
     table: ServedTable,
     specs: Mapping[str, Spec],
-    what: Mapping[str, Json],
+    changes: Mapping[str, Json],
 ) -> None:
     at: Mapping[str, Json] = {
         "updatedAt": service.clock.now_millis(),
@@ -342,7 +342,7 @@ def _note(
         after = dict(members)
         for name, spec in specs.items():
             before = cast("Members", members.get(name, {}))
-            after[name] = {**before, "spec": dict(spec), **what, **at}
+            after[name] = {**before, "spec": dict(spec), **changes, **at}
         return after
 
     _document(table).change(noted)
