@@ -80,11 +80,7 @@ _OF_COLUMNS = ("fields.", "file-index.")
 
 
 def places_of(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options that name places, but `path`, and each place.
-
-    Raises:
-        Refusal: An option is one of clients or storages, not of tables.
-    """
+    """Yield the options that name places, but `path`, and each place; refuse those of clients."""
     for key, value in options.items():
         name = key.lower()
         words = re.split("[.-]", name)

@@ -104,9 +104,9 @@ def test_a_damaged_vector_is_never_taken_for_another(positions, bitmap64, data):
 
 
 def test_a_length_that_is_not_the_metadatas_is_refused():
-    with pytest.raises(FormatError, match="the table says it has 23 bytes"):
+    with pytest.raises(FormatError, match="it has 23 bytes by the table"):
         decode_vector(bytes.fromhex(OF_JAVA_32)[1:], "f", length=23)
-    with pytest.raises(FormatError, match="the table says it has 36 bytes"):
+    with pytest.raises(FormatError, match="it has 36 bytes by the table"):
         decode_vector(bytes.fromhex(OF_JAVA_64)[1:], "f", length=36)
 
 

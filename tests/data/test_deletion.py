@@ -214,7 +214,7 @@ def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
         read_one(tmp_path, file, deletion)
     file, deletion = one_file(tmp_path, {1, 2})
     wrong = replace(deletion, cardinality=3)
-    with pytest.raises(FormatError, match="it holds 2 rows, the table says 3"):
+    with pytest.raises(FormatError, match="it holds 2 rows, and 3 by the table"):
         read_one(tmp_path, file, wrong)
     assert len(read_one(tmp_path, file, replace(deletion, cardinality=None))) == 8
 

@@ -34,7 +34,7 @@ def schema(options, primary_keys=("id",), **columns):
         ({"snapshot.expire.limit": "0"}, "'snapshot.expire.limit' .*at least 1"),
         (
             {"deletion-vectors.enabled": "true", "changelog-producer": "full-compaction"},
-            "changelog producers none, input and lookup",
+            "changelog producer of none, input or lookup",
         ),
         ({"data-evolution.enabled": "true"}, "needs 'row-tracking.enabled'"),
         ({"fields.w.ignore-retract": "true"}, "'fields.w.ignore-retract' names column 'w'"),

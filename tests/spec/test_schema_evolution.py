@@ -270,7 +270,7 @@ def test_the_last_column_stays():
 )
 def test_fields_inside_a_column_do_not_change(change):
     schema = table_schema({"r": "ROW<x INT, y INT>"})
-    with pytest.raises(UnsupportedFeatureError, match=r"'r\.[xz]' cannot be changed: it lies insi"):
+    with pytest.raises(UnsupportedFeatureError, match=r"'r\.[xz]' cannot be changed: it is insi"):
         evolve(schema, change)
 
 

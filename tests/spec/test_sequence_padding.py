@@ -58,7 +58,7 @@ def test_a_type_is_padded_only_where_the_promised_record_wins(seq_type, legal):
 @pytest.mark.parametrize(
     ("seq_type", "padding", "reason"),
     [
-        ("STRING", FLAG, "'9' comes after '10'"),
+        ("STRING", FLAG, "'9' is after '10'"),
         ("DOUBLE", FLAG, "NaN"),
         ("DECIMAL(19, 0)", FLAG, "64 bits"),
         ("DECIMAL(30, 10)", FLAG, "64 bits"),

@@ -118,7 +118,7 @@ def test_s6_another_type_is_refused(table, landing, column, shown):
 def test_bytes_without_the_annotation_of_texts_are_refused_with_a_hint(table, landing):
     data = pa.table({"a": pa.array([1], pa.int32()), "b": [b"x"]})
     write(landing / "1.parquet", data)
-    refused(table, landing, "a text without the annotation")
+    refused(table, landing, "a text without its annotation")
 
 
 def test_every_file_is_checked_not_only_the_first(table, landing):
@@ -482,7 +482,7 @@ AB = Schema.of({"a": "INT", "b": "STRING"})
 def test_columns_that_differ_in_letter_case_alone_are_refused(table, landing):
     data = pa.table({"a": pa.array([1], pa.int32()), "b": ["x"], "A": ["y"]})
     write(landing / "1.parquet", data)
-    with pytest.raises(InvalidInputError, match="'a' stands beside one that differs in letter"):
+    with pytest.raises(InvalidInputError, match="'a' is beside one that differs in letter"):
         add(table, landing)
     write(landing / "1.parquet", data.rename_columns(["a", "b", "C"]))
     add(table, landing)

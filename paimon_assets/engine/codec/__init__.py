@@ -10,5 +10,5 @@ Concept → modules:
     roaring bitmaps, deletion vectors                        bitmaps/
     bloom filters and bitmaps of a file's columns            file_index/
     files of rows outside tables                             row_files
-    what pyarrow does not show of ORC and Parquet files      orc_footer, parquet_footer
+    parts of ORC and Parquet files that pyarrow hides        orc_footer, parquet_footer
 """

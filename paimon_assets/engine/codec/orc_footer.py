@@ -1,4 +1,4 @@
-"""What pyarrow does not show of an ORC file: types, statistics, zones, and times of any year.
+"""Parts of an ORC file that pyarrow hides: types, statistics, zones, and times of any year.
 
     … ┊ metadata ┊ footer (protobuf, perhaps compressed) ┊ postscript ┊ its length in one byte
 
@@ -31,7 +31,7 @@ _MOST_SHIFT = 63
 _WRITER_ZONE = 3
 _JULIAN = 1
 _WRITER_OF_JAVA = 0
-"""The one that had a calendar of its own before it said so; all others count as we do."""
+"""The writer that used the Julian calendar before files had a field for it; all use ours now."""
 _VALUES, _TIMES, _HAS_NULL = 1, 9, 10
 DAMAGE = (
     LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
@@ -84,7 +84,7 @@ class OrcFooter(Value):
     types: tuple[OrcType, ...]
     """Every type of the file, the row itself first, then in depth-first order."""
     stripes: tuple[tuple[int, int], ...]
-    """Where the footer of each stripe lies: offset and length."""
+    """Offset and length of the footer of each stripe."""
     stripe_starts: tuple[int, ...]
     stripe_rows: tuple[int, ...]
     codec: int
@@ -319,7 +319,7 @@ _WIDE_WIDTHS = (26, 28, 30, 32, 40, 48, 56, 64)
 def read_times(
     footer: OrcFooter, read: Read, stripe: int, number: int, path: str
 ) -> tuple[Longs, Longs, npt.NDArray[np.bool_]]:
-    """Decode a timestamp column of the row, which lies in no other column."""
+    """Decode a timestamp column at the top level of the row."""
     try:
         found = footer.stripe(read, stripe)
         if found.encodings[number] != _DIRECT_V2:

@@ -1,6 +1,6 @@
 """The footer of a Parquet file: changed where pyarrow would misread the file, and asked for orders.
 
-Integers are declared to be timestamps, and INT96 to be bytes: pyarrow wraps what it cannot hold.
+Integers are declared to be timestamps, and INT96 to be bytes: pyarrow wraps values out of range.
 
     … ┊ footer (Thrift, compact protocol) ┊ its length, 4 bytes ┊ PAR1
 
@@ -79,8 +79,8 @@ def int96_as_bytes(tail: bytes) -> bytes:
 def has_order(tail: bytes, created_by: str | None, *, of_decimals: bool) -> bool:
     """Whether a file's bounds of texts and bytes, or of decimals in bytes, are in their order.
 
-    They are if the footer says that columns have the order of their types, and its writer is not
-    known to be wrong. Without that, old writers compared bytes as signed numbers.
+    They are if the footer declares the columns' order, and its writer is not known to be wrong.
+    Without that, old writers compared bytes as signed numbers.
     """
     name, major, minor = _WRITER.fullmatch(created_by or "").groups(default="0")  # type: ignore[union-attr]
     right = (_ORDERED_DECIMALS if of_decimals else _ORDERED_BYTES).get(name, (0, 0))
@@ -102,7 +102,7 @@ def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noq
 
 
 class _Footer:
-    """A walk over a footer; `at` is where it stands."""
+    """A walk over a footer; `at` is its offset."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -145,7 +145,7 @@ class _Footer:
             self._varint()
 
     def _fields_but(self, *wanted: int) -> Iterator[tuple[int, int]]:
-        """Yield some fields of a struct, and skip the others."""
+        """Yield some fields of a struct, and skip the rest."""
         for field, kind in self._fields():
             if field in wanted:
                 yield field, kind

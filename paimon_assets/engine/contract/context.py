@@ -40,8 +40,7 @@ class ReadContext(Value, dict=True):
     file_tags: Mapping[str, str] = field(default_factory=dict)
     """Names of external files → the content that was checked (`FileStatus.tag`)."""
     fallback: TableSchema | None = None
-    """What splits of the fallback branch are read as, with its own key and options; None if as
-    `schema`."""
+    """Schema of the fallback branch's splits, with its own key and options; None if `schema`."""
     fallback_offset: int = 0
     """Added to the schema ids of the fallback branch in splits, so that they differ from main's."""
 

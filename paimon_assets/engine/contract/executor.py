@@ -23,14 +23,14 @@ T = TypeVar("T")
 class TaskBatch(Value):
     """Tasks of one kind that may run in any order and at once, such as compactions.
 
-    What the bytes mean is between the module that makes the tasks and the one that runs them; both
-    sides encode with `contract.wire`.
+    The module that makes the tasks and the one that runs them define the bytes; both encode with
+    `contract.wire`.
     """
 
     name: str
-    """What to run: a name that `data.worker.task_of` knows."""
+    """Name of the task that `data.worker.task_of` returns."""
     shared: bytes = b""
-    """What all tasks must know, such as the context of a write."""
+    """Input of all tasks, such as the context of a write."""
     payloads: tuple[bytes, ...]
     weights: tuple[int, ...] = ()
     """Cost of each task, such as the bytes it reads, to deal them evenly; empty is all alike."""
@@ -38,7 +38,7 @@ class TaskBatch(Value):
     """Most tasks at a time; None leaves it to the executor."""
     file_io: FileIOSpec
     subject: str = ""
-    """The table, and its snapshot: for what people see of the tasks."""
+    """The table, and its snapshot: shown with the tasks."""
 
     @property
     def costs(self) -> tuple[int, ...]:
@@ -57,7 +57,7 @@ class TaskRunner(Protocol):
         """Run tasks and yield (number of the task, its result) as they finish, in any order.
 
         Of a batch that fails, the tasks that were running finish and are yielded too, then the
-        first error is raised: the caller knows what to undo.
+        first error is raised: the caller knows all files to delete.
         """
         ...
 
@@ -72,7 +72,7 @@ def as_ended(futures: Collection[Future[T]]) -> Iterator[Future[T]]:
 
 
 RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
-"""What the executor takes as rows: a RecordBatchReader here, also a Spark DataFrame there."""
+"""Rows that an executor takes: a RecordBatchReader, on Spark also a DataFrame."""
 
 
 EXAMPLES = 20
@@ -144,7 +144,7 @@ class Executor(TaskRunner, Protocol[RowsT_contra]):
 
 @runtime_checkable
 class TakingExecutor(Protocol):
-    """An executor that says which rows it takes."""
+    """An executor with a test of the rows that it takes."""
 
     def takes(self, rows: object) -> bool:
         """Whether these are rows that `map_rows` takes."""

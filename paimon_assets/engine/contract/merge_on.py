@@ -145,7 +145,7 @@ class MergeOn(Value):
 
 
 def _is_alike(source: Any, target: Any) -> bool:
-    """Whether values of two types may be the same; Arrow casts others, too: a date to a number."""
+    """Whether values of two types may be equal; Arrow casts more, such as a date to a number."""
     if pat.is_null(source):
         return True
     zones = {getattr(kind, "tz", None) is None for kind in (source, target)}

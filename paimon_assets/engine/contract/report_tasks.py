@@ -123,7 +123,7 @@ class _Footers(Value):
     numbers: tuple[int, ...]
     """Of each file's layout."""
     files: tuple[FileFooter, ...]
-    """Without what their layouts say."""
+    """Without their layouts."""
 
 
 def dump_footers(footers: Sequence[FileFooter]) -> bytes:

@@ -1,4 +1,4 @@
-"""The values of the contract as bytes: a DataSplit as Java writes it, all others with a version.
+"""The values of the contract as bytes: a DataSplit as Java writes it, the rest with a version.
 
 DataSplit has Java's binary form, versions 2 to 9; several stand one behind the other. A DataSplit
 in the wrapper of Paimon 2 (SPLIT_V1) is read as well. All other values, and errors:
@@ -6,7 +6,7 @@ in the wrapper of Paimon 2 (SPLIT_V1) is read as well. All other values, and err
     bytes    length · JSON {"what": class, "version", "value"} · the parts, each behind its length
     value    null, truth values, integers and texts as they are; tuples as lists
              all else is {name: content}: an object's class and its members in their order;
-             float, map; bytes, and what has another form of its own, as {name: number of a part}
+             float, map; bytes, and classes with their own form, as {name: number of a part}
 
 A class is read where the annotations of the value asked for name it, and no other.
 Source: `org.apache.paimon.table.source.DataSplit` (serialize, deserialize).
@@ -136,8 +136,8 @@ def _wrapped_type(source: DataInput) -> int:
     wrapper, kind = source.read_int(), source.read_int()
     if wrapper != _WRAPPER or kind not in (_WRAPPED_PLAIN, _WRAPPED_OF_FALLBACK, _WRAPPED_TWICE):
         raise errors.UnsupportedFeatureError(
-            f"A wrapped split (SPLIT_V1) of version and type {wrapper, kind} is not read: it says"
-            " more than its DataSplit, such as which row ids. Pass plain DataSplits.",
+            f"A wrapped split (SPLIT_V1) of version and type {wrapper, kind} is not read: it holds"
+            " more than its DataSplit, such as row ids. Pass plain DataSplits.",
             kind="split-version",
         )
     return kind

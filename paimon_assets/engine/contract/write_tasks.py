@@ -78,7 +78,7 @@ class RowChange(Value):
     """The context that all tasks of a row change share."""
 
     read: ReadContext
-    """Every column; its predicate says which rows change."""
+    """Every column; its predicate selects the rows that change."""
     write: WriteContext
     assignments: tuple[Assignment, ...] | None = None
     """New values of the rows; None deletes them."""

@@ -40,7 +40,7 @@ _MARK = "_SUCCESS"
 """Of Java, in the folder of a partition that is complete."""
 _BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
 _HIDDEN = re.compile(rf"\.(.+)\.(?:(?:[0-9a-f]{{32}}|{_UUID})\.tmp|crc)", re.DOTALL)
-"""What `fileio.atomic.temporary_name` and Java make, and leave if they are killed; checksums."""
+"""Names of `fileio.atomic.temporary_name` and Java's, left by killed processes; checksums."""
 
 
 def is_temporary(name: str) -> bool:

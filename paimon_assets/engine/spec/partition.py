@@ -168,7 +168,7 @@ def _parts(value: float, *, single: bool) -> tuple[int, int, int]:
 
 
 def _digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
-    """Return digits, and before which of them the point stands."""
+    """Return digits, and the position of the point."""
     zeros = (fraction & -fraction).bit_length() - 1
     used = _FRACTION + 1 - zeros
     tiny = max(0, used - exponent - 1)
@@ -204,7 +204,7 @@ def _bits(bits: int, power_of_5: int) -> int:
 
 
 def _make(number: int, scale: int, half: int, decimal: int, word: int | None) -> tuple[str, int]:
-    """Make digits of `number / scale` until what is left is below `half`, or that far from ten.
+    """Make digits of `number / scale` until the rest is below `half`, or that far from ten.
 
     Java does so in its int or long of `word` bits where it can. Then `half` may run over, which
     ends the digits, too.

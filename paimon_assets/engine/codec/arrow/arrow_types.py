@@ -282,7 +282,7 @@ def infer_columns(schema: pa.Schema) -> dict[str, types.DataType]:
 
 
 def inferred_type(arrow_type: pa.DataType, *, nullable: bool = True) -> types.DataType:
-    """Return the type of a column made for values of an Arrow type; refuses what none holds."""
+    """Return the type of a column made for values of an Arrow type; refuses types without one."""
     return _writable(from_arrow_type(arrow_type, nullable=nullable))
 
 

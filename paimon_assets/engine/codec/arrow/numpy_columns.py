@@ -49,7 +49,7 @@ def buffer_of(values: npt.NDArray[Any]) -> pa.Buffer:
 def to_numpy(values: Array) -> npt.NDArray[Any]:
     """Return an Arrow array of numbers or booleans as numpy, without pandas.
 
-    Numbers share their memory, so they must not be changed; what lies under a null is arbitrary.
+    Numbers share their memory, so they must not be changed; the value under a null is arbitrary.
 
     >>> to_numpy(from_numpy(np.array([1.5, 2.5])).slice(1)).tolist()
     [2.5]

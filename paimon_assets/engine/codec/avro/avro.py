@@ -33,7 +33,7 @@ _SYNC_BYTES = 16
 _CRC_BYTES = 4
 _RECORDS_A_BLOCK = 1000
 _MOST_RATIO = 64
-"""The most ratio of a file's bytes decompressed, beyond what any file may have."""
+"""The highest ratio of decompressed to stored bytes, above the size that any file may have."""
 
 Record = dict[str, Any]
 Source = pa.NativeFile | io.BytesIO
@@ -41,7 +41,7 @@ Source = pa.NativeFile | io.BytesIO
 
 class RecordSchema(Struct, frozen=True):
     text: bytes
-    """Its JSON, as it stands in the header of a file."""
+    """Its JSON, as in the header of a file."""
     block: Any
     """fastavro's parsed schema of an array of the records."""
 
@@ -115,8 +115,8 @@ def _naming(path: str) -> Iterator[None]:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
-def _damaged(path: str, what: str) -> FormatError:
-    return FormatError(f"{path}: damaged Avro file, {what}", kind="avro", path=path)
+def _damaged(path: str, fault: str) -> FormatError:
+    return FormatError(f"{path}: damaged Avro file, {fault}", kind="avro", path=path)
 
 
 class _Blocks(Struct, frozen=True):
@@ -167,7 +167,7 @@ class _Blocks(Struct, frozen=True):
 class Container:
     """An open Avro file, read block by block: memory is that of one block.
 
-    Texts come as bytes: what was BYTES once may be no UTF-8, and stays as it is.
+    Texts are returned as bytes: a column that once was BYTES may hold no UTF-8, and is unchanged.
     """
 
     def __init__(self, source: Source, size: int, path: str) -> None:
@@ -300,7 +300,7 @@ def _read_long(source: Source) -> int:
         byte = _take(source, 1)[0]
         value |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:  # the high bit says that more bytes follow
+        if byte < 0x80:  # the high bit means that more bytes follow
             return (value >> 1) ^ -(value & 1)
 
 

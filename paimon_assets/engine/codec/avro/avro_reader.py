@@ -1,8 +1,8 @@
 """Avro bytes → rows, by functions whose source is written from a file's schema, once.
 
 fastavro walks the schema again for every value. Manifests hold records by the hundred thousand; a
-function of one schema, without a call for each value, takes a third of its time, and what it reads
-needs no dictionaries. Logical types are left as the numbers they are stored as. Limits keep a few
+function of one schema, without a call for each value, takes a third of its time, and its records
+need no dictionaries. Logical types are left as the numbers they are stored as. Limits keep a few
 bytes from costing gigabytes or hours; everything an engine writes stays far below them.
 Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding, #schema-resolution
 """
@@ -22,7 +22,7 @@ ReadValue = Callable[[bytes, int], tuple[Any, int]]
 """(data, position) → (the value there, the position behind it)."""
 
 _ONE_BYTE = 128
-"""Bytes below are whole numbers; the others say that more bytes follow."""
+"""Bytes below are whole numbers; after higher ones more bytes follow."""
 _NUMBERS = [number >> 1 ^ -(number & 1) for number in range(_ONE_BYTE)]
 """Numbers of one byte, zig-zag decoded."""
 _VALUE_BRANCH = 2
@@ -30,7 +30,7 @@ _VALUE_BRANCH = 2
 
 
 def compile_reader(written: Any, wanted: Any) -> ReadValue:
-    """Return what reads a value of a schema; records and arrays become tuples."""
+    """Return a function that reads a value of a schema; records and arrays become tuples."""
     names: dict[str, Any] = {"long": _long, "damaged": _damaged, "numbers": _NUMBERS}
     try:
         body = "\n".join(_indent(_Source().value(written, wanted, "found")))
@@ -106,7 +106,7 @@ class _Source:
         yield f"    {held} = []"
         yield f"    {count}, at = long(data, at)"
         yield f"    while {count}:"
-        yield f"        if {count} < 0:"  # the bytes of the items follow, for who skips them
+        yield f"        if {count} < 0:"  # the bytes of the items follow, so readers can skip them
         yield "            _, at = long(data, at)"
         yield f"        if abs({count}) > len(data) - at:"
         yield f"            damaged('an array has no room for so many items:', {count})"
@@ -132,8 +132,8 @@ def _record_of(wanted: Any) -> Any:
     return next(records, None)
 
 
-def _damaged(what: str, found: int) -> None:
-    raise FormatError(f"{what} {found}.")
+def _damaged(fault: str, number: int) -> None:
+    raise FormatError(f"{fault} {number}.")
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
@@ -192,7 +192,7 @@ _CRC_BYTES = 4
 
 
 CODEC_ERRORS = (zlib.error, zstd.ZstdError, lzma.LZMAError)
-"""What decompressors raise of damaged bytes, beside FormatError."""
+"""Errors of decompressors for damaged bytes, beside FormatError."""
 
 
 def check_schema(schema: Any) -> int:
@@ -201,7 +201,7 @@ def check_schema(schema: Any) -> int:
 
 
 class _Size:
-    """Counts the types of a schema, each name as often as it stands for its type."""
+    """Counts the types of a schema, a named type once for each use."""
 
     def __init__(self, known: dict[str, tuple[int, int]]) -> None:
         self._known = known

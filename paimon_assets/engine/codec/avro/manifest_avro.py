@@ -71,7 +71,7 @@ def record_schema(*fields: avro.Record) -> avro.RecordSchema:
 
 
 def record_of(fields: Sequence[avro.Record]) -> Callable[[Any], avro.Record]:
-    """Return what makes a record of a value, whose attribute `a_b` is field `_A_B`."""
+    """Return a function that makes a record of a value, whose attribute `a_b` is field `_A_B`."""
     names = [field["name"] for field in fields]
     values = attrgetter(*map(_attribute, names))
     return lambda value: dict(zip(names, values(value), strict=True))
@@ -400,7 +400,7 @@ def built_records(
 
 
 DAMAGED = (KeyError, TypeError, ValueError)
-"""What building a value of a damaged record may raise."""
+"""Errors that building a value of a damaged record may raise."""
 
 
 def damaged_record(path: str, error: Exception) -> FormatError:

@@ -90,7 +90,7 @@ def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
 def decode_vector(
     data: bytes, path: str, *, length: int | None = None, cardinality: int | None = None
 ) -> DeletionVector:
-    """Decode a vector with its frame; its magic says which form it has."""
+    """Decode a vector with its frame; its magic number identifies its form."""
     if len(data) < FRAME_BYTES + len(_MAGIC_32):
         raise _damaged(path, f"it ends after {len(data)} bytes")
     (body_bytes,) = _INT.unpack_from(data)
@@ -102,7 +102,7 @@ def decode_vector(
         raise _damaged(path, f"it begins with the unknown magic {magic.hex()}")
     noted = body_bytes if magic == _MAGIC_32 else body_bytes + FRAME_BYTES
     if length is not None and length != noted:
-        raise _damaged(path, f"the table says it has {length} bytes, it says {noted}")
+        raise _damaged(path, f"it has {length} bytes by the table and {noted} by its own head")
     (checksum,) = _CHECKSUM.unpack_from(data, _INT.size + body_bytes)
     if checksum != zlib.crc32(body):
         raise _damaged(path, "its checksum is wrong")
@@ -112,13 +112,13 @@ def decode_vector(
     except (IndexError, ValueError) as error:
         raise _damaged(path, "it is no roaring bitmap") from error
     if cardinality is not None and len(vector) != cardinality:
-        raise _damaged(path, f"it holds {len(vector)} rows, the table says {cardinality}")
+        raise _damaged(path, f"it holds {len(vector)} rows, and {cardinality} by the table")
     return vector
 
 
-def _damaged(path: str, what: str) -> FormatError:
+def _damaged(path: str, fault: str) -> FormatError:
     return FormatError(
-        f"{path}: damaged deletion vector, {what}.", kind="deletion-vector", path=path
+        f"{path}: damaged deletion vector, {fault}.", kind="deletion-vector", path=path
     )
 
 

@@ -1,4 +1,4 @@
-"""The file index of one data file: a head that says where each index lies, then the indexes.
+"""The file index of one data file: a head with the offset of each index, then the indexes.
 
     int64 magic · int32 version · int32 head length · int32 columns
       column: utf name · int32 indexes; index: utf type · int32 start · int32 length
@@ -87,9 +87,9 @@ def decode_file_index(data: bytes) -> dict[str, dict[str, bytes]]:
     return indexes
 
 
-def damaged_index(path: str, what: str) -> FormatError:
+def damaged_index(path: str, fault: str) -> FormatError:
     return FormatError(
-        f"File index '{path}' is damaged: {what}. Set '{FILE_INDEX_READ_ENABLED.key}' to false to"
+        f"File index '{path}' is damaged: {fault}. Set '{FILE_INDEX_READ_ENABLED.key}' to false to"
         " read the table without it.",
         kind="file-index",
         path=path,

@@ -5,7 +5,7 @@
     version 2   int32 rows · int32 values · boolean nulls? [int32 offset, length]
                 int32 blocks: first key, int32 offset · int32 bytes of all blocks
                 block: int32 entries: key, int32 offset, length; keys ascend
-    then the bitmaps; offsets count from the first one, and -1 - p stands for row p alone
+    then the bitmaps; offsets count from the first one, and -1 - p means row p alone
 
 A key is a big-endian number, or an int32 length and bytes.
 Source: `org.apache.paimon.fileindex.bitmap.BitmapFileIndex`, `BitmapFileIndexMeta`,
@@ -216,7 +216,7 @@ class BitmapIndex(Value):
     row_count: int
     null_offset: int | None
     block_keys: tuple[Any, ...] = ()
-    """What the first key of each block sorts by."""
+    """Sort key of the first key of each block."""
     block_starts: tuple[int, ...] = ()
     entries: Mapping[bytes, int] | None = None
     """Key → offset, where there are no blocks."""

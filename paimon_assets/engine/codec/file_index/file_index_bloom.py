@@ -162,7 +162,7 @@ def literal_as_long(literal: Any, data_type: types.DataType) -> tuple[int, bool]
     """Return (indexed number of a literal, whether no other value has it).
 
     If it is not exact, the index's number is that of the value just below the literal, or of
-    several values. None means that no number stands for the literal.
+    several values. None means that the literal has no number.
     """
     root = data_type.root
     if root in types.TIMESTAMP_ROOTS:

@@ -30,9 +30,9 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json, field_to_json, parse_field
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What reading a document of another shape raises."""
+"""Errors that reading a document of another shape raises."""
 _AROUND = 20
-"""Characters shown on each side of what is no text."""
+"""Characters shown on each side of invalid text."""
 _PARQUET_DEFAULT_SINCE = 3
 """Schema version from which a table without `file.format` holds Parquet, not ORC."""
 
@@ -157,7 +157,7 @@ def json_bytes(members: Mapping[str, Json]) -> bytes:
     except UnicodeEncodeError as error:
         around = text[max(0, error.start - _AROUND) : error.end + _AROUND]
         raise InvalidInputError(
-            f"Half a character (U+{ord(text[error.start]):04X}) stands in {around!a}; that is "
+            f"Half a character (U+{ord(text[error.start]):04X}) is in {around!a}; that is "
             "no text. Correct it.",
             kind="half-character",
         ) from None
@@ -175,8 +175,8 @@ def json_object(data: bytes, path: str) -> dict[str, Json]:
     return parsed
 
 
-def _damaged(path: str, what: str) -> FormatError:
-    return FormatError(f"{path}: {what}.", kind="metadata-json", path=path)
+def _damaged(path: str, fault: str) -> FormatError:
+    return FormatError(f"{path}: {fault}.", kind="metadata-json", path=path)
 
 
 def statistics_to_json(statistics: Statistics) -> bytes:

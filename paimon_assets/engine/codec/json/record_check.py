@@ -1,7 +1,7 @@
-"""The check of JSON from outside that comes before Arrow's reader: records are objects, in UTF-8.
+"""Checks JSON from outside before Arrow's reader: records are objects, in UTF-8.
 
-Arrow's reader ends the process if a block begins with `null`, or nests deep. So all JSON that it
-reads goes through `checked_records` or `check_records`. Cost: 2 ns a byte; the reader takes 3 to 8.
+Arrow's reader ends the process if a block begins with `null`, or nests deep. So `checked_records`
+or `check_records` checks all JSON that it reads. Cost: 2 ns a byte; the reader takes 3 to 8.
 """
 
 import codecs
@@ -111,7 +111,7 @@ def escaped_places(
     """Return the places after an odd number of backslashes, or of other escapes.
 
     Args:
-        data: A block; the second result says whether the next one begins with such a place.
+        data: A block; the second result is whether the next one begins with such a place.
         is_escaped: Whether this one does.
         escape: The byte that escapes the next one.
     """

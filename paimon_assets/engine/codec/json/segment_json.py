@@ -4,8 +4,8 @@
  "loads": [{"id": 2, …, "files": [names, sizes, rows]}], "mark": [snapshot id, delta list]}
 
 `loads` and `mark` came later and may be absent; an engine that does not know them drops them when
-it changes the list. That costs loads their ids, which are then given anew, and no segment its own:
-so the version stays 1, and older engines go on reading such tables.
+it changes the list. Then loads get new ids, and segments keep theirs: so the version stays 1, and
+older engines go on reading such tables.
 """
 
 import json
@@ -29,7 +29,7 @@ class SegmentList(Value):
     next_id: int = 0
     segments: tuple[seg.Segment, ...] = ()
     loads: tuple[seg.Load, ...] = ()
-    """What the table's own snapshots brought, up to `mark`."""
+    """Loads by the table's own snapshots, up to `mark`."""
     mark: seg.SegmentCommit | None = None
     """The newest snapshot that was looked at for loads."""
 

@@ -75,7 +75,7 @@ class ViewSchema(Structure):
 
 
 class _ViewChange(Structure, tag_field="action"):
-    """Written is what Java reads, such as `setOption`."""
+    """Its JSON has Java's names, such as `setOption`."""
 
 
 class SetViewOption(_ViewChange, tag="setOption"):
@@ -160,7 +160,7 @@ class AlterTableRequest(Structure):
 
 
 class RegisterTableRequest(Structure):
-    """A table that lies at a path already."""
+    """A table that exists at a path already."""
 
     identifier: Identifier
     path: str
@@ -271,7 +271,7 @@ class AlterFunctionRequest(Structure):
 
 class Page(Structure, kw_only=True):
     next_page_token: str | None = None
-    """What asks for the next page; None: this is the last."""
+    """Token of the next page; None on the last one."""
 
 
 class Audited(Structure, kw_only=True):
@@ -350,7 +350,7 @@ class CommitResponse(Structure):
     """Whether the snapshot was published; if not, another was faster."""
 
     success: Needed[bool]
-    """Must be said: an answer without it is none."""
+    """Required: an answer without it is refused."""
 
 
 class TokenResponse(Structure):
@@ -464,7 +464,7 @@ class ListConsumersResponse(Page):
 
 
 def _instant(json: Json) -> Instant:
-    """Read an instant; without `type` it is what its member says."""
+    """Read an instant; without `type` its only member decides."""
     if isinstance(json, dict) and "type" not in json:
         json = {**json, "type": "snapshot" if "snapshotId" in json else "tag"}
     instant: Instant = one_of(json, {"snapshot": SnapshotInstant, "tag": TagInstant}, "type")

@@ -8,7 +8,7 @@ class, those of its bases, which are keyword-only, behind its own: as Java's pri
 members are ignored. Numbers and truth values may come as texts, numbers as the values of texts.
 Null and absent are one, where `UNSET` is not allowed: empty lists and objects, 0, false.
 `msgspec.convert` takes no number for a text as Java does, but 1.0 for 1, 1 for true, "null" for
-null, and it does not name what is wrong in a value of the format: so members are read here.
+null, and its errors do not name the fault in a value of the format: so members are read here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -62,7 +62,7 @@ Reader = Callable[[Any], Any]
 
 
 class Rules(NamedTuple):
-    """What an annotation says of a member besides its type."""
+    """Rules of a member in its annotation, besides its type."""
 
     also: tuple[str, ...] = ()
     """Its names in older documents."""
@@ -110,7 +110,7 @@ class _Member(NamedTuple):
     name: str
     read: Reader
     empty: Callable[[], Any] | None
-    """What absent and null are; None: they are refused."""
+    """Value of an absent or null member; None refuses it."""
     is_absent: bool
     """Whether absent is not null."""
     rules: Rules
@@ -128,7 +128,7 @@ def _members(cls: type[Any]) -> tuple[_Member, ...]:
 
 
 def _form(hint: Any) -> tuple[Reader, Callable[[], Any] | None]:
-    """Return how a value of a type is read, and what absent and null are."""
+    """Return the reader of a type, and the value of an absent or null member."""
     kind, args = get_origin(hint) or hint, get_args(hint)
     if hint in READERS:
         return READERS[hint], _EMPTY.get(hint)
@@ -219,7 +219,7 @@ def write_value(value: Any, *, dlf: bool = False) -> Any:
 
 
 def one_of(json: Json, kinds: Mapping[str, type[Structure]], tag: str) -> Any:
-    """Read a structure of which its member `tag` says the class."""
+    """Read a structure whose member `tag` names its class."""
     cls = kinds.get(str(_object(json).get(tag)))
     if cls is None:
         raise ValueError(f"'{tag}' must be one of {', '.join(kinds)}")

@@ -1,8 +1,8 @@
 """Checks of options when they are set, and unknown keys that look like a slip.
 
-Unknown keys are other engines' and are kept. Options that were set before, perhaps by others, are
-not judged again: only what changed is. Some options say how stored bytes were made: they stay once
-something was committed.
+Unknown keys are other engines' and are kept. Options that were set before, perhaps by another
+engine, are not checked again: only changes are. Some options define how stored bytes were made:
+they are fixed by the first commit.
 Source: `org.apache.paimon.schema.SchemaValidation`, `CoreOptions.IMMUTABLE_OPTIONS`,
 `SchemaManager.checkAlterTableOption`.
 """
@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.types.data_types import BITMAP_ROOTS, BLOOM_ROOTS
 
 _FORMATS = (
     *sorted(PAIMON_FORMATS),
-    *sorted(TEXT_FORMATS),  # only others write these, and those that follow
+    *sorted(TEXT_FORMATS),  # only other engines write these, and the next ones
     *("lance", "vortex", "mosaic", "blob"),
 )
 _CODECS = (
@@ -39,7 +39,7 @@ _RETAINED: Mapping[opt.Option[Any], opt.Option[int]] = {
     opt.CHANGELOG_NUM_RETAINED_MIN: opt.SNAPSHOT_NUM_RETAINED_MIN,
     opt.CHANGELOG_NUM_RETAINED_MAX: opt.SNAPSHOT_NUM_RETAINED_MAX,
 }
-"""Numbers of at least 1 → the option that says them where they are not set."""
+"""Numbers of at least 1 → the option with their default."""
 _LEAST_AND_MOST = (
     (opt.SNAPSHOT_NUM_RETAINED_MIN, opt.SNAPSHOT_NUM_RETAINED_MAX),
     (opt.CHANGELOG_NUM_RETAINED_MIN, opt.CHANGELOG_NUM_RETAINED_MAX),
@@ -81,12 +81,12 @@ _CHECKS: Mapping[str, Callable[[str], str | None]] = {
     )
     for option in options
 }
-"""Key of an option of texts → what is wrong with one of them, None if nothing."""
+"""Key of an option of texts → function that returns the fault of a text, None without one."""
 
 _BY_KEY = {key: option for option in opt.ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
 _PATTERNS = tuple(option for option in opt.ALL_OPTIONS if "<" in option.key)
-_OTHERS = frozenset({"compaction.max.file-num"})
-"""Keys of others that differ from one of ours as little as a slip does."""
+_FOREIGN = frozenset({"compaction.max.file-num"})
+"""Keys of other engines that look like a misspelt key of ours."""
 _SLIP = 2
 """Most letters, all in one place, that a slip gets wrong."""
 
@@ -123,7 +123,7 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     """
     hints = {}
     for key in options:
-        if _declare(key) is not None or key in _OTHERS:
+        if _declare(key) is not None or key in _FOREIGN:
             continue
         for known in (*_BY_KEY, *(_named(key, pattern).key for pattern in _PATTERNS)):
             one = key.lower().replace("_", "-")
@@ -218,8 +218,8 @@ def _check_together(options: opt.Options, changed: set[str]) -> None:
         and options.get(opt.CHANGELOG_PRODUCER) not in producers
     ):
         _refuse(
-            f"'{opt.DELETION_VECTORS_ENABLED.key}' goes with the changelog producers none, input"
-            f" and lookup, not with {options.get(opt.CHANGELOG_PRODUCER)}",
+            f"'{opt.DELETION_VECTORS_ENABLED.key}' needs a changelog producer of none, input"
+            f" or lookup, not {options.get(opt.CHANGELOG_PRODUCER)}",
             opt.DELETION_VECTORS_ENABLED.key,
         )
     evolves = opt.DATA_EVOLUTION_ENABLED.key
@@ -305,7 +305,7 @@ def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: b
         )
     for switch in (opt.IGNORE_DELETE, opt.IGNORE_UPDATE_BEFORE):
         if key == switch.key and options.get(switch) and not wanted.get(switch):
-            _refuse_change(key, "records were dropped that nobody can bring back; it stays true")
+            _refuse_change(key, "dropped records cannot be restored; it stays true")
     if key == _CLUSTERING_COLUMNS and options.has(opt.PK_CLUSTERING_OVERRIDE):
         _refuse_change(key, f"'{opt.PK_CLUSTERING_OVERRIDE.key}' is set")
 

@@ -3,8 +3,8 @@
     changes = [rename_column("price", "net"), add_column("gross", "DECIMAL(10, 2)", after="net")]
     table.alter(changes)                             # one schema, or none
 
-What changes make of a schema, and which are refused, says `spec.evolution.schema_evolution`; their
-JSON, `codec.rest.structure`. Source: `org.apache.paimon.schema.SchemaChange`.
+`spec.evolution.schema_evolution` applies or refuses them; `codec.rest.structure` has their JSON.
+Source: `org.apache.paimon.schema.SchemaChange`.
 """
 
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ class UpdateColumnType(Value, rename="camel"):
     field_names: Path
     new_data_type: DataType
     keep_nullability: bool = False
-    """Whether the column stays as nullable as it is, whatever the new type says."""
+    """Whether the column keeps its nullability, in spite of the new type's."""
 
 
 class UpdateColumnNullability(Value, rename="camel"):
@@ -115,7 +115,7 @@ class UpdateColumnDefaultValue(Value, rename="camel"):
 
 
 class UpdateColumnPosition(Value, rename="camel"):
-    """Move a column among the others."""
+    """Move a column within the schema."""
 
     move: Move
 
@@ -171,7 +171,7 @@ def add_column(
     before: str | None = None,
     first: bool = False,
 ) -> AddColumn:
-    """Add a nullable column at the end, or where one of `after`, `before`, `first` says."""
+    """Add a nullable column at the end, or at the place by one of `after`, `before`, `first`."""
     places = (after is not None, before is not None, first)
     move = None if not any(places) else _move(name, after=after, before=before, first=first)
     return AddColumn(field_names=(name,), data_type=type_of(data_type), comment=comment, move=move)

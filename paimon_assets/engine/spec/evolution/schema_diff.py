@@ -2,7 +2,7 @@
 
 Stored schemas match columns by id: a renamed column is one line, a dropped and re-added one is two.
 A declared schema matches by name. A column that the table lacks is taken as renamed if the table
-has one that nobody declares, and these two alone have their type: dropping would lose its values.
+has one that is not declared, and these two alone have their type: dropping would lose its values.
 """
 
 from bisect import bisect_left
@@ -25,7 +25,7 @@ class SchemaDifference(Value):
     subject: str
     """`column`, `option <key>`, `comment` or `primary key`."""
     change: str
-    """What happened, such as `added` or `renamed, type`."""
+    """Kind of the change, such as `added` or `renamed, type`."""
     before: str | None
     after: str | None
     field_id: int | None = None
@@ -123,7 +123,7 @@ def describe(field: DataField) -> str:
 def _shift(old: TableSchema, new: TableSchema) -> set[int]:
     """Return the fewest columns that, moved alone, explain the new order.
 
-    The others are a longest rising subsequence of the places that columns had.
+    The rest are a longest rising subsequence of the columns' old places.
     """
     position = {field.id: index for index, field in enumerate(old.fields)}
     common = [field.id for field in new.fields if field.id in position]
@@ -148,7 +148,7 @@ class Reconciliation(Value):
     result: TableSchema
     """The schema they make."""
     unreachable: tuple[str, ...] = ()
-    """What they do not reach, as sentences."""
+    """Declared properties that they do not reach, as sentences."""
 
 
 def reconciling_changes(stored: TableSchema, declared: Schema) -> Reconciliation:

@@ -2,7 +2,7 @@
 
 Changes are applied one after the other, each to what those before it made; whether a column is a
 key is asked of the *old* schema, as in Java. Ids are never used again: `highest_field_id` only
-grows, and a column that is dropped and added anew has a new id, so that its old values stay gone.
+grows, and a column that is dropped and added again has a new id, so that its old values stay gone.
 The result must be a legal schema (`spec.evolution.schema_validation`).
 
 Fields inside a ROW, ARRAY or MAP are not changed: neither the format's readers in other languages
@@ -45,7 +45,7 @@ from paimon_assets.engine.spec.types.literals import default_refusal
 
 
 def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
-    """Return the schema, with id 0, of a new table; what no table may have is refused."""
+    """Return the schema, with id 0, of a new table; refuses a schema that no table may have."""
     first = first_table_schema(declared, time_millis=time_millis)
     for rules in schema_rules(first):
         first = rules.first_schema(first)
@@ -144,7 +144,7 @@ def _column_of(change: sc.ColumnChange) -> str:
     if len(change.field_names) != 1:
         path = ".".join(change.field_names)
         raise errors.UnsupportedFeatureError(
-            f"Column '{path}' cannot be changed: it lies inside column '{change.field_names[0]}', "
+            f"Column '{path}' cannot be changed: it is inside column '{change.field_names[0]}', "
             "and only columns of the table itself evolve.",
             kind="unsupported-nested-change",
             column=path,

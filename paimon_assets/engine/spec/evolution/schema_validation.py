@@ -231,7 +231,7 @@ def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:
         )
 
 
-def _refuse_repeated(what: str, names: Iterable[str]) -> None:
+def _refuse_repeated(noun: str, names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            _refuse(f"{what} '{name}' is named twice.")
+            _refuse(f"{noun} '{name}' is named twice.")

@@ -17,7 +17,7 @@ from paimon_assets.engine.spec.values import Value
 
 
 class ColumnRules(Enum):
-    """Where the value of a column comes from."""
+    """Source of the value of a column."""
 
     ONE_RECORD = auto()
     """One record is the row, with all its columns."""
@@ -31,7 +31,7 @@ class EngineTraits(Value):
     engine: opt.MergeEngine
     columns: ColumnRules = ColumnRules.ONE_RECORD
     newest_wins: bool = False
-    """The newest record of a key replaces its row whole, wherever that lies; a -D removes it."""
+    """The newest record of a key replaces its whole row, in any level; a -D removes it."""
     first_stays: bool = False
     """The first record of a key stays its row: no sequence field, no update, no second home."""
     waits_for_compaction: bool = False
@@ -85,7 +85,7 @@ AS_NEWEST_WINS: Mapping[str, str] = {opt.MERGE_ENGINE.key: opt.MergeEngine.DEDUP
 class LookupStrategy(Value):
     """The reasons for which a compaction of level 0 looks keys up in higher levels.
 
-    What leaves level 0 then holds what lay below it: a reader takes level 0 and one record above
+    Records that leave level 0 then include those below: a reader takes level 0 and one record above
     it, or sums would be counted twice. Where the first row stays, it is looked up only whether
     there is one.
     """
@@ -93,9 +93,9 @@ class LookupStrategy(Value):
     first_stays: bool
     """Whether a key is there."""
     produces_changelog: bool
-    """What its row was."""
+    """The old row, for the changelog."""
     deletion_vectors: bool
-    """Where it lies."""
+    """The position of the old row, for deletion vectors."""
     forced: bool
     folds: bool
     """Whether rows are made of several records, rather than being one of them."""

@@ -5,7 +5,7 @@
     groups                   sequence groups, functions for columns inside them
 
 A sequence group is a set of columns ordered by sequence fields of their own:
-`fields.<s1,s2>.sequence-group` = `c1,c2`. `expired_rows` says which rows a compaction drops.
+`fields.<s1,s2>.sequence-group` = `c1,c2`. `expired_rows` marks the rows that a compaction drops.
 Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`, `AggregateMergeFunction`,
 `FieldAggregatorFactory`.
 """
@@ -313,7 +313,7 @@ _TAKES: Mapping[AggregateFunction, tuple[str, Callable[[DataType], bool]]] = {
     AggregateFunction.THETA_SKETCH: ("VARBINARY", _of(TypeRoot.VARBINARY)),
     AggregateFunction.HLL_SKETCH: ("VARBINARY", _of(TypeRoot.VARBINARY)),
 }
-"""Function → the types it takes, in words and as a test; the others take every type."""
+"""Function → the types it takes, in words and as a test; all not listed take every type."""
 
 
 def _check_nested(aggregation: FieldAggregation, data_type: DataType) -> None:
@@ -396,10 +396,10 @@ def delete_retention_ms(schema: TableSchema) -> int:
 
         -D of time 9 ─▶ full compaction ─▶ record of time 5 arrives late
                         drops the -D        is a row again
-                        keeps the -D        loses to it, as its time says
+                        keeps the -D        loses to it, by its time
 
-    A file says how many it holds (`deleteRowCount`), so every reader merges it, and in the column
-    `KEPT_SINCE` since when. Refused are tables in which others would take them for rows: Java's
+    A file has their number (`deleteRowCount`), so every reader merges it, and in the column
+    `KEPT_SINCE` their time. Refused are tables where other engines would take them for rows: Java's
     changelog of full compactions, readers of an add-on, and all that settle a key before it is
     read.
     """

@@ -1,7 +1,7 @@
 """Which columns may be padded into sequence numbers, and how the padding is configured.
 
 Padding turns a coarse sequence value (a second, say) into a unique 64-bit number; the arithmetic is
-in `data.sequence`. Under the default layout the number lies in `_SEQUENCE_NUMBER` and
+in `data.sequence`. Under the default layout the number is in `_SEQUENCE_NUMBER` and
 `sequence.field` stays in the options, so that every Paimon engine orders by (field, number).
 
     row-kind-flag alone      of equal fields the number differs by the flag only: (field, flag)
@@ -144,14 +144,14 @@ def _refusal(
         return None
     if root in types.CHARACTER_ROOTS:
         return (
-            "readers order texts as texts, where '9' comes after '10', not as the numbers they "
+            "readers order texts as texts, where '9' is after '10', not as the numbers they "
             "hold. Use an integer column"
         )
     if not isinstance(field.type, types.AtomicType) or root in (
         types.TypeRoot.FLOAT,
         types.TypeRoot.DOUBLE,
     ):
-        return "NaN comes neither before nor after another value. Use a DECIMAL or integer column"
+        return "NaN is neither before nor after another value. Use a DECIMAL or integer column"
     is_timestamp = root in types.TIMESTAMP_ROOTS
     precision, scale = field.type.precision or 0, field.type.scale or 0
     if not is_timestamp and precision - scale > _SURE_DIGITS:

@@ -23,7 +23,7 @@ LEDGER_PROPERTY_PREFIX = "paimon-assets.ingestion."
 CONSUMED_PROPERTY_PREFIX = "paimon-assets.consumed."
 """Before a table's and a consumer's name: how far rows were read from that table."""
 INHERITED_PROPERTIES = (LEDGER_PROPERTY_PREFIX, CONSUMED_PROPERTY_PREFIX)
-"""Prefixes of what a commit takes over from the snapshot before, unless it says it anew."""
+"""Prefixes of properties that a commit inherits from the snapshot before, unless it sets them."""
 DATA_VERSION_PROPERTY = "paimon-assets.data-version"
 """In a snapshot that changes no row: the version of the data it took over."""
 BUILT_ON_PROPERTY = "paimon-assets.built-on"
@@ -85,7 +85,7 @@ class Snapshot(Value, rename="camel"):
         return f"{self.id}-{own}"
 
     def stands_on(self, base: "Snapshot") -> bool:
-        """Whether it may be built on a snapshot; those of other engines do not say on which.
+        """Whether it may be built on a snapshot; those of other engines do not name theirs.
 
         Java's compaction of manifests takes over all properties of the snapshot before.
         """
@@ -114,7 +114,7 @@ class PartitionStatistics(Value, rename="camel"):
     file_size_in_bytes: int
     file_count: int
     last_file_creation_time: int
-    """Epoch milliseconds of the youngest file; 0 if none says."""
+    """Epoch milliseconds of the youngest file; 0 if no file has a time."""
     total_buckets: int
     """Buckets of the partition; -1 without a fixed number, -2 of waiting rows."""
 

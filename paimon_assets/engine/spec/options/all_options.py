@@ -6,7 +6,7 @@ people is `docs/options.md`. Options are read through the table: `options.get(BU
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-# ruff: noqa: F403, F405 - the index hands on what it lists
+# ruff: noqa: F403, F405 - the index exports all names of its modules
 
 from paimon_assets.engine.add_ons import ADD_ONS
 from paimon_assets.engine.spec.options.commit_options import *

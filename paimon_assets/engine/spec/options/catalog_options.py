@@ -1,7 +1,7 @@
 """Options of a catalog, by environment variables too, and which values people may see.
 
-Of a table's options those are hidden whose key names a secret. Of a catalog's and a storage's only
-those are shown that are known to be none: nobody can list what a storage takes for a secret.
+A table's options are hidden if their key names a secret. A catalog's and a storage's are shown
+only if they are known to be no secret: the secrets of all storages cannot be listed.
 Source: `org.apache.paimon.options.CatalogOptions`, `org.apache.paimon.rest.RESTCatalogOptions`.
 """
 
@@ -13,14 +13,14 @@ from paimon_assets.engine.errors import HIDDEN, without_secrets
 from paimon_assets.engine.spec.options.option import Option
 
 WAREHOUSE = Option("warehouse", "", "Path of the directory that is the catalog.")
-METASTORE = Option("metastore", "filesystem", "Who knows the tables' names.", parse=str.lower)
+METASTORE = Option("metastore", "filesystem", "Keeper of the tables' names.", parse=str.lower)
 FILE_FSYNC = Option(
     "file.fsync", False, "Whether commits on a local disk are flushed to it before they return."
 )
 LOCK_ENABLED = Option("lock.enabled", False, "Whether writers take a catalog lock; refused.")
 
 CATALOG_PREFIXES = ("lock.", "lock-", "token", "data-token.", "dlf.", "header.", "table-default.")
-"""What keys begin with that only a catalog reads."""
+"""Prefixes of keys that only a catalog reads."""
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -38,11 +38,11 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 URI = Option("uri", "", "Where the REST catalog is, such as https://host/catalog.")
-PREFIX = Option("prefix", "", "Part of the server's paths; it says so itself.")
+PREFIX = Option("prefix", "", "Part of the server's paths; the server sends it.")
 TOKEN_PROVIDER = Option(
     "token.provider",
     "",
-    "Who asks: bear, with a token, or dlf, with keys that sign.",
+    "Authentication: bear, with a token, or dlf, with keys that sign.",
     parse=str.lower,
 )
 TOKEN = Option("token", "", "The bearer token; a secret.")
@@ -50,7 +50,7 @@ DLF_REGION = Option("dlf.region", "", "Region of DLF; else the one in the URI.")
 DLF_ACCESS_KEY_ID = Option("dlf.access-key-id", "", "Key of DLF.")
 DLF_ACCESS_KEY_SECRET = Option("dlf.access-key-secret", "", "Secret of the key.")
 DLF_SECURITY_TOKEN = Option("dlf.security-token", "", "Token that belongs to a key that ends.")
-DLF_TOKEN_PATH = Option("dlf.token-path", "", "File with a key that somebody renews.")
+DLF_TOKEN_PATH = Option("dlf.token-path", "", "File with a key that another program renews.")
 DLF_TOKEN_LOADER = Option(
     "dlf.token-loader",
     "",
@@ -60,7 +60,7 @@ DLF_TOKEN_LOADER = Option(
 DLF_ECS_METADATA_URL = Option(
     "dlf.token-ecs-metadata-url",
     "http://100.100.100.200/latest/meta-data/Ram/security-credentials/",
-    "Where the machine says keys of its role.",
+    "URL from which the machine gets keys of its role.",
 )
 DLF_ECS_ROLE_NAME = Option("dlf.token-ecs-role-name", "", "Role; else the machine's only one.")
 DLF_SIGNING_ALGORITHM = Option(
@@ -73,8 +73,8 @@ DATA_TOKEN_ENABLED = Option(
     "data-token.enabled", False, "Whether the server hands out a token for each table."
 )
 DROPS_EMPTY = "drop-database.cascade-parameter"
-"""Of a server's configuration, `true`: it takes `cascade=false` where a database is dropped. Others
-may take the parameter for a part of the name."""
+"""Of a server's configuration, `true`: it takes `cascade=false` where a database is dropped. Other
+servers may take the parameter for a part of the name."""
 HEADER_PREFIX = "header."
 """Before a name: a header of every request."""
 TABLE_DEFAULT_PREFIX = "table-default."
@@ -169,7 +169,7 @@ VARIABLES = {
         "s3.path-style-access",
     )
 }  # fmt: skip
-"""Option of the catalog or the storage → environment variable it comes from, where that is set."""
+"""Option of the catalog or the storage → environment variable of its default."""
 
 
 def environment_variables() -> dict[str, str]:

@@ -21,7 +21,7 @@ COMMIT_TIMEOUT = unset(
 COMMIT_STRICT_MODE_LAST_SAFE_SNAPSHOT = unset(
     "commit.strict-mode.last-safe-snapshot",
     int,
-    "Newest snapshot after which no other user may have compacted or overwritten what is changed.",
+    "Newest snapshot after which no other user may have compacted or overwritten the same files.",
 )
 DYNAMIC_PARTITION_OVERWRITE = Option(
     "dynamic-partition-overwrite",

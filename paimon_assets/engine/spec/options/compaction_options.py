@@ -1,6 +1,6 @@
 """Options of compaction: its triggers, its sizes and its files.
 
-`spec.options.all_options` lists them with all others.
+`spec.options.all_options` lists them, too.
 Source: `org.apache.paimon.CoreOptions`.
 """
 
@@ -38,7 +38,7 @@ COMPACTION_OFF_PEAK_RATIO = Option(
 COMPACTION_REWRITE_ALL_FILES = Option(
     "compaction.force-rewrite-all-files",
     False,
-    "Whether a full compaction writes every file anew, such as in another format.",
+    "Whether a full compaction rewrites every file, such as in another format.",
 )
 COMPACTION_MAX_SIZE_AMPLIFICATION = Option(
     "compaction.max-size-amplification-percent",
@@ -95,7 +95,7 @@ CHANGELOG_ROW_DEDUPLICATE_IGNORE = names(
 FORCE_LOOKUP = Option(
     "force-lookup",
     False,
-    "Whether a compaction of level 0 merges in what higher levels hold of its keys.",
+    "Whether a compaction of level 0 merges in the records of higher levels with its keys.",
 )
 DELETION_VECTORS_BITMAP64 = Option(
     "deletion-vectors.bitmap64", False, "Write deletion vectors of 64 bits."

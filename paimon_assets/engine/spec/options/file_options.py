@@ -1,6 +1,6 @@
 """Options of files and rows: names, format and codec, statistics, indexes, new columns.
 
-`spec.options.all_options` lists them with all others.
+`spec.options.all_options` lists them, too.
 Source: `org.apache.paimon.CoreOptions`, `org.apache.paimon.fileindex.FileIndexOptions`,
 `org.apache.paimon.spark.SparkConnectorOptions`.
 """

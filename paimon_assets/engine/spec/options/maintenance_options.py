@@ -1,6 +1,6 @@
 """Options that say how long snapshots, changelogs, tags and partitions are kept.
 
-`spec.options.all_options` lists them with all others.
+`spec.options.all_options` lists them, too.
 Source: `org.apache.paimon.CoreOptions`.
 """
 
@@ -104,7 +104,7 @@ TAG_CREATION_PERIOD = Option(
 TAG_CREATION_DELAY = Option(
     "tag.creation-delay",
     0,
-    "How long after a period its tag is made, for data that comes late.",
+    "How long after a period its tag is made, for late data.",
     parse=parse_duration_ms,
 )
 TAG_AUTOMATIC_COMPLETION = Option(

@@ -1,4 +1,4 @@
-"""Options of merging: how records of one key become one row, and which comes last.
+"""Options of merging: how records of one key become one row, and which is the last.
 
 Source: `org.apache.paimon.CoreOptions`.
 """
@@ -172,7 +172,7 @@ NESTED_KEY = names("fields.<column>.nested-key", "Fields that identify a nested 
 NESTED_KEY_NULLS = Option(
     "fields.<column>.nested-key-null-strategy",
     NestedKeyNulls.MERGE,
-    "What becomes of nested rows without a whole nested key.",
+    "Treatment of nested rows without a whole nested key.",
     use=Use.BOTH,
 )
 NESTED_SEQUENCE = names(

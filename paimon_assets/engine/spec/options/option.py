@@ -185,7 +185,7 @@ def parse_instant_ms(text: str) -> int:
 
 
 def parse_part(text: str) -> str:
-    """Parse what becomes one part of a path, or the beginning of one; may be empty."""
+    """Parse one part of a path, or the beginning of one; may be empty."""
     return text if not text else plain_name(text)
 
 

@@ -1,6 +1,6 @@
 """Options of reads: a time-travel target, changes between two, a branch.
 
-`spec.options.all_options` lists them with all others.
+`spec.options.all_options` lists them, too.
 Source: `org.apache.paimon.CoreOptions`.
 """
 
@@ -137,25 +137,25 @@ SCAN_VERSION = unset(
 INCREMENTAL_BETWEEN = unset(
     "incremental-between",
     parse_pair,
-    "Two snapshot ids or tags: read what changed after the first, up to the second.",
+    "Two snapshot ids or tags: read the changes after the first, up to the second.",
     use=Use.READ,
 )
 INCREMENTAL_BETWEEN_TIMESTAMP = unset(
     "incremental-between-timestamp",
     parse_instants_ms,
-    "Two times: read what was committed after the first, up to the second.",
+    "Two times: read the commits after the first, up to the second.",
     use=Use.READ,
 )
 INCREMENTAL_BETWEEN_SCAN_MODE = Option(
     "incremental-between-scan-mode",
     IncrementalMode.AUTO,
-    "What shows the changes: added files, changelog files, or the difference of both states.",
+    "Source of the changes: added files, changelog files, or the difference of both states.",
     use=Use.READ,
 )
 STREAMING_READ_OVERWRITE = unset(
     "streaming-read-overwrite",
     parse_bool,
-    "Whether consumers see what overwrites change, as the difference; false leaves overwrites out. "
+    "Whether consumers see changes of overwrites, as the difference; false leaves overwrites out. "
     "Unset is true here, and false for Java.",
     use=Use.READ,
 )
@@ -163,12 +163,12 @@ SCAN_FILE_CREATION_TIME_MILLIS = unset(
     "scan.file-creation-time-millis", int, "Read files made since only; refused.", use=Use.READ
 )
 SCAN_CREATION_TIME_MILLIS = unset(
-    "scan.creation-time-millis", int, "Read what was made since only; refused.", use=Use.READ
+    "scan.creation-time-millis", int, "Read only newer files; refused.", use=Use.READ
 )
 INCREMENTAL_TO_AUTO_TAG = unset(
     "incremental-to-auto-tag",
     str,
-    "Read what changed between the automatic tag before this one and it; refused.",
+    "Read the changes between the automatic tag before this one and it; refused.",
     use=Use.READ,
 )
 INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = Option(

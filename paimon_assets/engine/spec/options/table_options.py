@@ -39,7 +39,7 @@ PK_CLUSTERING_OVERRIDE = Option(
 PRIMARY_KEY_NULLABLE = Option(
     "primary-key.nullable",
     False,
-    "Key columns may hold null, which is a value equal to itself and below all others.",
+    "Key columns may hold null, a value equal to itself and below all other values.",
     use=Use.BOTH,
 )
 PK_VECTOR_INDEX = _key_index("vector")
@@ -63,7 +63,7 @@ BLOB_VIEW_FIELD = names(
     "blob-view-field", "Columns whose values lie in other tables.", use=Use.READ
 )
 QUERY_AUTH_ENABLED = Option(
-    "query-auth.enabled", False, "The catalog says which rows may be seen.", use=Use.READ
+    "query-auth.enabled", False, "The catalog decides which rows a reader sees.", use=Use.READ
 )
 MANIFEST_FORMAT = Option(
     "manifest.format",

@@ -1,6 +1,6 @@
 """Options of writers: buckets, fixed, dynamic and postponed; changelog files.
 
-`spec.options.all_options` lists them with all others.
+`spec.options.all_options` lists them, too.
 Source: `org.apache.paimon.CoreOptions`.
 """
 
@@ -43,7 +43,7 @@ WRITE_BUFFER_SIZE = Option(
     parse=parse_memory,
 )
 CHANGELOG_PRODUCER = Option(
-    "changelog-producer", ChangelogProducer.NONE, "Who writes changelog files.", use=Use.BOTH
+    "changelog-producer", ChangelogProducer.NONE, "Source of changelog files.", use=Use.BOTH
 )
 POSTPONE_MERGE_ON_READ = Option(
     "postpone.merge-on-read", False, "Reads see rows that wait for a bucket.", use=Use.READ

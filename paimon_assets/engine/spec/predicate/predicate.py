@@ -99,7 +99,7 @@ class StartsWith(Struct, frozen=True):
 class Like(Struct, frozen=True):
     r"""`field LIKE 'pattern'`, or NOT LIKE; unknown where the field is null.
 
-    `%` stands for any characters, `_` for one; `\` before them and itself takes them as they are.
+    `%` matches any characters, `_` one; `\` before them and itself takes them literally.
     """
 
     field: str
@@ -119,7 +119,7 @@ class Applied(Struct, frozen=True):
     test: "Leaf"
     """Of the result, which it calls `field` too; of another function of it, where they nest."""
     argument: Literal = None
-    """The type of a cast as text; what `coalesce` takes instead of null."""
+    """The type of a cast as text; the value of `coalesce` instead of null."""
 
 
 class And(Struct, frozen=True):
@@ -152,7 +152,7 @@ _WILDCARDS = ("%", "_")
 _PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 _PARTS = re.compile(r"[%_]|\\.|[^%_\\]+", re.DOTALL)
 MOST_DEPTH = 64
-"""Levels of a bound predicate: what walks one recurses that deep."""
+"""Most levels of a bound predicate, as functions over it recurse."""
 
 
 def equal(field: str, literal: Literal) -> Predicate:
@@ -386,7 +386,7 @@ class Operator(StrEnum):
     COALESCE = "coalesce"
     """The first operand that is not null."""
     ROUND = "round"
-    """The first operand, to as many digits as the second says."""
+    """The first operand, to as many digits as the second operand."""
 
 
 class ColumnValue(Struct, frozen=True):

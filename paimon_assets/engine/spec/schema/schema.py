@@ -65,13 +65,13 @@ class Schema(Value, rename="camel"):
                 one column.
             primary_keys: Columns that identify a row; they become NOT NULL. A text is one column.
             options: Table options; numbers and truth values become texts.
-            comment: What the table is for.
-            comments: Column name → what the column is for.
+            comment: Description of the table.
+            comments: Column name → description of the column.
 
         Raises:
             FormatError: A type text does not parse.
             InvalidInputError: A key or `comments` names a column that does not exist, columns are
-                neither of the above, or no type holds what an Arrow type holds.
+                neither of the above, or an Arrow type has no equivalent.
 
         >>> Schema.of({"id": "BIGINT", "name": "STRING"}, primary_keys=["id"]).fields[0].id
         0
@@ -350,7 +350,7 @@ VALUE_KIND = types.DataField(
 )
 LEVEL_NAME = "_LEVEL"
 ROW_KIND = types.DataField(id=2_147_483_643, name="rowkind", type=types.not_null(types.string()))
-"""+I, -U, +U or -D of a row, in reads that keep what retracts."""
+"""+I, -U, +U or -D of a row, in reads that keep retractions."""
 ROW_ID = types.DataField(id=2_147_483_642, name="_ROW_ID", type=types.bigint())
 
 KEPT_SINCE = types.DataField(id=2_147_478_000, name="_KEPT_SINCE", type=types.bigint())
@@ -362,7 +362,7 @@ SYSTEM_FIELD_NAMES = frozenset(
 
 
 TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=types.bigint()))
-"""What a read of a table with row tracking may ask for; files may store them, with gaps."""
+"""Columns that a read of a table with row tracking may ask for; files may store them, with gaps."""
 
 
 def with_tracking(schema: TableSchema) -> TableSchema:
@@ -389,7 +389,7 @@ def is_system_name(name: str) -> bool:
 
 
 def key_field(field: types.DataField) -> types.DataField:
-    """Return the `_KEY_` column that stands for the primary-key column `field`."""
+    """Return the `_KEY_` column of the primary-key column `field`."""
     return types.DataField(
         id=KEY_FIELD_ID_START + field.id, name=KEY_FIELD_PREFIX + field.name, type=field.type
     )

@@ -30,7 +30,7 @@ PAIMON_FORMATS = frozenset({"parquet", "orc", "avro"})
 TEXT_FORMATS = frozenset({"csv", "json", "text"})
 """Formats only this engine reads as tables; their files stand in the registry alone."""
 SEGMENT_IDS_PROPERTY = "segment.ids"
-"""Snapshot property: ids of the segments that a commit added, took away or read anew."""
+"""Snapshot property: ids of the segments that a commit added, removed or refreshed."""
 OWN_OPTIONS = ("path", "format", "partition")
 """Options of ADD SEGMENT that are not its files' reader's."""
 RETENTION_MS = 7 * 24 * 60 * 60 * 1000
@@ -71,7 +71,7 @@ class SegmentFile(Value, array_like=True):
     file_name: str
     """Name of its entry in manifests: unique in the table, with the format as extension."""
     tag: str = ""
-    """An ETag, or nanoseconds and inode; empty if the storage, or an older registry, says none."""
+    """An ETag, or nanoseconds and inode; empty if the storage, or an older registry, has none."""
 
 
 class SegmentCommit(Value, array_like=True):
@@ -87,7 +87,7 @@ class Segment(Value, rename=_JSON_NAMES):
     id: int
     status: SegmentStatus
     path: str
-    """What the command named."""
+    """The path in the command."""
     folder: str
     """Where the files lie: `path`, or a partition folder below it."""
     format: str
@@ -104,10 +104,10 @@ class Segment(Value, rename=_JSON_NAMES):
     added: SegmentCommit | None = None
     removed: SegmentCommit | None = None
     refreshed: SegmentCommit | None = None
-    """The last that took its files as they are; what they were before is not known."""
+    """The last commit that took its files as they are; their earlier state is unknown."""
     removed_ms: int | None = None
     options: Mapping[str, str] = {}
-    """What the command said."""
+    """Options of the command."""
     roots: tuple[str, ...] = ()
     """Folders that its files had to lie in, wherever links lead; empty if they might anywhere."""
     files: tuple[SegmentFile, ...]
@@ -131,7 +131,7 @@ class Segment(Value, rename=_JSON_NAMES):
 
     @property
     def readers(self) -> str:
-        """Who reads the files: pypaimon takes the format from the name of the file itself."""
+        """Engines that read the files: pypaimon takes the format from the file's own name."""
         if not self.is_visible_to_paimon:
             return "paimon-assets"
         named = all(file.name.lower().endswith(f".{self.format}") for file in self.files)
@@ -146,7 +146,7 @@ class Segment(Value, rename=_JSON_NAMES):
         return sum(file.rows for file in self.files)
 
     def path_of(self, file: SegmentFile) -> str:
-        """Return a file's full path, as it stands in manifests."""
+        """Return a file's full path, as in manifests."""
         return f"{self.folder}/{file.name}"
 
 
@@ -166,7 +166,7 @@ class Load(Value, rename=_JSON_NAMES):
     added: SegmentCommit | None
     """The snapshot; None for files that were there before the oldest snapshot that was seen."""
     status: SegmentStatus = SegmentStatus.SUCCESS
-    """As the newest snapshot says when loads are listed; no registry keeps it."""
+    """Computed from the newest snapshot when loads are listed; no registry stores it."""
     partition_text: str = ""
     """`name=value,name=value` of the first partition, empty without partitions."""
     partition_count: int = 1
@@ -201,9 +201,9 @@ def is_external(options: Options, file: DataFileMeta) -> bool:
     """Whether a data file is external, so that it must never be deleted here.
 
     A file with an external path is foreign unless its entry has the name of the file itself, as
-    those of writers have, and it lies in a directory that the table itself writes to
-    (`data-file.external-paths`). Entries of segments never have the names of their files, so what
-    options say alone makes no file the table's. This needs no registry: a lost one protects no
+    those of writers have, and it is in a directory that the table itself writes to
+    (`data-file.external-paths`). Entries of segments never have the names of their files, so
+    options alone make no file the table's. This needs no registry: a lost one protects no
     less.
     """
     if file.external_path is None:
@@ -227,7 +227,7 @@ def plain_path(path: str) -> str:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or lies below it.
+    """Whether `path` is `folder` or is below it.
 
     >>> is_within("/a/b", "/a"), is_within("/ab", "/a"), is_within("/a", "/a")
     (True, False, True)
@@ -391,7 +391,7 @@ def column_differences(
             differences.append(difference)
         elif spellings[wanted.name.lower()] > 1:
             differences.append(
-                f"column '{wanted.name}' stands beside one that differs in letter case alone: "
+                f"column '{wanted.name}' is beside one that differs in letter case alone: "
                 "readers that ignore the case, as Spark's own, refuse such files"
             )
         elif not wanted.type.nullable and found.may_be_null:
@@ -411,7 +411,7 @@ def _type_difference(wanted: types.DataField, found: FileColumn) -> str | None:
     roots = None if actual is None else (actual.root, wanted.type.root)
     hint = ""
     if roots == (types.TypeRoot.VARBINARY, types.TypeRoot.VARCHAR):
-        hint = ", a text without the annotation that says so"
+        hint = ", a text without its annotation"
     elif roots is not None and frozenset(roots) == types.TIMESTAMP_ROOTS:
         hint = ", which are instants on one side and wall-clock times on the other"
     shown = found.type_text if actual is None else types.bare_text(actual)

@@ -41,9 +41,9 @@ class TimePattern(Value):
     """A pattern of dates or times: Java's, in the words of C."""
 
     format: str
-    """`strptime` format of what stands before the fraction."""
+    """`strptime` format of the text before the fraction."""
     fraction_mark: str = ""
-    """What stands before the digits of the fraction; empty if there is none."""
+    """Mark before the digits of the fraction; empty if there is none."""
     fraction_digits: int = 0
 
     @staticmethod
@@ -97,7 +97,7 @@ class TextOptions(Value):
     multi_line: bool | None = None
     """None is the format's default."""
     line_end: str = ""
-    """What ends a line of text; empty is LF or CRLF."""
+    """End of a line of text; empty is LF or CRLF."""
     decimal_point: str = "."
     date_format: str = ""
     """Java's pattern; empty is ISO 8601."""

@@ -1,11 +1,11 @@
 """Does a cast keep every value there is? Asked of types alone, or of the bounds of some values.
 
 A cast that is allowed (`spec.types.cast_rules`) may still lose: numbers overflow or are rounded,
-texts are cut, values become null, or cannot be read at all. What the answer costs:
+texts are cut, values become null, or cannot be read at all. Cost of the answer:
 
     both types     INT → BIGINT keeps everything, whatever is stored
-    bounds         BIGINT → INT keeps everything between -2³¹ and 2³¹-1: file statistics say
-    the values     STRING → INT: somebody has to read them (`data.cast_losses`)
+    bounds         BIGINT → INT keeps everything between -2³¹ and 2³¹-1: file statistics suffice
+    the values     STRING → INT: all must be read (`data.cast_losses`)
 """
 
 import math
@@ -104,11 +104,11 @@ def _longest_text(source: AtomicType) -> int:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return source.length or 0
         case _:
-            return 0  # moments, which become STRING only
+            return 0  # dates and times, which become STRING only
 
 
 def loss_within(source: DataType, target: DataType, low: Any, high: Any) -> Loss | bool | None:
-    """Return what happens to the values between two bounds, both of which are stored values.
+    """Return the loss of the values between two bounds, both of which are stored values.
 
     >>> from paimon_assets.engine.spec.types.data_types import bigint, integer
     >>> loss_within(bigint(), integer(), 0, 7), loss_within(bigint(), integer(), 0, 2**31)
@@ -220,4 +220,4 @@ _JUDGES: Mapping[TypeRoot, Callable[[AtomicType, AtomicType, Any, Any], Loss | b
     TypeRoot.DECIMAL: _of_decimal,
     TypeRoot.DATE: _of_date,
 }
-"""Source → what bounds of its values show."""
+"""Source → the losses that bounds of its values show."""

@@ -33,7 +33,7 @@ Roots = frozenset[TypeRoot]
 
 FLOAT_ROOTS: Roots = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 NUMERIC_ROOTS: Roots = INTEGER_ROOTS | FLOAT_ROOTS | {TypeRoot.DECIMAL}
-MOMENT_ROOTS: Roots = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
+DATETIME_ROOTS: Roots = TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
 """Dates, times, timestamps; Java casts them to STRING, but not to VARCHAR(n) or CHAR(n)."""
 
 _WIDENED_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
@@ -66,9 +66,9 @@ IMPLICIT: dict[TypeRoot, Roots] = {
 }
 """Target → sources whose values it takes without being asked, except for the same type."""
 
-_TO_TEXT = _roots(NUMERIC_ROOTS, TypeRoot.BOOLEAN, CHARACTER_ROOTS, BINARY_ROOTS, MOMENT_ROOTS)
+_TO_TEXT = _roots(NUMERIC_ROOTS, TypeRoot.BOOLEAN, CHARACTER_ROOTS, BINARY_ROOTS, DATETIME_ROOTS)
 _TO_NUMBER = _roots(NUMERIC_ROOTS, TypeRoot.BOOLEAN, CHARACTER_ROOTS)
-_TO_TIMESTAMP = _roots(MOMENT_ROOTS, CHARACTER_ROOTS, TypeRoot.INT, TypeRoot.BIGINT)
+_TO_TIMESTAMP = _roots(DATETIME_ROOTS, CHARACTER_ROOTS, TypeRoot.INT, TypeRoot.BIGINT)
 
 EXPLICIT: dict[TypeRoot, Roots] = {
     TypeRoot.BOOLEAN: _roots(INTEGER_ROOTS, CHARACTER_ROOTS),
@@ -145,7 +145,7 @@ def _atomic_cast(
         return False
     if source.root in FLOAT_ROOTS and target.root is TypeRoot.BOOLEAN:
         return float_to_boolean
-    if source.root in MOMENT_ROOTS and target.root in CHARACTER_ROOTS:
+    if source.root in DATETIME_ROOTS and target.root in CHARACTER_ROOTS:
         return target.root is TypeRoot.VARCHAR and target.length == MAX_LENGTH
     return source.root in EXPLICIT.get(target.root, ())
 

@@ -63,7 +63,7 @@ def _convert(value: Literal, root: types.TypeRoot) -> Internal:
             if isinstance(value, bool):
                 raise TypeError("a boolean is not a number")
             number = float(value)  # type: ignore[arg-type]  # because wrong types raise here
-            # What a FLOAT column stores for it, or 0.1 would be found nowhere.
+            # As a FLOAT column stores it, or 0.1 would match no row.
             return ctypes.c_float(number).value if root is types.TypeRoot.FLOAT else number
         case types.TypeRoot.DECIMAL:
             return value if isinstance(value, Decimal) else Decimal(str(value))

@@ -148,7 +148,7 @@ def _split(inner: str, text: str) -> list[str]:
 
 
 def _parse_object(json: Mapping[str, Json]) -> types.DataType:
-    # As Java: what the text begins with is the root, `ARRAY<INT> NOT NULL` is an ARRAY.
+    # As Java: the first word of the text is the root, `ARRAY<INT> NOT NULL` is an ARRAY.
     text = str(json.get("type", "")).upper()
     nullable = "NOT NULL" not in text
     root = _ROOT.match(text)
