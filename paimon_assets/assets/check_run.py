@@ -137,13 +137,12 @@ def define_check(
     partitions_def = asset.partitions_def if options.by_partition else None
     columns = asset.get_asset_spec().metadata.get(PARTITION_COLUMNS)
     if options.by_partition and (partitions_def is None or columns is None):
-        raise InvalidInputError(
+        message = (
             f"The check '{options.name or name}' of {identifier} cannot have a result for each "
             "partition: the asset has no partitions_def and partition column. Declare both, or "
-            "leave by_partition out.",
-            kind="check-partitions",
-            table=str(identifier),
+            "leave by_partition out."
         )
+        raise InvalidInputError(message, kind="check-partitions", table=str(identifier))
 
     @dg.asset_check(
         asset=asset,

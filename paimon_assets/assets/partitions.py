@@ -245,12 +245,11 @@ def _refuse_equal(values: Iterable[tuple[str, Any]], field: DataField) -> None:
     for key, value in values:
         first = keys.setdefault(value, key)
         if first != key:
-            raise InvalidInputError(
+            message = (
                 f"Partition keys '{first}' and '{key}' are one value of column '{field.name}' "
-                f"({field.type}): each run would replace the other's rows. Keep one of them.",
-                kind="partition-key",
-                column=field.name,
+                f"({field.type}): each run would replace the other's rows. Keep one of them."
             )
+            raise InvalidInputError(message, kind="partition-key", column=field.name)
 
 
 def column_names(columns: PartitionColumns) -> tuple[str, ...]:
@@ -331,12 +330,11 @@ def _window_bounds(
     lower, upper = (int(to_internal(bound, field.type, field.name) or 0) for bound in bounds)
     # Where a clock goes back, a window may end when it began, on the wall.
     if not is_exact or lower >= upper:
-        raise InvalidInputError(
+        message = (
             f"Column '{field.name}' ({field.type}) cannot tell the window from {start} to {end} "
-            "from its neighbours. Use a TIMESTAMP WITH LOCAL TIME ZONE column, or wider windows.",
-            kind="partition-window",
-            column=field.name,
+            "from its neighbours. Use a TIMESTAMP WITH LOCAL TIME ZONE column, or wider windows."
         )
+        raise InvalidInputError(message, kind="partition-window", column=field.name)
     return lower, upper
 
 
@@ -444,12 +442,11 @@ def _no_values(
             break
     bad = first_failing(values, lambda part: part.cast(target))
     value = sample(values[bad].as_py(), show=show)
-    return InvalidInputError(
+    message = (
         f"Column '{field.name}' is {field.type} and holds the partition; the rows have "
-        f"{values.type}, and {value} is not a value of it. Cast the column first.",
-        kind="input-type",
-        column=field.name,
+        f"{values.type}, and {value} is not a value of it. Cast the column first."
     )
+    return InvalidInputError(message, kind="input-type", column=field.name)
 
 
 def _require_columns(partitions: RunPartitions, names: Sequence[str]) -> None:

@@ -441,9 +441,8 @@ _SESSION = _SharedSession()
 def _refuse_masks(values: Mapping[str, str]) -> None:
     """Refuse asterisks: the Launchpad's mask of a secret, sent back as the secret."""
     for name in [name for name, value in values.items() if value and not value.strip("*")]:
-        raise InvalidInputError(
+        message = (
             f"The resource's '{name}' is '{values[name]}': the mask the UI shows, not the value. "
-            "Remove the `resources:` section from the run's config.",
-            kind="masked-secret",
-            option=name,
+            "Remove the `resources:` section from the run's config."
         )
+        raise InvalidInputError(message, kind="masked-secret", option=name)

@@ -97,10 +97,8 @@ def build_row_count_check(
 def _check_bounds(expected: object, minimum: int | None, maximum: int | None) -> None:
     has_bound = minimum is not None or maximum is not None
     if has_bound != (expected is None):
-        raise InvalidInputError(
-            "A row count check needs the expected number of rows, or minimum, maximum or both.",
-            kind="check-bounds",
-        )
+        text = "A row count check needs the expected number of rows, or minimum, maximum or both."
+        raise InvalidInputError(text, kind="check-bounds")
     if minimum is not None and maximum is not None and minimum > maximum:
         message = f"No number of rows is at least {minimum:,} and at most {maximum:,}."
         raise InvalidInputError(message, kind="check-bounds")
@@ -381,10 +379,9 @@ def _sequence_fields(schema: TableSchema, table: str) -> tuple[str, ...]:
     padded = options.get(opt.SEQUENCE_PADDING_FIELD)
     fields = options.get(opt.SEQUENCE_FIELD) or ((padded,) if padded else ())
     if not fields:
-        raise InvalidInputError(
+        message = (
             f"Table {table} has no '{opt.SEQUENCE_FIELD.key}': the row that arrives last wins, and "
-            "there is no order to check.",
-            kind="check-columns",
-            table=table,
+            "there is no order to check."
         )
+        raise InvalidInputError(message, kind="check-columns", table=table)
     return fields

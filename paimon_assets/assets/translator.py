@@ -161,13 +161,12 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
             resource = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
             owner = owners.setdefault((resource, str(table)), spec.key)
             if owner != spec.key:
-                raise InvalidInputError(
+                message = (
                     f"Assets '{owner.to_user_string()}' and '{spec.key.to_user_string()}' both "
                     f"write table '{table}'. Give one of them another table: the default is the "
-                    "last two parts of its key.",
-                    kind="asset-table",
-                    table=str(table),
+                    "last two parts of its key."
                 )
+                raise InvalidInputError(message, kind="asset-table", table=str(table))
 
 
 def resource_key_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> str:

@@ -158,9 +158,8 @@ def spark_module(name: str) -> ModuleType:
         # py4j comes with pyspark; who lacks it has not installed that.
         package = str(error.name).partition(".")[0].replace("py4j", "pyspark")
         extra = "dagster-pyspark" if package == "dagster_pyspark" else "spark"
-        raise InvalidInputError(
+        message = (
             f"Spark is asked for, but the package '{package}' is not installed: install "
-            f"paimon-assets[{extra}], or choose the executor 'embedded'.",
-            kind="spark-missing",
-            package=package,
-        ) from error
+            f"paimon-assets[{extra}], or choose the executor 'embedded'."
+        )
+        raise InvalidInputError(message, kind="spark-missing", package=package) from error

@@ -295,12 +295,11 @@ class PaimonDataSource(DataSource):
             location = self._location
             table, max_rows = location.table(), location.max_rows
             if max_rows is not None and ReadMaxRows is None:
-                raise InvalidInputError(
+                message = (
                     "The option 'read.stream.maxRowsPerTrigger' needs Spark 4.2 or later; leave it "
-                    "out, or follow the table by `table.new_read_builder().between(...)`.",
-                    kind="spark-options",
-                    option=MAX_ROWS,
+                    "out, or follow the table by `table.new_read_builder().between(...)`."
                 )
+                raise InvalidInputError(message, kind="spark-options", option=MAX_ROWS)
             return TableStreamReader(table, _read_as(schema, location, table), schema, max_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
@@ -372,11 +371,10 @@ def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
         return schema
     unknown = [name for name in names if name not in schema.fieldNames()]
     if unknown:
-        raise NotFoundError(
-            f"Column '{unknown[0]}' does not exist; there are {', '.join(schema.fieldNames())}.",
-            kind="column-not-found",
-            column=unknown[0],
+        message = (
+            f"Column '{unknown[0]}' does not exist; there are {', '.join(schema.fieldNames())}."
         )
+        raise NotFoundError(message, kind="column-not-found", column=unknown[0])
     return StructType([schema[name] for name in names])
 
 
@@ -386,12 +384,11 @@ def _check_types(asked: StructType, have: StructType) -> None:
         # Whether nulls may be inside is no matter of the batches.
         asked_type, type_now = wanted.dataType.simpleString(), column.dataType.simpleString()
         if asked_type != type_now:
-            raise InvalidInputError(
+            message = (
                 f"Column '{wanted.name}' is {type_now} in the table, and {asked_type} in the "
-                "DataFrame; load it again, or cast after loading.",
-                kind="spark-type",
-                column=wanted.name,
+                "DataFrame; load it again, or cast after loading."
             )
+            raise InvalidInputError(message, kind="spark-type", column=wanted.name)
 
 
 @dataclass
@@ -522,12 +519,11 @@ class TableStreamWriter(_StreamArrowWriter):
 
 def _refuse_buckets(table: Table, way_out: str) -> None:
     if table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
-        raise UnsupportedFeatureError(
+        message = (
             f"Spark gives a format no way to bring the rows of a bucket of table '{table.name}'"
-            f" together; use {way_out}.",
-            kind="spark-format-write",
-            table=table.name,
+            f" together; use {way_out}."
         )
+        raise UnsupportedFeatureError(message, kind="spark-format-write", table=table.name)
 
 
 def _query_of(location: Location) -> str:

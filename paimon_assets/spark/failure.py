@@ -84,13 +84,12 @@ def error_inside(failure: BaseException) -> errors.PaimonError | None:
 def times_error(column: str, path: str) -> errors.UnsupportedFeatureError:
     """Return the error of timestamps that Spark's type does not hold; `path` may be empty."""
     place = f" of '{path}'" if path else ""
-    return errors.UnsupportedFeatureError(
+    message = (
         f"{column}{place} has timestamps that Spark does not hold: its have 6 digits and lie within"
         " 290,000 years of 1970. Leave the column out or read it by the embedded executor;"
-        f" `{READ_CUT_NANOSECONDS.key}` = true cuts further digits.",
-        kind="spark-timestamp",
-        path=path,
+        f" `{READ_CUT_NANOSECONDS.key}` = true cuts further digits."
     )
+    return errors.UnsupportedFeatureError(message, kind="spark-timestamp", path=path)
 
 
 @contextlib.contextmanager

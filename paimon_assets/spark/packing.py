@@ -114,12 +114,11 @@ def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
     """Split the position column off a batch."""
     column: Any = batch.column(POSITION_COLUMN)
     if column.null_count:
-        raise InvalidInputError(
+        message = (
             f"{column.null_count} rows have no position: column '{POSITION_COLUMN}' is null in "
-            "them, as after an outer join. Fill it, or drop the column.",
-            kind="row-position",
-            rows=column.null_count,
+            "them, as after an outer join. Fill it, or drop the column."
         )
+        raise InvalidInputError(message, kind="row-position", rows=column.null_count)
     positions = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return batch.drop_columns([POSITION_COLUMN]), positions
 

@@ -380,13 +380,12 @@ def _agree(
             values = f" is {have or 'unset'}, asked for {value}" if key in _SHOWN else ""
             conflicts.append(f"{key}{values}")
     if conflicts:
-        raise InvalidInputError(
+        message = (
             "The Spark session of this process is already running with other settings: "
             + "; ".join(conflicts)
-            + ". Ask for the same, stop the session first, or use another process.",
-            kind="spark-session-settings",
-            conflicts=len(conflicts),
+            + ". Ask for the same, stop the session first, or use another process."
         )
+        raise InvalidInputError(message, kind="spark-session-settings", conflicts=len(conflicts))
 
 
 def _live_context() -> SparkContext | None:

@@ -51,12 +51,11 @@ class Location(Value, hidden=("options",)):
         needed = (WAREHOUSE, TABLE) if is_directory else (TABLE,)
         missing = [key for key in needed if key not in options]
         if missing and PATH not in options:
-            raise InvalidInputError(
+            text = (
                 f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
-                "and 'table' (database.table). Spark keeps no options of what CREATE TABLE made.",
-                kind="spark-options",
-                option=missing[0],
+                "and 'table' (database.table). Spark keeps no options of what CREATE TABLE made."
             )
+            raise InvalidInputError(text, kind="spark-options", option=missing[0])
         known = _OWN | _OF_SPARK.keys()
         for key in sorted(table_options(given)):
             if key in known or key.startswith(location._storage) or is_option(key):
@@ -104,12 +103,11 @@ class Location(Value, hidden=("options",)):
         text = self.options.get(MAX_ROWS)
         if text is None or (text.isascii() and text.isdigit() and int(text) > 0):
             return None if text is None else int(text)
-        raise InvalidInputError(
+        message = (
             f"The option 'read.stream.maxRowsPerTrigger' is '{text}'; expected a number of rows "
-            "above 0.",
-            kind="spark-options",
-            option=MAX_ROWS,
+            "above 0."
         )
+        raise InvalidInputError(message, kind="spark-options", option=MAX_ROWS)
 
     @property
     def where(self) -> str | None:

@@ -109,12 +109,11 @@ def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
             return st.DecimalType(precision or 0, scale or 0)
         case AtomicType(root=TypeRoot.TIME):
             if _TIME is None:
-                raise UnsupportedFeatureError(
+                message = (
                     f"Column '{column}' has the type {data_type}, and this Spark has no time of "
-                    "day; leave the column out of the read, or use Spark 4.1.",
-                    kind="spark-type",
-                    column=column,
+                    "day; leave the column out of the read, or use Spark 4.1."
                 )
+                raise UnsupportedFeatureError(message, kind="spark-type", column=column)
             return _TIME()
         case _:
             return _PLAIN[data_type.root]()
@@ -166,12 +165,11 @@ def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> Atom
             precision=MICROS if root in TIMESTAMP_ROOTS else None,
             nullable=nullable,
         )
-    raise InvalidInputError(
+    message = (
         f"Column '{column}' has Spark's type {spark_type.simpleString()}, which Paimon does not "
-        "have; cast or drop the column first.",
-        kind="spark-type",
-        column=column,
+        "have; cast or drop the column first."
     )
+    raise InvalidInputError(message, kind="spark-type", column=column)
 
 
 def compares_as_spark(data_type: DataType) -> bool:

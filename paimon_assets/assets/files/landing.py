@@ -141,12 +141,11 @@ class FileIntake:
         folder = landing.folder
         source.check_folder(landing.file_io, folder, is_known=self.ledger.file_count > 0)
         if config.source and not landing.files:
-            raise InvalidInputError(
+            message = (
                 f"The run's source '{folder}' holds no {source.format} file to take in, or does "
-                "not exist; correct it, or leave it out for the asset's own folder.",
-                kind="source-folder",
-                folder=folder,
+                "not exist; correct it, or leave it out for the asset's own folder."
             )
+            raise InvalidInputError(message, kind="source-folder", folder=folder)
         due = pending.new
         if source.on_changed == OnChanged.REFUSE:
             pending.refuse_changes(folder)

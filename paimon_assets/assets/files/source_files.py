@@ -160,13 +160,12 @@ class FileSource(Value, dict=True):
         if self.format in get_args(ChangeFormat):
             return FileKind(format="json")
         if "-" in self.format:
-            raise UnsupportedFeatureError(
+            message = (
                 f"Files of format '{self.format}' are not read; expected one of "
                 f"{', '.join(get_args(ChangeFormat))}. Records in Avro, whose schemas a registry "
-                "has, are read from topics (KafkaSource).",
-                kind="cdc-format",
-                format=self.format,
+                "has, are read from topics (KafkaSource)."
             )
+            raise UnsupportedFeatureError(message, kind="cdc-format", format=self.format)
         return FileKind(
             format=cast("ExternalFormat", self.format),
             options=self.options,
@@ -295,12 +294,11 @@ class FileSource(Value, dict=True):
             return
         if is_known and file_io.spec.scheme != "file":
             return
-        raise InvalidInputError(
+        message = (
             f"The source folder '{folder}' does not exist. Correct it, make it, or say "
-            "FileSource(may_be_missing=True).",
-            kind="source-folder",
-            folder=folder,
+            "FileSource(may_be_missing=True)."
         )
+        raise InvalidInputError(message, kind="source-folder", folder=folder)
 
 
 def glob_regex(pattern: str) -> re.Pattern[str]:
@@ -453,12 +451,11 @@ class _Columns(Struct, kw_only=True):
             parts.append(f"lacks columns ({shorten(missing)}), which cannot be null")
         if parts:
             says = f"Say FileSource({', '.join(ways)}), or declare" if ways else "Declare"
-            raise InvalidInputError(
+            message = (
                 f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {says} the files' "
-                "own columns as FileSource(schema=…) and map them with transform.",
-                kind="source-columns",
-                file=path,
+                "own columns as FileSource(schema=…) and map them with transform."
             )
+            raise InvalidInputError(message, kind="source-columns", file=path)
 
     def _joined(self, path: str, have: "pa.Field[Any]", own: "pa.Field[Any]") -> "pa.Field[Any]":
         """Return a column in the type that holds the values of both files."""

@@ -75,12 +75,11 @@ def schema_policy(text: str, table: str) -> SchemaPolicy:
     try:
         return SchemaPolicy(text)
     except ValueError:
-        raise InvalidInputError(
+        message = (
             f"Schema policy '{text}' of table '{table}' is unknown; expected one of "
-            f"{', '.join(SchemaPolicy)}.",
-            kind="schema-policy",
-            table=table,
-        ) from None
+            f"{', '.join(SchemaPolicy)}."
+        )
+        raise InvalidInputError(message, kind="schema-policy", table=table) from None
 
 
 def ensure_table(

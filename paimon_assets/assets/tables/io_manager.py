@@ -264,13 +264,12 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         consumed = consumption.take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
         if consumed and io_metadata.MODE not in metadata and mode is WriteMode.OVERWRITE:
-            raise errors.InvalidInputError(
+            message = (
                 f"What is new in table '{consumed[0].table.name}' would replace all of table "
                 f"'{table.name}'. Say which mode is meant: paimon_output(mode='append'), 'upsert' "
-                "or 'overwrite'.",
-                kind="write-mode",
-                table=table.name,
+                "or 'overwrite'."
             )
+            raise errors.InvalidInputError(message, kind="write-mode", table=table.name)
         return TableWrite(
             paimon=self.paimon,
             ensured=ensured,
@@ -337,13 +336,12 @@ def _partitions(
 ) -> RunPartitions:
     columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
     if columns is None:
-        raise errors.InvalidInputError(
+        message = (
             f"The asset of table '{table.name}' has partitions, but nothing tells which column "
             f"holds the key: set metadata '{PARTITION_COLUMNS}' "
-            "(paimon_output(partition_column=…)).",
-            kind="partition-column",
-            table=table.name,
+            "(paimon_output(partition_column=…))."
         )
+        raise errors.InvalidInputError(message, kind="partition-column", table=table.name)
     return run_partitions(keys, definition, columns, table.schema)
 
 

@@ -241,12 +241,11 @@ def view_rows(
     """
     other = sorted({key for key in metadata if key.startswith(_PREFIX)} - _TAKEN)
     if other:
-        raise InvalidInputError(
+        message = (
             f"'{view}' is a view, which takes no '{other[0].removeprefix(_PREFIX)}': say columns"
-            " and where, or read the tables of its query.",
-            kind="view-input",
-            view=str(view),
+            " and where, or read the tables of its query."
         )
+        raise InvalidInputError(message, kind="view-input", view=str(view))
     # How large a view is, is not known; only Spark runs its query.
     works_on = paimon.executor_for(SPARK_FROM_BYTES, metadata.get(EXECUTOR))
     if kind is not FrameKind.SPARK and works_on != "spark":
@@ -351,12 +350,11 @@ def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:
         next_field = next((each for each in inner if each.name == part), None)
         if next_field is None:
             has = ", ".join(each.name for each in inner) or "none"
-            raise NotFoundError(
+            message = (
                 f"Column '{name}' does not exist; '{field.name}' is {field.type.root} and has the "
-                f"fields {has}.",
-                kind="column-not-found",
-                column=name,
+                f"fields {has}."
             )
+            raise NotFoundError(message, kind="column-not-found", column=name)
         field = next_field
     return parts
 

@@ -112,12 +112,11 @@ def write_mode(text: str, table: str) -> WriteMode:
     try:
         return WriteMode(text)
     except ValueError:
-        raise InvalidInputError(
+        message = (
             f"Write mode '{text}' of table '{table}' is unknown; expected one of "
-            f"{', '.join(WriteMode)}.",
-            kind="write-mode",
-            table=table,
-        ) from None
+            f"{', '.join(WriteMode)}."
+        )
+        raise InvalidInputError(message, kind="write-mode", table=table) from None
 
 
 class DeleteOutcome(WriteOutcome):
@@ -351,12 +350,11 @@ class TableWrite(Value, dict=True):
             if not any(batch.num_rows for batch in reader):
                 return
         where = f" in partition '{self.partitions.label}'" if self.partitions else ""
-        raise AlreadyExistsError(
+        message = (
             f"Table '{self.table.name}' has rows{where} already, and its write mode is "
-            f"'{self.mode}'. Nothing was committed.",
-            kind=_ROWS_EXIST,
-            table=self.table.name,
+            f"'{self.mode}'. Nothing was committed."
         )
+        raise AlreadyExistsError(message, kind=_ROWS_EXIST, table=self.table.name)
 
 
 def result_of_earlier_try(

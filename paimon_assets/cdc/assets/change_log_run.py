@@ -273,13 +273,12 @@ class ChangeLogRun:
         if not due:
             return ""
         if self.log.on_truncate == "refuse":
-            raise InvalidInputError(
+            message = (
                 f"The source of table '{self.run.table.name}' was emptied, at position {max(due)}. "
                 "Nothing was committed. Say ChangeLog(on_truncate='empty') to empty the table, "
-                "too.",
-                kind="cdc-truncate",
-                table=self.run.table.name,
+                "too."
             )
+            raise InvalidInputError(message, kind="cdc-truncate", table=self.run.table.name)
         return max(due)
 
     def metadata(self) -> Metadata:

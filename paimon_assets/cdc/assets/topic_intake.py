@@ -144,12 +144,11 @@ class TopicIntake(Struct, kw_only=True):
         for part, at in offsets.items():
             first, end = topic.bounds.get(part, (0, -1))
             if not first <= at <= end:
-                raise InvalidInputError(
+                message = (
                     f"KafkaSource(start=…) names offset {at} of partition {topic.name}[{part}], "
-                    f"which has {topic.bounds.get(part, 'no record')}. Correct it.",
-                    kind="kafka-position",
-                    source=topic.name,
+                    f"which has {topic.bounds.get(part, 'no record')}. Correct it."
                 )
+                raise InvalidInputError(message, kind="kafka-position", source=topic.name)
         side = 1 if start == "latest" and not again else 0
         return {part: offsets.get(part, bounds[side]) for part, bounds in topic.bounds.items()}
 
@@ -230,10 +229,8 @@ class TopicIntake(Struct, kw_only=True):
         """Return a row of each record that has a value."""
         declared = self.source.schema or expected
         if declared is None:
-            raise InvalidInputError(
-                f"Records of {self.place} do not say their types; declare KafkaSource(schema=…).",
-                kind="kafka-source",
-            )
+            text = f"Records of {self.place} do not say their types; declare KafkaSource(schema=…)."
+            raise InvalidInputError(text, kind="kafka-source")
         schema = to_arrow_schema(declared.fields)
         for name in self.source.metadata.keys() - {*schema.names}:
             message = f"KafkaSource(metadata=…) names column '{name}', which is not declared."

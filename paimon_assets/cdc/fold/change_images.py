@@ -158,12 +158,11 @@ def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidInputError(
+        message = (
             f"The records of '{source}' hold a column in types that do not go together: "
-            f"{error}. Say schema_policy='sync' and ChangeLog(on_narrowed='keep').",
-            kind="cdc-types",
-            table=source,
-        ) from error
+            f"{error}. Say schema_policy='sync' and ChangeLog(on_narrowed='keep')."
+        )
+        raise InvalidInputError(message, kind="cdc-types", table=source) from error
 
 
 def _inserted_whole(batch: ChangeBatch) -> Flags:
@@ -211,12 +210,11 @@ def with_log_columns(rows: pa.Table, kinds: Kinds, positions: Any) -> pa.Table:
     """
     for name in (OP, POSITION):
         if name in rows.column_names:
-            raise InvalidInputError(
+            message = (
                 f"The records have a column '{name}', which the table needs for the log. Leave it "
-                "out (omitted).",
-                kind="cdc-column",
-                column=name,
+                "out (omitted)."
             )
+            raise InvalidInputError(message, kind="cdc-column", column=name)
     texts = pa.array([SHORT_TEXTS[kind] for kind in RowKind])
     return rows.append_column(OP, texts.take(from_numpy(kinds))).append_column(POSITION, positions)
 

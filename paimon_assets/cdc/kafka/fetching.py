@@ -151,13 +151,12 @@ class _Reading:
             at = self._places[message.topic(), message.partition()]
             self._reached[at] = max(self._reached[at], message.offset())
         elif name == "_AUTO_OFFSET_RESET":
-            raise InvalidInputError(
+            text = (
                 f"Partition {message.topic()}[{message.partition()}] has no record at the position "
                 f"any more: {error.str()}. Nothing was committed. Run again: it tells what was "
-                "lost, and how to go on.",
-                kind="kafka-position",
-                source=str(message.topic()),
+                "lost, and how to go on."
             )
+            raise InvalidInputError(text, kind="kafka-position", source=str(message.topic()))
         elif error.fatal() or not error.retriable():
             raise client.failure(error, f"topic '{message.topic()}'")
 

@@ -95,12 +95,11 @@ def rows(
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
     if count != len(records):
-        raise FormatError(
+        message = (
             f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
-            "one object.",
-            kind="kafka-record",
-            source=span.topic,
+            "one object."
         )
+        raise FormatError(message, kind="kafka-record", source=span.topic)
 
 
 def _values(fetched: Fetched) -> bytes:
@@ -151,12 +150,11 @@ def _parsed(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterat
 def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
     others = ", ".join(sorted({*members} - {*columns}))
     if others:
-        raise FormatError(
+        message = (
             f"'{name}': records have members that no column takes: {others}. Declare them, "
-            "or say KafkaSource(extra_columns='add' or 'ignore').",
-            kind="kafka-record",
-            source=name,
+            "or say KafkaSource(extra_columns='add' or 'ignore')."
         )
+        raise FormatError(message, kind="kafka-record", source=name)
 
 
 def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
@@ -169,11 +167,10 @@ def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise FormatError(
-            f"'{span.name}': a key is no text in UTF-8: {error}. Leave 'key' out of the metadata.",
-            kind="kafka-record",
-            source=span.topic,
-        ) from error
+        message = (
+            f"'{span.name}': a key is no text in UTF-8: {error}. Leave 'key' out of the metadata."
+        )
+        raise FormatError(message, kind="kafka-record", source=span.topic) from error
 
 
 class _Memory:

@@ -131,33 +131,30 @@ class Client:
     def failure(self, error: Any, what: str) -> InvalidInputError | StorageError:
         """Return the error of an answer."""
         if error.name() == "UNKNOWN_TOPIC_OR_PART":
-            return NotFoundError(
+            message = (
                 f"Kafka at {self._broker} has no {what}. Correct the name, or let a producer make "
-                "it.",
-                kind="kafka-topic",
-                source=what,
+                "it."
             )
+            return NotFoundError(message, kind="kafka-topic", source=what)
         way_out = "try again"
         if error.name() in _DENIED:
             way_out = "correct the credentials, or let the user read and describe it"
         elif error.name() == "_SSL":
             way_out = "correct the certificates: the brokers', or 'ssl.ca.location'"
         complaint = "" if error is self._refusal else self._complaint
-        return StorageError(
+        message = (
             f"Kafka at {self._broker} does not answer for {what}: {error.str()}{complaint}. "
-            f"Nothing was committed; {way_out}.",
-            kind="kafka",
-            source=what,
+            f"Nothing was committed; {way_out}."
         )
+        return StorageError(message, kind="kafka", source=what)
 
     def silence(self, names: Sequence[str]) -> StorageError:
         """Return the error of a cluster that sends nothing more."""
-        return StorageError(
+        message = (
             f"Kafka at {self._broker} sends nothing more of {shorten(names)}{self._complaint}. "
-            "Nothing was committed; try again.",
-            kind="kafka",
-            source=names[0],
+            "Nothing was committed; try again."
         )
+        return StorageError(message, kind="kafka", source=names[0])
 
     def topics(self, names: Sequence[str], pattern: str | None = None) -> list[TopicState]:
         """Return topics by their names, or those that match a glob.

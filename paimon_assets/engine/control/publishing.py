@@ -30,9 +30,8 @@ def after(operation: str, table: str) -> Iterator[None]:
     except (NotFoundError, CommitUnknownError):
         raise
     except PaimonError as error:
-        raise CommitUnknownError(
+        message = (
             f"Table '{table}' was {operation}, and then it could not be read: {error.message} Look"
-            " at it before this is tried again.",
-            kind=DONE,
-            table=table,
-        ) from error
+            " at it before this is tried again."
+        )
+        raise CommitUnknownError(message, kind=DONE, table=table) from error

@@ -182,22 +182,20 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     if not store.schemas.is_same(store.schema):
         if put_back and store.snapshots.is_same(snapshot):
             store.file_io.delete_file(path)
-        raise errors.CommitUnknownError(
+        message = (
             f"Table '{store.label}' was renamed or dropped while it was rolled back to snapshot "
             f"{snapshot.id}; some later snapshots may still be there. Roll it back once more under "
-            "its new name.",
-            table=store.label,
-            snapshot_id=snapshot.id,
+            "its new name."
         )
+        raise errors.CommitUnknownError(message, table=store.label, snapshot_id=snapshot.id)
     forget_after(store, snapshot.id)
     store.snapshots.write_latest_hint(snapshot.id)
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
 
 
 def _gone(store: FileStore, what: str) -> errors.NotFoundError:
-    return errors.NotFoundError(
+    message = (
         f"{what} of table '{store.label}' was deleted while the table was to be rolled back to it; "
-        "nothing was changed.",
-        kind="snapshot-not-found",
-        table=store.label,
+        "nothing was changed."
     )
+    return errors.NotFoundError(message, kind="snapshot-not-found", table=store.label)

@@ -91,12 +91,11 @@ class SegmentRegistry(Value):
             changed = change(listed)
             if changed == listed or self._publish(generation + 1, changed):
                 return changed
-        raise errors.CommitConflictError(
+        message = (
             f"Table '{self.store.label}': other commands changed its segments {_TRIES} times; try "
-            "again.",
-            kind="segment-registry",
-            table=self.store.label,
+            "again."
         )
+        raise errors.CommitConflictError(message, kind="segment-registry", table=self.store.label)
 
     def _load(self) -> tuple[int, SegmentList]:
         for _ in range(_TRIES):

@@ -160,12 +160,11 @@ class ArrowFileIO(FileIO):
                     self._backend.pipe_file(inner, data, mode="create")
                     return True
                 return False
-        raise errors.UnsupportedFeatureError(
+        message = (
             f"Storage '{scheme}' has no atomic way to create '{path}' only if it is absent, so "
-            f"concurrent commits could be lost. {NEEDS_SERVER}",
-            kind=NO_ATOMIC_PUBLISH,
-            path=path,
+            f"concurrent commits could be lost. {NEEDS_SERVER}"
         )
+        raise errors.UnsupportedFeatureError(message, kind=NO_ATOMIC_PUBLISH, path=path)
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or overwrite a small file; it may be absent for a moment."""

@@ -163,12 +163,11 @@ def _check_endpoint(scheme: str, endpoint: str) -> None:
     except ValueError:  # of the port
         is_url = False
     if endpoint and (not is_url or re.search(r"[\s<>\"{}|^`\\]", endpoint)):
-        raise InvalidInputError(
+        message = (
             f"The endpoint of storage '{scheme}' is no URL: write it like http://host:9000 or "
-            f"https://host (option '{scheme}.endpoint').",
-            kind="storage-endpoint",
-            scheme=scheme,
+            f"https://host (option '{scheme}.endpoint')."
         )
+        raise InvalidInputError(message, kind="storage-endpoint", scheme=scheme)
 
 
 def _listing(

@@ -289,12 +289,11 @@ class ObjectFileIO(FileIO):
         finally:  # nobody waits for it: if it stays it is an orphan
             send(self.delete_file, f"{root_of(path)}/{probe}")
         if not is_refused:
-            raise errors.UnsupportedFeatureError(
+            message = (
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
-                f"), so concurrent commits could be lost. {NEEDS_SERVER}",
-                kind=NO_ATOMIC_PUBLISH,
-                path=path,
+                f"), so concurrent commits could be lost. {NEEDS_SERVER}"
             )
+            raise errors.UnsupportedFeatureError(message, kind=NO_ATOMIC_PUBLISH, path=path)
         _PROVEN.add(bucket)
 
     @staticmethod
@@ -543,12 +542,11 @@ class ObjectFileIO(FileIO):
             message = f"'{path}' is no path of an object store: it has an empty part, '.' or '..'."
             return errors.InvalidInputError(message, kind="path")
         if failure.errno == BUCKET_MISSING:
-            return errors.StorageError(
+            text = (
                 f"The bucket of '{path}' does not exist. Look at its name, or create it with the "
-                "storage's own tools; no bucket is created here.",
-                kind="bucket-not-found",
-                path=path,
+                "storage's own tools; no bucket is created here."
             )
+            return errors.StorageError(text, kind="bucket-not-found", path=path)
         what = f"Storage '{self._spec.scheme}' failed at '{path}': {failure.strerror}."
         kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
         return errors.StorageError(what, kind=kind, path=path)

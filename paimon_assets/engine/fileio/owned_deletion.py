@@ -24,13 +24,12 @@ def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
     root = next((plain_path(root) for root in roots if is_within(path, plain_path(root))), None)
     below = None if root is None else path.removeprefix(root)
     if root is None or below is None or not _is_straight(below):
-        raise FormatError(
+        message = (
             f"'{directory}' lies in none of the directories that the table owns ("
             f"{', '.join(roots)}), so nothing there is deleted. Look at who wrote the table's "
-            "metadata, or its options.",
-            kind="path-outside",
-            path=directory,
+            "metadata, or its options."
         )
+        raise FormatError(message, kind="path-outside", path=directory)
     if file_io.spec.scheme != "file":
         return True
     return os.path.realpath(local_path(path)) == os.path.realpath(local_path(root)) + below

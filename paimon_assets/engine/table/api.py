@@ -263,12 +263,11 @@ class TableCatalog:
         name = _identifier(identifier)
         parts = TableName.parse(name)
         if parts.is_system_table:
-            raise errors.InvalidInputError(
+            message = (
                 f"'{name}' is a system table, not one of rows of its own; open it by"
-                " get_system_table.",
-                kind="system-table",
-                table=str(name),
+                " get_system_table."
             )
+            raise errors.InvalidInputError(message, kind="system-table", table=str(name))
         return self._open(parts, options)
 
     load_table = get_table
@@ -302,12 +301,11 @@ class TableCatalog:
 
         table = GlobalSystemTable.of(self._catalog, self._options, name.table)
         if options:
-            raise errors.InvalidInputError(
+            message = (
                 f"'{name}' shows the newest state of all tables and takes no options, such as"
-                f" '{min(options)}'.",
-                kind="system-table",
-                table=str(name),
+                f" '{min(options)}'."
             )
+            raise errors.InvalidInputError(message, kind="system-table", table=str(name))
         return table
 
     def health(self, *patterns: str, limits: HealthLimits | None = None) -> pa.Table:
@@ -536,12 +534,11 @@ def _global_system_tables() -> list[str]:
 
 def _refuse_system(database: str) -> None:
     if database == SYSTEM_DATABASE:
-        raise errors.InvalidInputError(
+        message = (
             f"Database '{SYSTEM_DATABASE}' holds the catalog's system tables, which are read only"
-            f" ({', '.join(_global_system_tables())}); use another name.",
-            kind="system-database",
-            database=database,
+            f" ({', '.join(_global_system_tables())}); use another name."
         )
+        raise errors.InvalidInputError(message, kind="system-database", database=database)
 
 
 def open_catalog(
@@ -575,12 +572,11 @@ def open_catalog(
     chosen = {**(options or {}), **{key: value for key, value in short.items() if value}}
     kind = Options(chosen).get(METASTORE)
     if kind not in CATALOGS:
-        raise errors.UnsupportedFeatureError(
+        message = (
             f"'{METASTORE.key}' = {kind} is no catalog of this engine. Open the warehouse it"
-            f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path.",
-            kind="unsupported-metastore",
-            metastore=kind,
+            f" keeps its tables in ('{METASTORE.key}' = {METASTORE.default}), or a table by path."
         )
+        raise errors.UnsupportedFeatureError(message, kind="unsupported-metastore", metastore=kind)
     of_catalog = {**chosen, WAREHOUSE.key: warehouse}
     return TableCatalog(CATALOGS[kind](warehouse, chosen), options=of_catalog)
 

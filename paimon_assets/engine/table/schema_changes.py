@@ -252,12 +252,11 @@ def change_schema(
         except errors.CommitConflictError:
             continue
         return plan
-    raise errors.CommitConflictError(
+    message = (
         f"Table '{store.label}' was written or changed by others {_MOST_TRIES} times while the "
-        "change was judged; run it when fewer writers are at work.",
-        kind="schema-conflict",
-        table=store.label,
+        "change was judged; run it when fewer writers are at work."
     )
+    raise errors.CommitConflictError(message, kind="schema-conflict", table=store.label)
 
 
 def change_made_since(

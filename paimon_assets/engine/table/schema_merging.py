@@ -53,12 +53,11 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
             except CommitConflictError:
                 newest = store.schemas.latest() or newest
         store = store.with_schema(newest.with_dynamic_options(store.dynamic_options))
-    raise CommitConflictError(
+    message = (
         f"Table '{store.label}' was changed by others {_MOST_TRIES} times while columns were added"
-        " to it; write again.",
-        kind="schema-conflict",
-        table=store.label,
+        " to it; write again."
     )
+    raise CommitConflictError(message, kind="schema-conflict", table=store.label)
 
 
 def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:

@@ -176,12 +176,11 @@ class Table:
             PaimonError: As `WriteBuilder.write`.
         """
         if self.schema.primary_keys:
-            raise InvalidInputError(
+            message = (
                 f"Table '{self.name}' has a primary key ({', '.join(self.schema.primary_keys)});"
-                " rows of keys that exist take their place. Use upsert.",
-                kind="primary-key",
-                table=self.name,
+                " rows of keys that exist take their place. Use upsert."
             )
+            raise InvalidInputError(message, kind="primary-key", table=self.name)
         return self.new_write_builder().write(rows, executor)
 
     def upsert(
@@ -204,12 +203,11 @@ class Table:
         if on is not None:
             return self.new_row_change_builder().merge(rows, on=on, executor=executor)
         if not self.schema.primary_keys:
-            raise InvalidInputError(
+            message = (
                 f"Table '{self.name}' has no primary key; say by which columns rows are the same:"
-                " upsert(rows, on=['id']).",
-                kind="primary-key",
-                table=self.name,
+                " upsert(rows, on=['id'])."
             )
+            raise InvalidInputError(message, kind="primary-key", table=self.name)
         return self.new_write_builder().write(rows, executor)
 
     def overwrite(

@@ -111,9 +111,8 @@ def refuse_view(catalog: Catalog, identifier: Identifier) -> None:
         catalog.get_view(identifier)
     except (NotFoundError, UnsupportedFeatureError):
         return
-    raise UnsupportedFeatureError(
+    message = (
         f"'{identifier}' is a view, and views are queries, which this engine does not run: read it"
-        " on Spark (spark_sql, or an input whose executor is 'spark'), or the tables it names.",
-        kind="view",
-        view=str(identifier),
+        " on Spark (spark_sql, or an input whose executor is 'spark'), or the tables it names."
     )
+    raise UnsupportedFeatureError(message, kind="view", view=str(identifier))

@@ -148,12 +148,11 @@ def _conform(path: str, batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBa
         is_lossless_family(have.field(field.name).type, field.type) for field in wanted
     )
     if not fits:
-        raise InvalidInputError(
+        message = (
             f"File '{path}' has the columns {_show(have)}, but {_show(wanted)} are expected (the "
-            "schema given, or that of the first file). Read it on its own, or give a schema.",
-            kind="file-schema",
-            path=path,
+            "schema given, or that of the first file). Read it on its own, or give a schema."
         )
+        raise InvalidInputError(message, kind="file-schema", path=path)
     arrays = [batch.column(field.name).cast(field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(arrays, names=wanted.names)
 

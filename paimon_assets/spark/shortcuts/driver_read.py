@@ -145,12 +145,11 @@ def is_driver_read(
     try:
         limit = parse_memory(text)
     except ValueError as error:
-        raise InvalidInputError(
+        message = (
             f"'{READ_HERE}' of the session is '{text}', which is no size such as '16 mb'; 0 leaves"
-            " all reads to tasks.",
-            kind="option",
-            option=READ_HERE,
-        ) from error
+            " all reads to tasks."
+        )
+        raise InvalidInputError(message, kind="option", option=READ_HERE) from error
     if sum(split.file_bytes for split in splits) <= limit:
         return limit > 0
     if context.predicate is None or sum(len(split.data_files) for split in splits) > _MOST_FILES:

@@ -392,12 +392,11 @@ class PlainFiles(Value):
                     reader.file_bytes != piece.file_bytes
                     or self.mismatch(reader.footer) is not None
                 ):
-                    raise FormatError(
+                    message = (
                         f"File '{piece.path}' was replaced while its rows were being written;"
-                        " nothing was committed. Make the DataFrame anew and write it again.",
-                        kind="file-changed",
-                        path=piece.path,
+                        " nothing was committed. Make the DataFrame anew and write it again."
                     )
+                    raise FormatError(message, kind="file-changed", path=piece.path)
                 for batch in reader.batches(self.names, predicate=None, batch_rows=_BATCH_ROWS):
                     columns = map(pa.Array.cast, batch.columns, self.schema.types)
                     yield pa.RecordBatch.from_arrays(list(columns), schema=self.schema)

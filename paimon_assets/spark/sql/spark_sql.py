@@ -238,12 +238,11 @@ def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
         message = f"A column of table '{label}' is given twice: {', '.join(both or targets)}."
         raise InvalidInputError(message, kind="insert-columns")
     if len(targets) + len(new) != len(rows.columns):
-        raise InvalidInputError(
+        text = (
             f"Table '{label}' takes {len(targets)} values a row here ({', '.join(targets)}), and is"
-            f" given {len(rows.columns)}.",
-            kind="insert-columns",
-            table=label,
+            f" given {len(rows.columns)}."
         )
+        raise InvalidInputError(text, kind="insert-columns", table=label)
     placed_as = {name: f"c{place}" for place, name in enumerate([*targets, *new])}
     if statement.by_name:
         ordered = [n for n in rows.columns if n not in new] + new

@@ -74,12 +74,11 @@ def file_to_row(file: DataFileMeta, arity: int = len(FILE_ROW_TYPES)) -> bytes:
         file = file._replace(creation_time=created * _NANOS_PER_MILLI)
     values = _row_of(file)
     if any(value is not None for value in values[arity:]):
-        raise InvalidInputError(
+        message = (
             f"File '{file.file_name}' cannot be described in a row of {arity} fields: its columns "
-            "or its path would be lost. Write a newer version of the split.",
-            kind="split-version",
-            file=file.file_name,
+            "or its path would be lost. Write a newer version of the split."
         )
+        raise InvalidInputError(message, kind="split-version", file=file.file_name)
     return row_bytes(values[:arity], FILE_ROW_TYPES[:arity])
 
 

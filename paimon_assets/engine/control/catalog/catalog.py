@@ -140,12 +140,11 @@ class TableName(Value):
         if parts and parts[0].startswith(_BRANCH):
             branch = parts.pop(0).removeprefix(_BRANCH)
         if len(parts) > 1 or not table or branch == "" or "" in parts:
-            raise errors.InvalidInputError(
+            message = (
                 f"'{name}' names no table; write table, table$system_table, table$branch_name or"
-                " table$branch_name$system_table.",
-                kind="name",
-                table=str(name),
+                " table$branch_name$system_table."
             )
+            raise errors.InvalidInputError(message, kind="name", table=str(name))
         identifier = Identifier(name.database, table)
         return cls(table=identifier, branch=branch, system=parts[0] if parts else None)
 
@@ -153,12 +152,11 @@ class TableName(Value):
     def refuse_parts(name: Identifier) -> None:
         """Refuse the name of a new table that would mean a branch or a system table."""
         if _SPLITTER in name.table:
-            raise errors.InvalidInputError(
+            message = (
                 f"A table cannot be called '{name}': what follows '{_SPLITTER}' names a branch or"
-                " a system table.",
-                kind="name",
-                table=str(name),
+                " a system table."
             )
+            raise errors.InvalidInputError(message, kind="name", table=str(name))
 
 
 def missing_table(identifier: Identifier) -> errors.NotFoundError:

@@ -97,12 +97,11 @@ class NumberedDocument:
             number = newest.number + 1
             if published(self._file_io, self._path(number), data) and self._stands(number, own):
                 return after
-        raise errors.CommitConflictError(
+        message = (
             f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
-            "meanwhile; look at it and change it again.",
-            kind="document-conflict",
-            path=self._directory,
+            "meanwhile; look at it and change it again."
         )
+        raise errors.CommitConflictError(message, kind="document-conflict", path=self._directory)
 
     def _newest(self) -> _Newest:
         for _ in range(_MOST_TRIES):
@@ -157,12 +156,11 @@ class NumberedDocument:
         return True
 
     def _ghosts(self) -> errors.StorageError:
-        return errors.StorageError(
+        message = (
             f"Storage lists files '{self._prefix}*.json' of '{self._directory}' that it does not"
-            " find.",
-            kind="document-listing",
-            path=self._directory,
+            " find."
         )
+        return errors.StorageError(message, kind="document-listing", path=self._directory)
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{self._prefix}{number}.json"

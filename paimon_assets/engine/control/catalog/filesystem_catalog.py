@@ -394,12 +394,11 @@ class FilesystemCatalog:
         from paimon_assets.engine.fileio.owned_deletion import is_link
 
         if is_link(self.file_io, path):
-            raise errors.InvalidInputError(
+            message = (
                 f"'{path}' is a link, and what it leads to is left to its owner; remove the link by"
-                " hand.",
-                kind="folder-link",
-                path=path,
+                " hand."
             )
+            raise errors.InvalidInputError(message, kind="folder-link", path=path)
         if self.file_io.spec.scheme in _RENAMES_AT_ONCE:
             parent, _, name = path.rpartition("/")
             dropped = f"{parent}/.{name[:40]}.{uuid4().hex}{_DROPPED}"
@@ -445,18 +444,16 @@ def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
         problem = "" if name is None else f"holds '{name}'"
     if not problem:
         return None
-    return errors.InvalidInputError(
+    message = (
         f"'{path}' {problem}; a new table takes a folder that is empty, or not there. Choose"
-        " another name, or remove what is there.",
-        kind="folder-not-empty",
-        path=path,
+        " another name, or remove what is there."
     )
+    return errors.InvalidInputError(message, kind="folder-not-empty", path=path)
 
 
 def _not_empty(name: str, content: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(
+    message = (
         f"Database '{name}' holds {content}; drop or move it first, or drop the database with "
-        "cascade, which deletes all that its folder holds.",
-        kind="database-not-empty",
-        database=name,
+        "cascade, which deletes all that its folder holds."
     )
+    return errors.InvalidInputError(message, kind="database-not-empty", database=name)

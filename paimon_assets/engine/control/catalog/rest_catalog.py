@@ -133,12 +133,11 @@ _DURATION = re.compile(
 
 def raced(identifier: Identifier, from_snapshot: int | None) -> errors.CommitConflictError:
     """Return the error of a rollback after another commit."""
-    return errors.CommitConflictError(
+    message = (
         f"Table '{identifier}' is not at snapshot {from_snapshot} any more; look again before it is"
-        " rolled back.",
-        kind="rollback-raced",
-        table=str(identifier),
+        " rolled back."
     )
+    return errors.CommitConflictError(message, kind="rollback-raced", table=str(identifier))
 
 
 def headers_of(options: Mapping[str, str]) -> dict[str, str]:
@@ -310,12 +309,11 @@ class RestCatalog:
             except errors.UnsupportedFeatureError:  # a server without views or functions
                 continue
             if names:
-                raise errors.InvalidInputError(
+                message = (
                     f"Database '{name}' holds {counted(len(names), noun)}, among them "
-                    f"'{names[0]}'; drop them first, or drop it with cascade.",
-                    kind="database-not-empty",
-                    database=name,
+                    f"'{names[0]}'; drop them first, or drop it with cascade."
                 )
+                raise errors.InvalidInputError(message, kind="database-not-empty", database=name)
         with naming(database=name):
             takes = self._options.get(catalog_options.DROPS_EMPTY) == "true"
             self._api.delete(("databases", name), {"cascade": "false"} if takes else None)

@@ -104,12 +104,11 @@ def check_ranges(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) 
         end = start + file.row_count
         lies_across = made.overlap(start, end) or deleted.overlap(start, end)
         if lies_across and not made.holds(start, end):
-            raise CommitConflictError(
+            message = (
                 f"File '{file.file_name}' holds columns of rows {start} to {end - 1}, which were"
-                " joined with others or deleted meanwhile. Plan again.",
-                kind=COLUMNS_CHANGED,
-                file=file.file_name,
+                " joined with others or deleted meanwhile. Plan again."
             )
+            raise CommitConflictError(message, kind=COLUMNS_CHANGED, file=file.file_name)
 
 
 def _has_range(file: DataFileMeta) -> bool:

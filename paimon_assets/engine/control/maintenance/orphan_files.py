@@ -205,13 +205,12 @@ def _needed_by_all(
                 are_whole = False
         if are_whole and before == references.Watch.of(store):
             return
-    raise CommitConflictError(
+    message = (
         f"Table '{store.label}': others changed its tags and branches, or let its newest snapshot "
         f"expire, {_MOST_LOOKS} times while it was looked for what they need; nothing was deleted. "
-        "Try again when less is going on.",
-        kind="orphan-files",
-        table=store.label,
+        "Try again when less is going on."
     )
+    raise CommitConflictError(message, kind="orphan-files", table=store.label)
 
 
 def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[str, None, bool]:

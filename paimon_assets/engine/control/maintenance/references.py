@@ -161,14 +161,13 @@ def listed_snapshots(store: FileStore) -> Iterator[tuple[Snapshot | None, list[i
         newest, ids = store.snapshots.latest(), store.snapshots.list_ids()
         if (newest is None) == (not ids) and not store.snapshots.lacks(ids):
             yield newest, ids
-    raise CommitConflictError(
+    message = (
         f"Table '{store.label}': {_MOST_LISTINGS} times its newest snapshot expired before it was "
         "read, or the listing of its snapshots lacked one that is there. Nothing was deleted. Try "
         "again when less is going on; if that does not help, look at caches and proxies in front "
-        "of the storage.",
-        kind="snapshot-listing",
-        table=store.label,
+        "of the storage."
     )
+    raise CommitConflictError(message, kind="snapshot-listing", table=store.label)
 
 
 def existing_changelogs(store: FileStore) -> list[Snapshot]:

@@ -47,12 +47,11 @@ def number_of(name: str) -> int | None:
 def check_follows(number: int, what: str, path: str) -> None:
     """Refuse a number beyond 64 bits, which readers do not parse."""
     if number >= HIGHEST:
-        raise InvalidInputError(
+        message = (
             f"The newest {what} of table '{path}' has the highest number there is, {HIGHEST}, so "
-            "none can follow. If no writer made that file, delete it; else copy the table.",
-            kind="number-highest",
-            path=path,
+            "none can follow. If no writer made that file, delete it; else copy the table."
         )
+        raise InvalidInputError(message, kind="number-highest", path=path)
 
 
 def check_file_name(noun: str, name: str) -> str:

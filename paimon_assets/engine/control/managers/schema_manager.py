@@ -204,12 +204,11 @@ class SchemaManager:
             logger.warning("table %s: cannot look back", self._paths.table, exc_info=True)
             return
         if not is_there:
-            raise errors.CommitUnknownError(
+            message = (
                 f"Table '{self._paths.table}' was renamed or dropped while schema {new.id} was "
-                "published; look at its schema under the new name.",
-                path=self._paths.table,
-                schema_id=new.id,
+                "published; look at its schema under the new name."
             )
+            raise errors.CommitUnknownError(message, path=self._paths.table, schema_id=new.id)
         self._file_io.delete_file(self._paths.schema(new.id))
         raise self.not_the_same(before)
 

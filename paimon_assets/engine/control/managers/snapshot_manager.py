@@ -358,12 +358,11 @@ class SnapshotManager:
         return None
 
     def _ghost(self, snapshot_id: int, who: str) -> StorageError:
-        return StorageError(
+        message = (
             f"{who} snapshot {snapshot_id} of table '{self._paths.table}', but storage does not "
-            "find it.",
-            kind="snapshot-listing",
-            path=self._paths.table,
+            "find it."
         )
+        return StorageError(message, kind="snapshot-listing", path=self._paths.table)
 
 
 def _reaches(snapshot: Snapshot, watermark: int) -> bool:

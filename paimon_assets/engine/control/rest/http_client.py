@@ -112,11 +112,8 @@ def error_of(
     )
     request_id = without(identity or "", secrets)
     if is_change and (in_doubt or definite is None):
-        return errors.CommitUnknownError(
-            f"{text}. Whether it was done is unknown: look first.",
-            status=answer.status,
-            request_id=request_id,
-        )
+        message = f"{text}. Whether it was done is unknown: look first."
+        return errors.CommitUnknownError(message, status=answer.status, request_id=request_id)
     error, kind = definite or (errors.StorageError, "server-failed")
     if resource and answer.status in (_NOT_FOUND, _CONFLICT):
         suffix = "exists" if error is errors.AlreadyExistsError else "not-found"

@@ -134,14 +134,13 @@ def _check_buckets(store: FileStore, before: _State, after: _State) -> None:
     for partition, count in before.total_buckets.items():
         now = after.total_buckets.get(partition, count)
         if now != count:
-            raise InvalidInputError(
+            message = (
                 f"Cannot find what differs in table '{store.label}': partition"
                 f" {dict(store.partitions.spec(partition))} has {now} buckets now and had {count}"
                 " before. Read both states, or the changes by another"
-                f" '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}'.",
-                kind="incremental-rescaled",
-                table=store.label,
+                f" '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}'."
             )
+            raise InvalidInputError(message, kind="incremental-rescaled", table=store.label)
 
 
 def _sections(store: FileStore, old: Files, new: Files) -> Iterator[tuple[Files, Files]]:
@@ -331,12 +330,11 @@ def between_for_consumer(
     check_time_travel(store)
     keys = sorted(time_travel_keys() & store.dynamic_options.keys())
     if keys:
-        raise InvalidInputError(
+        message = (
             f"Consumer '{consumer}' of table '{store.label}' decides which snapshots are"
-            f" read; leave out '{keys[0]}'.",
-            kind="time-travel",
-            table=store.label,
+            f" read; leave out '{keys[0]}'."
         )
+        raise InvalidInputError(message, kind="time-travel", table=store.label)
     start = start_id or store.consumers.next_snapshot(consumer)
     if start is None:
         return None

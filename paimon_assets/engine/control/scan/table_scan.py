@@ -207,12 +207,11 @@ def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan
         return own
     fallback = _fallback_of(store)
     if fallback is None:
-        raise InvalidInputError(
+        text = (
             f"Some splits are of a fallback branch, and table '{store.label}' has none. Set"
-            f" '{SCAN_FALLBACK_BRANCH.key}' to the one they were planned with.",
-            kind="split-table",
-            table=store.label,
+            f" '{SCAN_FALLBACK_BRANCH.key}' to the one they were planned with."
         )
+        raise InvalidInputError(text, kind="split-table", table=store.label)
     fallback = _read_as(fallback, store)
     return _joined(store, fallback, own, scan_of_splits(fallback, lacking))
 

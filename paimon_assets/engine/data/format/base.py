@@ -283,21 +283,19 @@ def _other_size(path: str, actual: int, expected: int) -> FormatError:
 
 
 def _replaced(path: str) -> FormatError:
-    return FormatError(
+    message = (
         f"File '{path}' was replaced while it was read. Read again; refresh a segment first, or "
-        "delete it. Land files by rename, under names that are not used again.",
-        kind="file-replaced",
-        path=path,
+        "delete it. Land files by rename, under names that are not used again."
     )
+    return FormatError(message, kind="file-replaced", path=path)
 
 
 def _missing(path: str) -> NotFoundError:
-    return NotFoundError(
+    message = (
         f"Data file '{path}' does not exist; the snapshot that names it may have expired."
-        " Plan the read again.",
-        kind="file-not-found",
-        path=path,
+        " Plan the read again."
     )
+    return NotFoundError(message, kind="file-not-found", path=path)
 
 
 @contextmanager
@@ -321,12 +319,11 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
     except pa.ArrowCancelled:
         raise
     except pa.ArrowMemoryError as error:
-        raise StorageError(
+        text = (
             f"Reading '{path}' needs more memory than there is ({error}); the file is damaged, or "
-            "fewer rows must be read at once ('read.batch-memory').",
-            kind="memory",
-            path=path,
-        ) from error
+            "fewer rows must be read at once ('read.batch-memory')."
+        )
+        raise StorageError(text, kind="memory", path=path) from error
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:

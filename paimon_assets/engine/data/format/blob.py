@@ -74,12 +74,11 @@ class BlobReader(FormatReader):
         if length == _NULL:
             return None
         if length == _PLACEHOLDER:
-            raise UnsupportedFeatureError(
+            message = (
                 f"Blob file '{self._path}' updates some of its rows only; this engine reads blob"
-                " files that hold every row.",
-                kind="blob-placeholder",
-                path=self._path,
+                " files that hold every row."
             )
+            raise UnsupportedFeatureError(message, kind="blob-placeholder", path=self._path)
         end = offset + length
         entry = data[offset : end - 4]
         entry_bytes, checksum = _TAIL.unpack_from(data, end - _TAIL.size)

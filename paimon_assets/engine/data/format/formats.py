@@ -69,12 +69,11 @@ def open_writer(
         raise _unsupported(file_format, path, "written", way_out)
     codec = "none" if compression in _UNCOMPRESSED else compression
     if codec not in writer_format.codecs:
-        raise InvalidInputError(
+        message = (
             f"Table option '{opt.FILE_COMPRESSION.key}' has the value '{compression}'; files of"
-            f" format {file_format} can have one of {', '.join(sorted(writer_format.codecs))}.",
-            kind="option-value",
-            option=opt.FILE_COMPRESSION.key,
+            f" format {file_format} can have one of {', '.join(sorted(writer_format.codecs))}."
         )
+        raise InvalidInputError(message, kind="option-value", option=opt.FILE_COMPRESSION.key)
     settings = options or opt.Options({})
     return writer_format.writer(
         base.FileToWrite(file_io=file_io, path=path, schema=schema, codec=codec, options=settings)

@@ -113,12 +113,11 @@ def _order(value: Any) -> Any:
 
 
 def _damaged(path: str, name: str, problem: str) -> FormatError:
-    return FormatError(
+    message = (
         f"Data file '{path}' is not readable as ORC: column '{name}' {problem} that its footer "
-        "says; its bytes were changed.",
-        path=path,
-        column=name,
+        "says; its bytes were changed."
     )
+    return FormatError(message, path=path, column=name)
 
 
 _OUT_OF_RANGE = "out of range for nanosecond"
@@ -243,14 +242,13 @@ class OrcReader(base.FormatReader):
                 raise unknown_zone(zone, self._path) from error
             if _OUT_OF_RANGE not in str(error):
                 raise
-            raise FormatError(
+            message = (
                 f"ORC file '{self._path}' holds timestamps outside the years 1678 to 2261 inside"
                 f" one of the columns {', '.join(names)}; they are read only in top-level"
                 " columns, and if the file has statistics. Leave the column out, or rewrite the"
-                " table as parquet.",
-                kind="orc-timestamp",
-                path=self._path,
-            ) from error
+                " table as parquet."
+            )
+            raise FormatError(message, kind="orc-timestamp", path=self._path) from error
 
     def _wide_column(self, name: str, stripe: int) -> Any:
         """Decode a timestamp column as microseconds, or nanoseconds if some values need them."""
@@ -435,12 +433,11 @@ def _refuse_timestamps(values: Array, column: str) -> None:
             reason = "before 1970 with fractions of a millisecond"
         else:
             continue
-        raise InvalidInputError(
+        message = (
             f"Column '{column}' holds timestamps {reason}, which ORC files written here cannot"
-            f" hold. Set '{opt.FILE_FORMAT.key}' to parquet.",
-            kind="orc-timestamp",
-            column=column,
+            f" hold. Set '{opt.FILE_FORMAT.key}' to parquet."
         )
+        raise InvalidInputError(message, kind="orc-timestamp", column=column)
 
 
 def _with_nulls_below(table: pa.Table) -> pa.Table:

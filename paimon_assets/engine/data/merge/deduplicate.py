@@ -76,9 +76,8 @@ class FirstRow(MergeFunction, Value):
         followed = ~np.append(by_key.starts[1:], np.True_)
         shared = ~by_key.starts | followed
         if (shared & ~added).any():
-            raise InvalidInputError(
+            message = (
                 f"Table '{self.table}' has the merge engine first-row, which takes no -U and -D,"
-                f" but some of its records are. Set '{IGNORE_DELETE.key}' to true to skip them.",
-                kind="retraction",
-                table=self.table,
+                f" but some of its records are. Set '{IGNORE_DELETE.key}' to true to skip them."
             )
+            raise InvalidInputError(message, kind="retraction", table=self.table)

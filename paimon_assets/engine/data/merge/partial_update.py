@@ -199,14 +199,13 @@ class PartialUpdate(MergeFunction, Value):
             return groups
         rules = self.rules
         if not rules.ignore_delete and not rules.remove_on_delete:
-            raise InvalidInputError(
+            message = (
                 f"Table '{self.table}' has the merge engine partial-update, which takes no -U and"
                 f" -D, but some of its records are. Set '{IGNORE_DELETE.key}' to true to skip them,"
                 f" '{PARTIAL_UPDATE_REMOVE_ON_DELETE.key}' to true to remove rows, or sequence"
-                " groups to empty their columns.",
-                kind="retraction",
-                table=self.table,
+                " groups to empty their columns."
             )
+            raise InvalidInputError(message, kind="retraction", table=self.table)
         deleted = ~groups.holds(adds)
         counts = adds | _first_retracts(groups)
         if rules.remove_on_delete:

@@ -387,13 +387,12 @@ def _vector_bytes(
         message = f"Storage failed while reading '{path}': {error}."
         raise errors.storage_failure(message, path, error) from error
     except errors.NotFoundError as error:
-        raise errors.NotFoundError(
+        text = (
             f"Index file '{path}' does not exist; it holds the deleted rows of data file"
             f" '{file.file_name}'. The snapshot that names it may have expired. Plan the read"
-            " again.",
-            kind=error.kind,
-            path=path,
-        ) from error
+            " again."
+        )
+        raise errors.NotFoundError(text, kind=error.kind, path=path) from error
 
 
 def _vector_of(

@@ -198,12 +198,11 @@ def _result(
         try:
             return pc.coalesce(column, to_scalar(instead, data_type).cast(column.type))
         except pa.ArrowInvalid as error:
-            raise InvalidInputError(
+            text = (
                 f"Column '{leaf.field}' is {data_type}, which does not hold the {instead} that the"
-                " filter's coalesce gives it.",
-                kind="literal",
-                column=leaf.field,
-            ) from error
+                " filter's coalesce gives it."
+            )
+            raise InvalidInputError(text, kind="literal", column=leaf.field) from error
     if data_type.root in types.INTEGER_ROOTS:
         column = column.cast(to_arrow_type(target))
     if isinstance(data_type, types.AtomicType) and data_type.root is types.TypeRoot.TIMESTAMP_LTZ:

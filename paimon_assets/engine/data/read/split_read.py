@@ -204,12 +204,11 @@ def read_split(
     """
     context = context.of(split)
     if split.is_streaming and context.schema.has_primary_key and not context.keeps_kinds:
-        raise UnsupportedFeatureError(
+        message = (
             f"A streaming split of table '{context.table}' keeps the kinds of its rows; ask for"
-            f" the column '{ROW_KIND.name}' to read it.",
-            kind="streaming-split",
-            table=context.table,
+            f" the column '{ROW_KIND.name}' to read it."
         )
+        raise UnsupportedFeatureError(message, kind="streaming-split", table=context.table)
     context = with_file_schemas(context, split, file_io)
     if context.file_tags:
         file_io.expect(

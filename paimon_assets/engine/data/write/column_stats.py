@@ -58,12 +58,11 @@ def parse_stats_mode(text: str) -> StatsMode:
     if truncate and int(truncate[1]) > 0:
         return StatsMode(kind=StatsKind.TRUNCATE, length=int(truncate[1]))
     if plain not in (StatsKind.NONE, StatsKind.COUNTS, StatsKind.FULL):
-        raise InvalidInputError(
+        message = (
             f"Table option '{opt.STATS_MODE.key}' has the value '{text}': expected none, counts, "
-            "full or truncate(n).",
-            kind="option-value",
-            option=opt.STATS_MODE.key,
+            "full or truncate(n)."
         )
+        raise InvalidInputError(message, kind="option-value", option=opt.STATS_MODE.key)
     return StatsMode(kind=StatsKind(plain))
 
 

@@ -197,11 +197,10 @@ def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
 def read_hashes(state: HashIndexState, file_io: FileIO) -> Hashes:
     data = file_io.read_bytes(state.path)
     if len(data) != _STORED.itemsize * state.file.row_count:
-        raise FormatError(
-            f"Hash index '{state.path}' has {len(data)} bytes, but {state.file.row_count} hashes.",
-            kind="hash-index",
-            file=state.path,
+        message = (
+            f"Hash index '{state.path}' has {len(data)} bytes, but {state.file.row_count} hashes."
         )
+        raise FormatError(message, kind="hash-index", file=state.path)
     return np.frombuffer(data, dtype=_STORED).astype(np.int32)
 
 

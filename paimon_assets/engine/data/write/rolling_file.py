@@ -118,12 +118,11 @@ def _index_builders(
             version_option = opt.BITMAP_VERSION.of(name)
             version = options.get(version_option)
             if version not in (file_index_bitmap.FLAT_VERSION, file_index_bitmap.BLOCK_VERSION):
-                raise InvalidInputError(
+                message = (
                     f"Table option '{version_option.key}' has the value '{version}': expected 1 or"
-                    " 2.",
-                    kind="option-value",
-                    option=version_option.key,
+                    " 2."
                 )
+                raise InvalidInputError(message, kind="option-value", option=version_option.key)
             builders[name, index_type] = partial(
                 BitmapBuilder,
                 data_type=column.type,

@@ -368,12 +368,11 @@ def result_type(
         target = result or (_WHOLE if data_type.root in types.INTEGER_ROOTS else data_type)
         refusal = f"it takes {', '.join(sorted(takes))}" if data_type.root not in takes else None
     if refusal is not None:
-        raise InvalidInputError(
+        message = (
             f"Column '{leaf.field}' is {data_type} where the filter calls {leaf.function} of it:"
-            f" {refusal}.",
-            kind="literal",
-            column=leaf.field,
+            f" {refusal}."
         )
+        raise InvalidInputError(message, kind="literal", column=leaf.field)
     return target
 
 
@@ -436,12 +435,11 @@ def bind_assignments(
             schema.column(used)
         unknown = sorted(_used(expression, SourceValue) - set(source))
         if unknown:
-            raise NotFoundError(
+            message = (
                 f"There is no column 'source.{unknown[0]}' for column '{name}'; the source has"
-                f" {', '.join(source) or 'none'}.",
-                kind="column-not-found",
-                column=unknown[0],
+                f" {', '.join(source) or 'none'}."
             )
+            raise NotFoundError(message, kind="column-not-found", column=unknown[0])
         if isinstance(expression, LiteralValue):
             expression = LiteralValue(to_internal(expression.value, column.type, name))
         bound.append(Assignment(name, expression))

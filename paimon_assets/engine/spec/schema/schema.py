@@ -274,22 +274,20 @@ class TableSchema(Value, dict=True, rename="camel"):
         copy, option = replace(self, options={**self.options, **options}), opt.MANIFEST_FORMAT
         stored = self.typed_options.get(option)
         if stored not in (option.default, copy.typed_options.get(option)):
-            raise InvalidInputError(
+            message = (
                 f"Option '{option.key}' cannot change for one use: the table's is {stored}. To "
-                "write its rows, copy them into a new table (`paimon-assets copy`).",
-                kind="option-change",
-                option=option.key,
+                "write its rows, copy them into a new table (`paimon-assets copy`)."
             )
+            raise InvalidInputError(message, kind="option-change", option=option.key)
         return copy
 
 
 def column_not_found(name: str, names: Sequence[str]) -> NotFoundError:
-    return NotFoundError(
+    message = (
         f"Column '{name}' does not exist; the table has {', '.join(names)}."
-        f"{did_you_mean(name, names)}",
-        kind="column-not-found",
-        column=name,
+        f"{did_you_mean(name, names)}"
     )
+    return NotFoundError(message, kind="column-not-found", column=name)
 
 
 def all_field_ids(fields: Iterable[types.DataField]) -> Iterator[int]:

@@ -318,12 +318,11 @@ def parse_partition_option(
         try:
             columns.append((name, parse_type(_CARBON_WORDS.get(word, word))))
         except FormatError as error:
-            raise InvalidInputError(
+            message = (
                 f"unsupported data type: {word} of partition column '{name}'; write a type such as "
-                "string, int, long or date.",
-                kind="segment-partition-type",
-                column=name,
-            ) from error
+                "string, int, long or date."
+            )
+            raise InvalidInputError(message, kind="segment-partition-type", column=name) from error
     return tuple(columns)
 
 

@@ -268,12 +268,11 @@ def _from_polars(frame: Any) -> pa.Table:
     for name, dtype in frame.schema.items():
         unknown = _NOT_ARROW & set(_polars_kinds(dtype))
         if unknown:
-            raise InvalidInputError(
+            message = (
                 f"Column '{name}' of the polars frame is {dtype}, and Arrow has no type for "
-                f"{min(unknown)}; cast it first.",
-                kind="frame-values",
-                column=name,
+                f"{min(unknown)}; cast it first."
             )
+            raise InvalidInputError(message, kind="frame-values", column=name)
     rows: pa.Table = frame.to_arrow()
     return rows
 
@@ -297,30 +296,27 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
     if levels:
         both = [name for name in frame.index.names if name is not None and str(name) in names]
         if both:
-            raise InvalidInputError(
+            message = (
                 f"'{both[0]}' is a column of the pandas frame and a level of its index; drop or "
-                "rename one of them.",
-                kind="frame-columns",
-                column=str(both[0]),
+                "rename one of them."
             )
+            raise InvalidInputError(message, kind="frame-columns", column=str(both[0]))
         frame = frame.reset_index()
         names = [str(name) for name in frame.columns]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InvalidInputError(
+        message = (
             f"The pandas frame has columns that occur twice as text: {', '.join(twice)}; drop or "
-            "rename them.",
-            kind="frame-columns",
-            column=twice[0],
+            "rename them."
         )
+        raise InvalidInputError(message, kind="frame-columns", column=twice[0])
     broken = [name for name in map(printable, names) if name not in names]
     if broken:
-        raise InvalidInputError(
+        message = (
             f"The pandas frame has a column '{broken[0]}', whose name holds half a character; "
-            "rename it.",
-            kind="frame-columns",
-            column=broken[0],
+            "rename it."
         )
+        raise InvalidInputError(message, kind="frame-columns", column=broken[0])
     return pa.table(
         {
             str(name): _from_series(str(name), column, schema, show=show)
@@ -346,11 +342,10 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
         raise InvalidInputError(message, kind="frame-values", column=name, row=row) from None
     except CONVERSION_ERRORS as error:
         reason = f": {error}"[:_REASON] if show else ""
-        raise InvalidInputError(
-            f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored{reason}",
-            kind="frame-values",
-            column=name,
-        ) from (error if show else None)
+        text = (
+            f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored{reason}"
+        )
+        raise InvalidInputError(text, kind="frame-values", column=name) from error if show else None
 
 
 def _convert(column: Any, target: Any) -> Any:

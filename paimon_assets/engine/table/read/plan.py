@@ -231,11 +231,10 @@ class Plan(Value):
                 (`split-version`).
         """
         if self.tied_by:
-            raise InvalidInputError(
-                f"The plan of table '{self.context.table}' cannot leave as splits: {self.tied_by}.",
-                kind="split-tied",
-                table=self.context.table,
+            message = (
+                f"The plan of table '{self.context.table}' cannot leave as splits: {self.tied_by}."
             )
+            raise InvalidInputError(message, kind="split-tied", table=self.context.table)
         for split in self.splits if for_java else ():
             for file in (*split.before_files, *split.data_files):
                 if file.file_format in TEXT_FORMATS:
@@ -301,17 +300,15 @@ def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotF
                 f"Or a process of another time zone wrote it to a folder named otherwise, which"
                 f" '{PARTITION_LEGACY_NAME.key}' = false allows. {way_out}"
             )
-        return NotFoundError(
+        message = (
             f"Snapshot {snapshot.id} of table '{store.label}' is there, but {file}: something else"
-            f" than an expiration removed it. {way_out}",
-            kind="file-not-found",
-            **details,
+            f" than an expiration removed it. {way_out}"
         )
+        return NotFoundError(message, kind="file-not-found", **details)
     there_is = "no snapshot is left" if earliest is None else f"the oldest is {earliest} now"
-    return NotFoundError(
+    message = (
         f"Snapshot {snapshot.id} of table '{store.label}' expired while it was read: {file};"
         f" {there_is}. Read again, from a newer snapshot; a tag, a consumer or a longer"
-        " snapshot retention keeps what long reads need.",
-        kind="snapshot-expired",
-        **details,
+        " snapshot retention keeps what long reads need."
     )
+    return NotFoundError(message, kind="snapshot-expired", **details)

@@ -268,12 +268,11 @@ class ReadBuilder(FrameReads, Value):
         store = self._open().with_schema(self.read_schema())
         splits = load_splits(data)
         if not splits:
-            raise FormatError(
+            message = (
                 f"There are no bytes to read as splits of table '{store.label}'. Do not send a plan"
-                " without splits: it has no rows.",
-                kind="split-empty",
-                table=store.label,
+                " without splits: it has no rows."
             )
+            raise FormatError(message, kind="split-empty", table=store.label)
         scan = scan_of_external(store, splits)
         names = self._names(store.schema)
         read_fields(store.schema, names)
@@ -335,12 +334,11 @@ class ReadBuilder(FrameReads, Value):
         used = fields_of(self._bound(schema)) | set(self._names(schema))
         columns = sorted(used & set(store.schema.field_names))
         if not catalog.is_plain_query(opened.identifier, columns):
-            raise UnsupportedFeatureError(
+            message = (
                 f"Cannot read table '{store.label}': its catalog lets you see some rows only, or"
-                f" masked values ('{opt.QUERY_AUTH_ENABLED.key}').",
-                kind="unsupported-query-auth",
-                table=store.label,
+                f" masked values ('{opt.QUERY_AUTH_ENABLED.key}')."
             )
+            raise UnsupportedFeatureError(message, kind="unsupported-query-auth", table=store.label)
         return store.with_options({opt.QUERY_AUTH_ENABLED.key: "false"})
 
     def _between(self, store: FileStore) -> Between | None:
@@ -351,12 +349,11 @@ class ReadBuilder(FrameReads, Value):
 
             return between_by_options(store)
         if self.limit is not None:
-            raise InvalidInputError(
+            message = (
                 f"Consumer '{self.consumer}' of table '{store.label}' would skip the rows beyond a"
-                " limit; leave out the limit.",
-                kind="consumer-limit",
-                table=store.label,
+                " limit; leave out the limit."
             )
+            raise InvalidInputError(message, kind="consumer-limit", table=store.label)
         from paimon_assets.engine.control.scan.incremental import between_for_consumer
 
         return between_for_consumer(
@@ -390,12 +387,11 @@ class ReadBuilder(FrameReads, Value):
 
     def _plan_changes(self, current: FileStore, between: Between) -> Plan:
         if self.only_top_level:
-            raise InvalidInputError(
+            message = (
                 f"A read-optimized read of table '{current.label}' cannot return changes; leave out"
-                " one of both.",
-                kind="time-travel",
-                table=current.label,
+                " one of both."
             )
+            raise InvalidInputError(message, kind="time-travel", table=current.label)
         names = self._names(current.schema)
         keeps_kinds = ROW_KIND in read_fields(current.schema, names)
         store = current

@@ -131,12 +131,11 @@ def plan_import(
     """
     tracked = store.schema.typed_options.get(opt.ROW_TRACKING_ENABLED)
     if store.paths.branch != MAIN_BRANCH or tracked or not segments.may_have_segments(store):
-        raise errors.UnsupportedFeatureError(
+        text = (
             f"Unsupported operation on table {store.label}: segments can be added to the main "
-            "branch of append tables without primary key, buckets ('bucket' = -1) and row ids.",
-            kind="segment-table",
-            table=store.label,
+            "branch of append tables without primary key, buckets ('bucket' = -1) and row ids."
         )
+        raise errors.UnsupportedFeatureError(text, kind="segment-table", table=store.label)
     check_writable(store.label, store.schema)
     root = _checked_path(store, source, live, roots)
     segments.check_exists(store.file_io, root)
@@ -153,11 +152,10 @@ def plan_import(
         file for file in listed if not source.only_new or f"{base}/{file.name}" not in held
     )
     if not files and not (source.only_new and listed):
-        raise errors.InvalidInputError(
-            f"no partition data is found: '{root}' holds no file; name the folder above the files.",
-            kind="segment-no-data",
-            path=root,
+        text = (
+            f"no partition data is found: '{root}' holds no file; name the folder above the files."
         )
+        raise errors.InvalidInputError(text, kind="segment-no-data", path=root)
     seg.check_partition_option(store.label, store.schema, source.partition, source.all_options)
     for file in files:
         if f"{base}/{file.name}" in held:
@@ -337,12 +335,11 @@ def _segment_root(store: FileStore, path: str) -> str:
     root = canonical_path(path)
     scheme = scheme_of(root)
     if scheme != store.file_io.spec.scheme:
-        raise errors.UnsupportedFeatureError(
+        message = (
             f"'{path}' lies on storage '{scheme}' and table {store.label} on "
-            f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage.",
-            kind="segment-storage",
-            path=path,
+            f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage."
         )
+        raise errors.UnsupportedFeatureError(message, kind="segment-storage", path=path)
     folder, table = seg.plain_path(root), seg.plain_path(canonical_path(store.table_path))
     database = table.rpartition("/")[0]
     for own in store.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS):
@@ -381,12 +378,11 @@ def _partition_folders(
     for file in files:
         by_folder[file.name.rpartition("/")[0]].append(file)
     if "" in by_folder:
-        raise errors.InvalidInputError(
+        message = (
             f"invalid partition path: '{root}' holds files itself ('{by_folder[''][0].name}'). "
-            f"Name the folder above {_example(store)}.",
-            kind="segment-partition-path",
-            path=root,
+            f"Name the folder above {_example(store)}."
         )
+        raise errors.InvalidInputError(message, kind="segment-partition-path", path=root)
     return [_partition_folder(store, root, name, found) for name, found in by_folder.items()]
 
 

@@ -75,13 +75,12 @@ def refuse_taken(
     for segment in segments_now(store, segments):
         is_taken = segment.status is seg.SegmentStatus.SUCCESS and segment.commit_user != user
         if is_taken and not paths.isdisjoint(seg.paths_of([segment])):
-            raise AlreadyExistsError(
+            message = (
                 "path already exists in table status file, can not add same segment path "
                 f"repeatedly: another command added it as segment {segment.id} of table "
-                f"{store.label}.",
-                kind="segment-path-duplicate",
-                segment=segment.id,
+                f"{store.label}."
             )
+            raise AlreadyExistsError(message, kind="segment-path-duplicate", segment=segment.id)
 
 
 def check_ids(

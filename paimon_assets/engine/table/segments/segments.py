@@ -373,12 +373,11 @@ class Segments(Value):
             if f"{base}/{file.name}" not in of_other_segments
         ]
         if not files:
-            raise NotFoundError(
+            message = (
                 f"'{segment.folder}' of segment {segment.id} holds no file any more; delete the "
-                "segment instead.",
-                kind="segment-no-data",
-                segment=segment.id,
+                "segment instead."
             )
+            raise NotFoundError(message, kind="segment-no-data", segment=segment.id)
         known = {file.name: file for file in segment.files}
         if known.keys() == {file.name for file in files} and not any(
             difference(known[file.name], file) for file in files

@@ -213,12 +213,11 @@ def qualifiers(table: Identifier, alias: str | None) -> list[tuple[str, ...]]:
 def needs_spark(statement: st.Statement) -> UnsupportedFeatureError:
     """Return the error for a statement that needs a query engine."""
     what = type(statement).__name__
-    return UnsupportedFeatureError(
+    message = (
         f"This statement ({what}) needs a query engine: run it by spark_sql, or on the command line"
-        " with --executor spark.",
-        kind="sql-needs-spark",
-        statement=what,
+        " with --executor spark."
     )
+    return UnsupportedFeatureError(message, kind="sql-needs-spark", statement=what)
 
 
 _DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"

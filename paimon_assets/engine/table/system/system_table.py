@@ -61,11 +61,10 @@ def _audit_log(store: FileStore) -> ReadBuilder:
 
 def _row_tracking(store: FileStore) -> ReadBuilder:
     if not store.schema.typed_options.get(ROW_TRACKING_ENABLED):
-        raise NotFoundError(
-            f"Rows of table '{store.label}' carry no ids: '{ROW_TRACKING_ENABLED.key}' is not set.",
-            kind="system-table-not-found",
-            table=store.label,
+        message = (
+            f"Rows of table '{store.label}' carry no ids: '{ROW_TRACKING_ENABLED.key}' is not set."
         )
+        raise NotFoundError(message, kind="system-table-not-found", table=store.label)
     tracking = (column.name for column in TRACKING_FIELDS)
     return ReadBuilder(store=store).with_columns([*store.schema.field_names, *tracking])
 
@@ -287,12 +286,11 @@ class GlobalSystemTable(FrameResults, Value, hidden=("options",)):
         """Return a system table; upper case counts as lower case, as in Java."""
         kind = kind.lower()
         if kind not in GLOBAL_SYSTEM_TABLES:
-            raise NotFoundError(
+            message = (
                 f"There is no system table '{SYSTEM_DATABASE}.{kind}'; there are"
-                f" {', '.join(f'{SYSTEM_DATABASE}.{name}' for name in GLOBAL_SYSTEM_TABLES)}.",
-                kind="system-table-not-found",
-                system_table=kind,
+                f" {', '.join(f'{SYSTEM_DATABASE}.{name}' for name in GLOBAL_SYSTEM_TABLES)}."
             )
+            raise NotFoundError(message, kind="system-table-not-found", system_table=kind)
         return GlobalSystemTable(catalog=catalog, options=options, kind=kind)
 
     @property

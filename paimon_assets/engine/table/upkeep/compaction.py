@@ -75,12 +75,11 @@ def cluster_unit(
 ) -> CommitMessage:
     """Write the rows of a unit in order; its files are gone once the message is committed."""
     if not isinstance(executor, ClusteringExecutor):
-        raise InvalidInputError(
+        text = (
             f"Table '{store.label}' cannot be sorted by {type(executor).__name__}: it has no "
-            "`cluster`; use the embedded executor or Spark's.",
-            kind="cluster-order",
-            table=store.label,
+            "`cluster`; use the embedded executor or Spark's."
         )
+        raise InvalidInputError(text, kind="cluster-order", table=store.label)
     split = unit.task.split
     schema = rewriting_schema(store.schema, {opt.ROWKIND_FIELD.key: ""})
     written = executor.cluster(read, [split], write_context(store, schema), order)

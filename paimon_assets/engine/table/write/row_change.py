@@ -242,12 +242,11 @@ def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
         between = range(first + 1, last + 1)
         kinds = {store.snapshots.snapshot(number).commit_kind for number in between}
         if last < first or kinds - {CommitKind.COMPACT}:
-            raise CommitConflictError(
+            message = (
                 f"Rows of table '{store.label}' were changed after they had been read; nothing was"
-                " committed.",
-                kind=READ_CHANGED,
-                table=store.label,
+                " committed."
             )
+            raise CommitConflictError(message, kind=READ_CHANGED, table=store.label)
 
     return check
 

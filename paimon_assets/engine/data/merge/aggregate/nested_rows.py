@@ -145,13 +145,12 @@ def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Gr
         whole &= is_valid(_child(content, name))
     whole = whole[inner.rows]
     if settings.nested_key_nulls is NestedKeyNulls.ERROR and not whole.all():
-        raise InvalidInputError(
+        message = (
             f"Column '{settings.column}' has nested rows whose key"
             f" ({', '.join(settings.nested_key)}) holds a null, which"
-            f" 'fields.{settings.column}.nested-key-null-strategy' forbids.",
-            kind="nested-key-null",
-            column=settings.column,
+            f" 'fields.{settings.column}.nested-key-null-strategy' forbids."
         )
+        raise InvalidInputError(message, kind="nested-key-null", column=settings.column)
     return content, inner.keep(whole)
 
 

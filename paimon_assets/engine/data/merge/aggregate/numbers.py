@@ -208,12 +208,11 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
         return number if sign > 0 else None
 
     def refuse(result: Number, number: Number) -> InvalidInputError:
-        return InvalidInputError(
+        message = (
             f"The product of column '{column}' cannot retract {number} from {result}: the quotient"
-            f" has no exact value. Set 'fields.{column}.ignore-retract'.",
-            kind="aggregate-division",
-            column=column,
+            f" has no exact value. Set 'fields.{column}.ignore-retract'."
         )
+        return InvalidInputError(message, kind="aggregate-division", column=column)
 
     def of_floats(result: Number, number: Number, sign: int) -> Number:
         with np.errstate(all="ignore"):
