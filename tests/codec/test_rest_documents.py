@@ -13,25 +13,6 @@ from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError, mov
 from paimon_assets import documents as d
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rest import bodies
-from paimon_assets.engine.codec.rest.bodies import (
-    AlterTableRequest,
-    AlterViewRequest,
-    CommitRequest,
-    ConfigResponse,
-    DatabaseResponse,
-    DropPartitionsRequest,
-    ErrorResponse,
-    Identifier,
-    ListBranchesResponse,
-    ListConsumersResponse,
-    SnapshotInstant,
-    SnapshotResponse,
-    TableResponse,
-    TokenResponse,
-    UpdateViewComment,
-    VersionSnapshotResponse,
-    ViewResponse,
-)
 from paimon_assets.engine.codec.rest.structure import write_value
 from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey
 
@@ -79,64 +60,74 @@ def test_every_structure_that_java_has_is_held_to_it():
 
 
 def test_null_lists_and_maps_are_empty():
-    got = DatabaseResponse.from_json({"id": "u", "name": "d", "location": None, "options": None})
+    got = bodies.DatabaseResponse.from_json(
+        {"id": "u", "name": "d", "location": None, "options": None}
+    )
     assert got.options == {}
-    assert ListBranchesResponse.from_json({"branches": None}).branches == ()
-    assert ConfigResponse.from_json({"overrides": {"a": None, "b": 1, "c": True}}).overrides == {
-        "b": "1",
-        "c": "true",
-    }
-    assert ErrorResponse.from_bytes(b"").code == 0
+    assert bodies.ListBranchesResponse.from_json({"branches": None}).branches == ()
+    assert bodies.ConfigResponse.from_json(
+        {"overrides": {"a": None, "b": 1, "c": True}}
+    ).overrides == {"b": "1", "c": "true"}
+    assert bodies.ErrorResponse.from_bytes(b"").code == 0
 
 
 def test_names_of_older_documents_are_read():
-    identifier = Identifier(database="d", object="t")
-    assert Identifier.from_json({"databaseName": "d", "tableName": "t"}) == identifier
-    assert d.read_document(d.Instant, {"snapshotId": 5}) == SnapshotInstant(snapshot_id=5)
-    assert TokenResponse.from_json({"token": {}, "expiresAt": "7"}).expires_at_millis == 7
-    consumers = ListConsumersResponse.from_json(
+    identifier = bodies.Identifier(database="d", object="t")
+    assert bodies.Identifier.from_json({"databaseName": "d", "tableName": "t"}) == identifier
+    assert d.read_document(d.Instant, {"snapshotId": 5}) == bodies.SnapshotInstant(snapshot_id=5)
+    assert bodies.TokenResponse.from_json({"token": {}, "expiresAt": "7"}).expires_at_millis == 7
+    consumers = bodies.ListConsumersResponse.from_json(
         {"consumers": [{"consumerId": "c", "nextSnapshotId": 5}]}
     )
     assert consumers.consumers[0].next_snapshot == 5
-    assert DropPartitionsRequest.from_json({"specs": [{"a": "1"}]}).partition_specs == ({"a": "1"},)
-    changes = AlterViewRequest.from_json({"changes": [{"action": "updateViewComment", "key": "c"}]})
-    assert changes.changes == (UpdateViewComment(comment="c"),)
+    assert bodies.DropPartitionsRequest.from_json({"specs": [{"a": "1"}]}).partition_specs == (
+        {"a": "1"},
+    )
+    changes = bodies.AlterViewRequest.from_json(
+        {"changes": [{"action": "updateViewComment", "key": "c"}]}
+    )
+    assert changes.changes == (bodies.UpdateViewComment(comment="c"),)
     typed = {"changes": [{"type": "dropColumn", "fieldNames": ["a"]}]}
-    assert AlterTableRequest.from_json(typed).to_json()["changes"] == [
+    assert bodies.AlterTableRequest.from_json(typed).to_json()["changes"] == [
         {"action": "dropColumn", "fieldNames": ["a"]}
     ]
 
 
 def test_a_snapshot_may_lack_its_counts_and_a_wrapping():
-    bare = SnapshotResponse.from_json({"snapshot": SNAPSHOT, "recordCount": 3})
-    wrapped = SnapshotResponse.from_json({"snapshot": {"snapshot": SNAPSHOT, "recordCount": 3}})
+    bare = bodies.SnapshotResponse.from_json({"snapshot": SNAPSHOT, "recordCount": 3})
+    wrapped = bodies.SnapshotResponse.from_json(
+        {"snapshot": {"snapshot": SNAPSHOT, "recordCount": 3}}
+    )
     assert bare == wrapped
     assert bare.snapshot.snapshot.total_record_count == 0
     kept = {**SNAPSHOT, "totalRecordCount": None, "logOffsets": {"0": 1}, "commitIdentifier": "9"}
-    snapshot = VersionSnapshotResponse.from_json({"snapshot": kept}).snapshot
+    snapshot = bodies.VersionSnapshotResponse.from_json({"snapshot": kept}).snapshot
     assert (snapshot.commit_identifier, snapshot.unknown) == (9, {"logOffsets": {"0": 1}})
 
 
 def test_an_absent_base_is_not_a_null_base():
     request = {"tableId": "u", "snapshot": SNAPSHOT, "statistics": []}
-    assert CommitRequest.from_json(request).base_snapshot_uuid is UNSET
-    with_null = CommitRequest.from_json({**request, "baseSnapshotUuid": None})
+    assert bodies.CommitRequest.from_json(request).base_snapshot_uuid is UNSET
+    with_null = bodies.CommitRequest.from_json({**request, "baseSnapshotUuid": None})
     assert with_null.base_snapshot_uuid is None
     assert list(with_null.to_json())[:2] == ["tableId", "baseSnapshotUuid"]
 
 
 def test_dlf_gets_its_own_names():
-    table = TableResponse.from_bytes(vector("TableResponse")["read"].encode()).to_dlf()
+    table = bodies.TableResponse.from_bytes(vector("TableResponse")["read"].encode()).to_dlf()
     assert (table["isExternal"], table["schemaId"]) == ("false", "9007199254740993")
     assert "database" not in table
     fields = table["schema"]["fields"]
     assert all(field.keys() == {"id", "name", "type"} for field in fields)
     assert fields[2]["type"]["value"]["fields"][0].keys() == {"id", "name", "type"}
-    assert Identifier(database="d", object="t").to_dlf() == {"databaseName": "d", "tableName": "t"}
-    view = ViewResponse.from_bytes(vector("ViewResponse")["read"].encode()).to_dlf()
+    assert bodies.Identifier(database="d", object="t").to_dlf() == {
+        "databaseName": "d",
+        "tableName": "t",
+    }
+    view = bodies.ViewResponse.from_bytes(vector("ViewResponse")["read"].encode()).to_dlf()
     assert list(view) == ["id", "name", "schema"]
-    assert SnapshotInstant(snapshot_id=5).to_dlf() == {"snapshotId": 5}
-    with_uuid = VersionSnapshotResponse.from_json({"snapshot": {**SNAPSHOT, "uuid": "x"}})
+    assert bodies.SnapshotInstant(snapshot_id=5).to_dlf() == {"snapshotId": 5}
+    with_uuid = bodies.VersionSnapshotResponse.from_json({"snapshot": {**SNAPSHOT, "uuid": "x"}})
     assert "uuid" not in with_uuid.to_dlf()["snapshot"]
     assert write_value(move_column("a"), dlf=True) == {
         "type": "updateColumnPosition",
@@ -148,8 +139,8 @@ def test_dlf_gets_its_own_names():
 
 
 def test_dlf_documents_are_read_again():
-    table = TableResponse.from_bytes(vector("TableResponse")["read"].encode())
-    again = TableResponse.from_json(table.to_dlf())
+    table = bodies.TableResponse.from_bytes(vector("TableResponse")["read"].encode())
+    again = bodies.TableResponse.from_json(table.to_dlf())
     assert (again.schema_id, again.is_external, again.path) == (
         table.schema_id,
         table.is_external,
@@ -181,7 +172,7 @@ def test_dlf_documents_are_read_again():
 )
 def test_what_is_no_document_is_said_to_be_none(data, message):
     with pytest.raises(FormatError, match=message):
-        TableResponse.from_bytes(data)
+        bodies.TableResponse.from_bytes(data)
 
 
 TABLE = {"name": "t", "path": "p", "schemaId": 1, "schema": {"fields": []}}
@@ -209,12 +200,12 @@ TABLE = {"name": "t", "path": "p", "schemaId": 1, "schema": {"fields": []}}
 def test_a_member_of_another_form_is_named_with_its_document(member, value, message):
     data = json.dumps({**TABLE, member: value}).encode()
     with pytest.raises(FormatError, match=message):
-        TableResponse.from_bytes(data)
+        bodies.TableResponse.from_bytes(data)
 
 
 def test_of_a_member_that_comes_twice_the_last_counts():
     data = json.dumps(TABLE).encode()[:-1] + b',"name":"u"}'
-    assert TableResponse.from_bytes(data).name == "u"
+    assert bodies.TableResponse.from_bytes(data).name == "u"
 
 
 @pytest.mark.parametrize("depth", [10, 300, 450, 600, 900, 5_000, 200_000])
@@ -223,7 +214,7 @@ def test_types_inside_each_other_are_read_or_refused(depth):
     fields = f'"fields":[{{"id":0,"name":"a","type":{nested}}}]'.encode()
     table = b'{"name":"t","path":"p","schemaId":1,"schema":{%s}}' % fields
     try:
-        assert TableResponse.from_bytes(table).schema.fields[0].type.element
+        assert bodies.TableResponse.from_bytes(table).schema.fields[0].type.element
     except FormatError:
         assert depth > 10
     try:
@@ -262,11 +253,13 @@ def test_a_document_with_other_members_is_refused_or_read_as_it_is_written(data)
 
 def test_a_snapshot_names_no_file_elsewhere():
     with pytest.raises(FormatError, match="deltaManifestList"):
-        VersionSnapshotResponse.from_json({"snapshot": {**SNAPSHOT, "deltaManifestList": "../x"}})
+        bodies.VersionSnapshotResponse.from_json(
+            {"snapshot": {**SNAPSHOT, "deltaManifestList": "../x"}}
+        )
 
 
 def test_a_token_is_not_shown():
-    assert "secret" not in repr(TokenResponse(token={"k": "secret"}, expires_at_millis=1))
+    assert "secret" not in repr(bodies.TokenResponse(token={"k": "secret"}, expires_at_millis=1))
 
 
 _WRITTEN = [

@@ -16,29 +16,21 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.types.data_types import bigint
+from tests.testkit import metadata_tables as kit
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
-from tests.testkit.metadata_tables import (
-    FixedClock,
-    commit,
-    live_names,
-    message,
-    new_store,
-    newest,
-    plain_file,
-)
 
 
 @pytest.fixture
 def committed(tmp_path):
-    made = new_store(tmp_path)
+    made = kit.new_store(tmp_path)
     for _ in range(3):
-        commit(made, message(plain_file()))
+        kit.commit(made, kit.message(kit.plain_file()))
     return made
 
 
 @pytest.fixture
 def tags(committed):
-    return TagManager(committed.file_io, committed.paths, clock=FixedClock())
+    return TagManager(committed.file_io, committed.paths, clock=kit.FixedClock())
 
 
 def test_a_tag_is_the_snapshot_s_own_json(committed, tags):
@@ -134,9 +126,9 @@ ADD_C = AddColumn(field_names=("c",), data_type=bigint())
 
 @pytest.fixture
 def tagged(tmp_path):
-    made = new_store(tmp_path)
+    made = kit.new_store(tmp_path)
     for name in ("one", "two"):
-        commit(made, message(plain_file(name)))
+        kit.commit(made, kit.message(kit.plain_file(name)))
     made.tags.create("v1", made.snapshots.snapshot(1))
     return made
 
@@ -162,18 +154,18 @@ def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged):
     tagged.schemas.commit_changes([ADD_C], time_millis=2)
     tagged.branches.create("t", tag="v1")
     tagged.branches.create("s", snapshot_id=2)
-    assert live_names(on_branch(tagged, "t")) == ["one"]
+    assert kit.live_names(on_branch(tagged, "t")) == ["one"]
     assert on_branch(tagged, "t").schema.field_names == ("a", "b")
     assert [tag.name for tag in on_branch(tagged, "t").tags.list()] == ["v1"]
-    assert live_names(on_branch(tagged, "s")) == ["one", "two"]
+    assert kit.live_names(on_branch(tagged, "s")) == ["one", "two"]
 
 
 def test_a_branch_is_written_beside_main(tagged):
     tagged.branches.create("b", tag="v1")
     branch = on_branch(tagged, "b")
-    assert commit(branch, message(plain_file("three"))).id == 2
-    assert live_names(branch) == ["one", "three"]
-    assert live_names(tagged) == ["one", "two"]
+    assert kit.commit(branch, kit.message(kit.plain_file("three"))).id == 2
+    assert kit.live_names(branch) == ["one", "three"]
+    assert kit.live_names(tagged) == ["one", "two"]
     assert branch.label == f"{tagged.label}$branch_b"
 
 
@@ -187,9 +179,9 @@ def test_main_becomes_the_branch(tagged):
     branch.schemas.commit_changes(
         [AddColumn(field_names=("theirs",), data_type=bigint())], time_millis=3
     )
-    commit(on_branch(tagged, "b"), message(plain_file("three")))
+    kit.commit(on_branch(tagged, "b"), kit.message(kit.plain_file("three")))
     assert tagged.branches.fast_forward("b").id == 2
-    assert live_names(reopened(tagged)) == ["one", "three"]
+    assert kit.live_names(reopened(tagged)) == ["one", "three"]
     assert [tag.name for tag in tagged.tags.list()] == ["v1"]
     assert reopened(tagged).schema.field_names == ("a", "b", "theirs")
     assert LocalFileIO().read_bytes(f"{tagged.paths.snapshot_directory}/LATEST") == b"2"
@@ -198,27 +190,27 @@ def test_main_becomes_the_branch(tagged):
 
 def test_a_branch_that_shares_nothing_replaces_main(tagged):
     tagged.branches.create("b")
-    commit(on_branch(tagged, "b"), message(plain_file("other")))
+    kit.commit(on_branch(tagged, "b"), kit.message(kit.plain_file("other")))
     assert tagged.branches.fast_forward("b").id == 1
-    assert live_names(reopened(tagged)) == ["other"]
+    assert kit.live_names(reopened(tagged)) == ["other"]
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
 def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault):
     states = [["one"], ["one", "two"], ["one", "two", "three"], ["one", "new"]]
     for call in itertools.count():
-        tagged = new_store(tmp_path / str(call))
+        tagged = kit.new_store(tmp_path / str(call))
         for name in ("one", "two", "three"):
-            commit(tagged, message(plain_file(name)))
+            kit.commit(tagged, kit.message(kit.plain_file(name)))
         tagged.tags.create("v1", tagged.snapshots.snapshot(1))
         tagged.branches.create("b", tag="v1")
-        commit(on_branch(tagged, "b"), message(plain_file("new")))
+        kit.commit(on_branch(tagged, "b"), kit.message(kit.plain_file("new")))
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
         with suppress(errors.PaimonError):
             FileStore.open(calls, tagged.table_path).branches.fast_forward("b")
-        assert live_names(reopened(tagged)) in states
+        assert kit.live_names(reopened(tagged)) in states
         reopened(tagged).branches.fast_forward("b")
-        assert live_names(reopened(tagged)) == ["one", "new"]
+        assert kit.live_names(reopened(tagged)) == ["one", "new"]
         if not calls.fired:
             break
 
@@ -252,7 +244,7 @@ def test_a_deleted_branch_is_gone_and_main_stays(tagged):
     assert tagged.branches.list() == {}
     with pytest.raises(errors.NotFoundError, match="no branch 'b'"):
         on_branch(tagged, "b")
-    assert newest(tagged).id == 2
+    assert kit.newest(tagged).id == 2
 
 
 @pytest.fixture
@@ -262,7 +254,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def consumers(paths):
-    return ConsumerManager(LocalFileIO(), paths, clock=FixedClock())
+    return ConsumerManager(LocalFileIO(), paths, clock=kit.FixedClock())
 
 
 def test_a_consumer_s_file_is_what_java_writes(consumers, paths):
@@ -294,7 +286,7 @@ def test_the_slowest_consumer_holds_snapshots(consumers):
 
 
 def test_consumers_that_rest_too_long_are_forgotten(consumers, paths):
-    now = FixedClock().now_millis() / 1000
+    now = kit.FixedClock().now_millis() / 1000
     for name, age in (("old", 3600), ("new", 10)):
         consumers.advance(name, 1)
         os.utime(paths.consumer(name), (now - age, now - age))
@@ -315,9 +307,9 @@ def test_a_damaged_file_is_named(consumers, paths, data):
 
 @pytest.fixture
 def history(tmp_path):
-    made = new_store(tmp_path)
+    made = kit.new_store(tmp_path)
     for name in "abcd":
-        commit(made, message(plain_file(name)))
+        kit.commit(made, kit.message(kit.plain_file(name)))
     for number in (1, 3):
         made.tags.create(f"v{number}", made.snapshots.snapshot(number))
     return made
@@ -332,17 +324,17 @@ def test_what_came_later_is_undone(history):
     done = rollback_to_snapshot(history, 2)
     assert (done.snapshots, done.tags, done.changelogs) == ((4, 3), ("v3",), (4,))
     assert history.snapshots.list_ids() == [1, 2]
-    assert live_names(history) == ["a", "b"]
+    assert kit.live_names(history) == ["a", "b"]
     assert hint(history, "LATEST") == b"2"
     assert [tag.name for tag in history.tags.list()] == ["v1"]
-    assert commit(history, message(plain_file("e"))).id == 3
-    assert live_names(history) == ["a", "b", "e"]
+    assert kit.commit(history, kit.message(kit.plain_file("e"))).id == 3
+    assert kit.live_names(history) == ["a", "b", "e"]
 
 
 def test_to_the_newest_nothing_changes(history):
     done = rollback_to_snapshot(history, 4)
     assert (done.snapshots, done.tags) == ((), ())
-    assert newest(history).id == 4
+    assert kit.newest(history).id == 4
 
 
 def test_a_tag_brings_its_expired_snapshot_back(history):
@@ -352,7 +344,7 @@ def test_a_tag_brings_its_expired_snapshot_back(history):
     assert rollback_to_tag(history, "v1").snapshots == (4, 3)
     assert history.snapshots.list_ids() == [1]
     assert (hint(history, "EARLIEST"), hint(history, "LATEST")) == (b"1", b"1")
-    assert live_names(history) == ["a"]
+    assert kit.live_names(history) == ["a"]
 
 
 def test_what_does_not_exist_changes_nothing(history):
@@ -360,20 +352,20 @@ def test_what_does_not_exist_changes_nothing(history):
         rollback_to_snapshot(history, 9)
     with pytest.raises(errors.NotFoundError, match="no tag 'v9'"):
         rollback_to_tag(history, "v9")
-    assert newest(history).id == 4
+    assert kit.newest(history).id == 4
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
 def test_a_crash_leaves_a_state_there_was_and_the_next_call_finishes(tmp_path, fault):
     for call in itertools.count():
-        history = new_store(tmp_path / str(call))
+        history = kit.new_store(tmp_path / str(call))
         for name in "abcd":
-            commit(history, message(plain_file(name)))
+            kit.commit(history, kit.message(kit.plain_file(name)))
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
         with suppress(errors.PaimonError):
             rollback_to_snapshot(FileStore.open(calls, history.table_path), 1)
-        assert "".join(live_names(history)) in ("a", "ab", "abc", "abcd")
+        assert "".join(kit.live_names(history)) in ("a", "ab", "abc", "abcd")
         rollback_to_snapshot(history, 1)
-        assert live_names(history) == ["a"]
+        assert kit.live_names(history) == ["a"]
         if not calls.fired:
             break

@@ -20,26 +20,10 @@ from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
+from tests.testkit import metadata_tables as kit
 from tests.testkit.effort import often
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.metadata_tables import (
-    APPEND,
-    KEYED,
-    FixedClock,
-    commit,
-    key,
-    keyed_file,
-    live_names,
-    manifest_files,
-    message,
-    new_store,
-    newest,
-    plain_file,
-    referenced_manifests,
-    vectors_of,
-    with_index,
-)
 from tests.testkit.rows import rows_to_arrow
 
 
@@ -49,8 +33,10 @@ def _largest(store: FileStore) -> dict[int, int]:
 
 
 def _write(store: FileStore, bucket: int, largest: int, **more):
-    file = keyed_file(0, 9, max_sequence_number=largest)
-    commit(store, message(file, bucket=bucket, total_buckets=2, **more.pop("on", {})), **more)
+    file = kit.keyed_file(0, 9, max_sequence_number=largest)
+    kit.commit(
+        store, kit.message(file, bucket=bucket, total_buckets=2, **more.pop("on", {})), **more
+    )
     return file
 
 
@@ -62,18 +48,18 @@ def test_an_empty_table_has_no_state(keyed):
 def test_writers_that_pad_by_a_counter_get_the_live_files(tmp_path):
     padding = {"sequence.field": "n", "sequence.auto-padding": "second-to-micro", "bucket": "2"}
     columns = {"a": "BIGINT", "n": "INT"}
-    store = new_store(tmp_path, Schema.of(columns, primary_keys=["a"], options=padding))
+    store = kit.new_store(tmp_path, Schema.of(columns, primary_keys=["a"], options=padding))
     first, second = _write(store, 0, 5), _write(store, 0, 9)
-    commit(store, message(deleted=[first], total_buckets=2), kind=CommitKind.OVERWRITE)
-    (state,) = writer_state(store, newest(store)).bucket_states
+    kit.commit(store, kit.message(deleted=[first], total_buckets=2), kind=CommitKind.OVERWRITE)
+    (state,) = writer_state(store, kit.newest(store)).bucket_states
     assert [(file.location, file.max_sequence_number) for file in state.files] == [
         (second.file_name, 9)
     ]
 
 
 def test_an_unaware_table_needs_no_state(tmp_path):
-    store = new_store(tmp_path, APPEND)
-    commit(store, message(plain_file(), total_buckets=-1))
+    store = kit.new_store(tmp_path, kit.APPEND)
+    kit.commit(store, kit.message(kit.plain_file(), total_buckets=-1))
     assert writer_state(store, store.snapshots.latest()).bucket_states == ()
 
 
@@ -113,7 +99,7 @@ def test_later_deletes_are_applied_without_reading_earlier_snapshots(keyed):
     again = FileStore.open(file_io, keyed.table_path)
     for file in files:
         _write(again, 1, 99, on={"deleted": []})
-        commit(again, message(deleted=[file], total_buckets=2), kind=CommitKind.OVERWRITE)
+        kit.commit(again, kit.message(deleted=[file], total_buckets=2), kind=CommitKind.OVERWRITE)
         before = file_io.count("read_bytes")
         assert _largest(again)[1] == 99
         assert file_io.count("read_bytes") - before < 6
@@ -124,7 +110,7 @@ def test_a_table_made_again_starts_anew(keyed, tmp_path):
     _write(keyed, 0, 50)
     assert _largest(keyed) == {0: 50}
     LocalFileIO().delete_directory(keyed.table_path)
-    again = new_store(tmp_path, KEYED)
+    again = kit.new_store(tmp_path, kit.KEYED)
     _write(again, 1, 1)
     assert _largest(again) == {1: 1}
 
@@ -185,32 +171,32 @@ def test_what_is_kept_is_what_a_fresh_look_finds(tmp_path_factory, steps):
         partition_keys=["p"],
         options={"bucket": "3"},
     )
-    store = new_store(tmp_path_factory.mktemp("kept"), schema)
+    store = kit.new_store(tmp_path_factory.mktemp("kept"), schema)
     for kind, partition, bucket, largest in steps:
-        row = key(partition)
-        file = keyed_file(0, 9, max_sequence_number=largest)
+        row = kit.key(partition)
+        file = kit.keyed_file(0, 9, max_sequence_number=largest)
         total = 3 + largest % 2 if kind == "overwrite" else _count_of(store, row)
-        new = message(file, partition=row, bucket=bucket, total_buckets=total)
+        new = kit.message(file, partition=row, bucket=bucket, total_buckets=total)
         live = [] if store.snapshots.latest() is None else _live(store)
         if kind == "append":
-            commit(store, new)
+            kit.commit(store, new)
         elif kind == "delete" and live:
             gone = live[largest % len(live)]
             where = {"partition": gone.partition, "bucket": gone.bucket}
             total = gone.total_buckets
-            deleting = message(deleted=[gone.file], total_buckets=total, **where)
-            commit(store, deleting, kind=CommitKind.OVERWRITE)
+            deleting = kit.message(deleted=[gone.file], total_buckets=total, **where)
+            kit.commit(store, deleting, kind=CommitKind.OVERWRITE)
         else:
             replaced = frozenset({row}) if kind == "overwrite" else None
-            FileStoreCommit(store, clock=FixedClock()).overwrite(
+            FileStoreCommit(store, clock=kit.FixedClock()).overwrite(
                 [new] if kind == "overwrite" else [],
                 commit_user=str(uuid4()),
                 commit_identifier=1,
                 partitions=replaced,
             )
-        kept = writer_state(store, newest(store))
+        kept = writer_state(store, kit.newest(store))
         planning._cached.cache_clear()
-        fresh = writer_state(store, newest(store))
+        fresh = writer_state(store, kit.newest(store))
         assert dict(kept.total_buckets) == dict(fresh.total_buckets)
         known = {(s.partition, s.bucket): s.max_sequence_number for s in kept.bucket_states}
         right = {(s.partition, s.bucket): s.max_sequence_number for s in fresh.bucket_states}
@@ -219,7 +205,7 @@ def test_what_is_kept_is_what_a_fresh_look_finds(tmp_path_factory, steps):
 
 
 def _live(store: FileStore) -> list[ManifestEntry]:
-    return FileStoreScan(store).live_files(newest(store))
+    return FileStoreScan(store).live_files(kit.newest(store))
 
 
 def _count_of(store: FileStore, partition: bytes) -> int:
@@ -288,14 +274,14 @@ def _commit_many(path: str, writer: int, barrier, answers) -> None:
         name = f"{writer}-{number}"
         barrier.wait(timeout=60)
         made = FileStoreCommit(store).commit(
-            [message(plain_file(name, row_count=1))], commit_user=name, commit_identifier=1
+            [kit.message(kit.plain_file(name, row_count=1))], commit_user=name, commit_identifier=1
         )
         acknowledged.append((name, made.id))
     answers.put(acknowledged)
 
 
 def test_four_processes_that_meet_before_every_commit_lose_nothing(tmp_path):
-    table = new_store(tmp_path)
+    table = kit.new_store(tmp_path)
     barrier, answers = _FORKED.Barrier(_PROCESSES), _FORKED.Queue()
     processes = [
         _FORKED.Process(target=_commit_many, args=(table.table_path, writer, barrier, answers))
@@ -307,7 +293,7 @@ def test_four_processes_that_meet_before_every_commit_lose_nothing(tmp_path):
     for process in processes:
         process.join()
     total = _PROCESSES * _COMMITS
-    assert sorted(live_names(table)) == sorted(name for name, _ in acknowledged)
+    assert sorted(kit.live_names(table)) == sorted(name for name, _ in acknowledged)
     assert sorted(snapshot_id for _, snapshot_id in acknowledged) == list(range(1, total + 1))
     assert table.snapshots.list_ids() == list(range(1, total + 1))
     latest = table.snapshots.latest()
@@ -315,7 +301,7 @@ def test_four_processes_that_meet_before_every_commit_lose_nothing(tmp_path):
     assert latest.total_record_count == total
     for name, snapshot_id in acknowledged:
         assert table.snapshots.snapshot(snapshot_id).commit_user == name
-    assert manifest_files(table) == referenced_manifests(table)
+    assert kit.manifest_files(table) == kit.referenced_manifests(table)
 
 
 STRICT = Schema.of(
@@ -333,12 +319,14 @@ def _strict(store: FileStore, safe: int) -> FileStore:
 
 def _appended(partition: int, *, bucket: int = 0) -> CommitMessage:
     total = 2 if bucket >= 0 else -2
-    return message(keyed_file(0, 9), partition=key(partition), bucket=bucket, total_buckets=total)
+    return kit.message(
+        kit.keyed_file(0, 9), partition=kit.key(partition), bucket=bucket, total_buckets=total
+    )
 
 
 def _outcome(store: FileStore, partition: int, **more) -> str | None:
     try:
-        commit(store, _appended(partition), **more)
+        kit.commit(store, _appended(partition), **more)
     except CommitConflictError as error:
         return error.kind
     return None
@@ -347,13 +335,15 @@ def _outcome(store: FileStore, partition: int, **more) -> str | None:
 @pytest.fixture
 def rewritten(tmp_path) -> FileStore:
     """Snapshot 2 is somebody's compaction of partition 1."""
-    store = new_store(tmp_path, STRICT)
-    old = keyed_file(0, 9)
-    commit(store, message(old, partition=key(1), total_buckets=2))
-    increment = CompactIncrement(compact_before=(old,), compact_after=(keyed_file(0, 9, level=5),))
-    commit(
+    store = kit.new_store(tmp_path, STRICT)
+    old = kit.keyed_file(0, 9)
+    kit.commit(store, kit.message(old, partition=kit.key(1), total_buckets=2))
+    increment = CompactIncrement(
+        compact_before=(old,), compact_after=(kit.keyed_file(0, 9, level=5),)
+    )
+    kit.commit(
         store,
-        CommitMessage(partition=key(1), bucket=0, total_buckets=2, compact_increment=increment),
+        CommitMessage(partition=kit.key(1), bucket=0, total_buckets=2, compact_increment=increment),
         kind=CommitKind.COMPACT,
         user="compactor",
     )
@@ -380,17 +370,17 @@ def test_without_the_option_nothing_is_strict(rewritten):
 
 @pytest.mark.parametrize(("bucket", "outcome"), [(0, "strict-mode"), (-2, None)])
 def test_an_overwrite_minds_what_was_appended_to_real_buckets(tmp_path, bucket, outcome):
-    store = new_store(tmp_path, STRICT)
-    commit(store, _appended(1, bucket=bucket))
+    store = kit.new_store(tmp_path, STRICT)
+    kit.commit(store, _appended(1, bucket=bucket))
     assert _outcome(_strict(store, 0), 1, kind=CommitKind.OVERWRITE) == outcome
     assert _outcome(_strict(store, 0), 2, kind=CommitKind.OVERWRITE) is None
     assert _outcome(_strict(store, 0), 3) is None
 
 
 def test_rows_deleted_by_vectors_count_as_a_rewrite(tmp_path):
-    store = new_store(tmp_path, STRICT)
-    commit(store, _appended(1))
-    commit(store, kind=CommitKind.OVERWRITE)
-    with_index(store, vectors_of(partition=key(1)))
+    store = kit.new_store(tmp_path, STRICT)
+    kit.commit(store, _appended(1))
+    kit.commit(store, kind=CommitKind.OVERWRITE)
+    kit.with_index(store, kit.vectors_of(partition=kit.key(1)))
     assert _outcome(_strict(store, 1), 1) == "strict-mode"
     assert _outcome(_strict(store, 1), 2) is None

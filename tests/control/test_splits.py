@@ -27,22 +27,9 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import bind, equal
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
+from tests.testkit import metadata_tables as kit
 from tests.testkit.builders import entry
 from tests.testkit.errors import refused
-from tests.testkit.metadata_tables import (
-    APPEND,
-    KEYED,
-    FixedClock,
-    commit,
-    keyed_file,
-    live_names,
-    message,
-    new_store,
-    newest,
-    plain_file,
-    vectors_of,
-    with_index,
-)
 
 _SMALL = {"source.split.target-size": "100 b", "source.split.open-file-cost": "10 b"}
 
@@ -62,12 +49,12 @@ def _names(splits: list[DataSplit]) -> list[list[str]]:
 
 
 def _plain(name: str, size: int, **more: Any) -> ManifestEntry:
-    return entry(file=plain_file(name, file_size=size, **more))
+    return entry(file=kit.plain_file(name, file_size=size, **more))
 
 
 def _keyed(low: int, high: int, **more: Any) -> ManifestEntry:
     name = f"{low}-{high}"
-    return entry(file=keyed_file(low, high, **{"file_name": name, "file_size": 40, **more}))
+    return entry(file=kit.keyed_file(low, high, **{"file_name": name, "file_size": 40, **more}))
 
 
 @given(st.lists(st.integers(0, 60)), st.integers(1, 100))
@@ -80,14 +67,16 @@ def test_packing_loses_nothing_and_closes_no_pack_early(weights, target):
 
 
 def test_append_files_are_packed_in_manifest_order_and_never_merged():
-    splits = _splits(APPEND, [_plain(n, s) for n, s in zip("dcba", (60, 30, 20, 200), strict=True)])
+    splits = _splits(
+        kit.APPEND, [_plain(n, s) for n, s in zip("dcba", (60, 30, 20, 200), strict=True)]
+    )
     assert _names(splits) == [["d", "c"], ["b"], ["a"]]
     assert all(split.raw_convertible for split in splits)
 
 
 def test_a_small_file_counts_what_opening_it_costs():
     entries = [_plain(str(number), 1) for number in range(25)]
-    assert [len(group) for group in _names(_splits(APPEND, entries))] == [10, 10, 5]
+    assert [len(group) for group in _names(_splits(kit.APPEND, entries))] == [10, 10, 5]
 
 
 def test_files_of_a_bucketed_append_table_come_in_sequence_order():
@@ -113,21 +102,21 @@ def test_a_split_is_of_one_bucket_and_knows_its_directory():
 
 def test_buckets_come_in_the_order_of_their_first_file():
     entries = [
-        entry(bucket=bucket, file=plain_file(name))
+        entry(bucket=bucket, file=kit.plain_file(name))
         for bucket, name in ((1, "a"), (0, "b"), (1, "c"))
     ]
     big = {"source.split.target-size": "1 gb"}
-    assert _names(_splits(APPEND, entries, **big)) == [["a", "c"], ["b"]]
+    assert _names(_splits(kit.APPEND, entries, **big)) == [["a", "c"], ["b"]]
 
 
 def test_overlapping_files_are_merged_together():
-    (split,) = _splits(KEYED, [_keyed(0, 9), _keyed(5, 14)])
+    (split,) = _splits(kit.KEYED, [_keyed(0, 9), _keyed(5, 14)])
     assert not split.raw_convertible
     assert len(split.data_files) == 2
 
 
 def test_whole_sections_are_packed():
-    splits = _splits(KEYED, [_keyed(0, 9), _keyed(5, 14), _keyed(20, 29), _keyed(30, 39)])
+    splits = _splits(kit.KEYED, [_keyed(0, 9), _keyed(5, 14), _keyed(20, 29), _keyed(30, 39)])
     assert _names(splits) == [["0-9", "5-14"], ["20-29", "30-39"]]
     # Two sections in one split: merged, although they share no key.
     assert [split.raw_convertible for split in splits] == [False, False]
@@ -135,32 +124,32 @@ def test_whole_sections_are_packed():
 
 def test_a_section_is_never_cut_however_large():
     entries = [_keyed(0, 9), _keyed(5, 14), _keyed(10, 20), _keyed(20, 29)]
-    assert len(_splits(KEYED, entries)) == 1
+    assert len(_splits(kit.KEYED, entries)) == 1
 
 
 @pytest.mark.parametrize(("deletes", "raw"), [(0, True), (None, True), (3, False)])
 def test_one_file_without_deletes_is_read_as_it_is_even_on_level_0(deletes, raw):
-    (split,) = _splits(KEYED, [_keyed(0, 9, delete_row_count=deletes)])
+    (split,) = _splits(kit.KEYED, [_keyed(0, 9, delete_row_count=deletes)])
     assert split.raw_convertible is raw
 
 
 def test_files_of_one_level_above_0_are_packed_without_merging():
     entries = [_keyed(0, 9, level=5), _keyed(10, 19, level=5), _keyed(20, 29, level=5)]
-    splits = _splits(KEYED, entries)
+    splits = _splits(kit.KEYED, entries)
     assert _names(splits) == [["0-9", "10-19"], ["20-29"]]
     assert all(split.raw_convertible for split in splits)
 
 
 @pytest.mark.parametrize("change", [{"level": 4}, {"level": 5, "delete_row_count": 1}])
 def test_another_level_or_a_delete_means_merging(change):
-    (split,) = _splits(KEYED, [_keyed(0, 9, level=5), _keyed(5, 15, **change)])
+    (split,) = _splits(kit.KEYED, [_keyed(0, 9, level=5), _keyed(5, 15, **change)])
     assert not split.raw_convertible
 
 
 def test_keys_are_compared_as_values_not_as_bytes():
     # In little-endian bytes 256 sorts before 2.
     entries = [_keyed(255, 257, file_size=90), _keyed(-5, 2, file_size=90)]
-    assert _names(_splits(KEYED, entries)) == [["-5-2"], ["255-257"]]
+    assert _names(_splits(kit.KEYED, entries)) == [["-5-2"], ["255-257"]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=30))
@@ -170,7 +159,7 @@ def test_files_that_share_a_key_are_always_in_one_split(ranges):
         for number, (low, length) in enumerate(ranges)
     ]
     where: dict[str, int] = {}
-    for number, split in enumerate(_splits(KEYED, entries)):
+    for number, split in enumerate(_splits(kit.KEYED, entries)):
         for file in split.data_files:
             assert where.setdefault(file.file_name, number) == number
     assert len(where) == len(entries)
@@ -181,8 +170,8 @@ def test_files_that_share_a_key_are_always_in_one_split(ranges):
 
 
 def test_a_file_elsewhere_keeps_its_own_path():
-    file: DataFileMeta = plain_file("f", external_path="s3://b/f")
-    (split,) = _splits(APPEND, [entry(file=file)])
+    file: DataFileMeta = kit.plain_file("f", external_path="s3://b/f")
+    (split,) = _splits(kit.APPEND, [entry(file=file)])
     assert split.path_of(file) == "s3://b/f"
 
 
@@ -193,7 +182,7 @@ def test_files_that_hold_columns_of_the_same_rows_are_in_one_split():
         _plain("a2", 90, first_row_id=0),
         _plain("c", 1),
     ]
-    splits = _splits(APPEND, entries)
+    splits = _splits(kit.APPEND, entries)
     assert _names(splits) == [["a", "a2"], ["b", "c"]]
     assert [split.raw_convertible for split in splits] == [False, True]
 
@@ -210,12 +199,12 @@ def schema_of(declared: Schema, **options: str):
 @pytest.mark.parametrize(
     ("declared", "options", "expected"),
     [
-        (KEYED, {}, False),
-        (KEYED, VECTORS, True),
-        (KEYED, BOTH, False),
-        (KEYED, FIRST_ROW, True),
-        (KEYED, {**FIRST_ROW, "deletion-vectors.merge-on-read": "true"}, True),
-        (APPEND, VECTORS, False),
+        (kit.KEYED, {}, False),
+        (kit.KEYED, VECTORS, True),
+        (kit.KEYED, BOTH, False),
+        (kit.KEYED, FIRST_ROW, True),
+        (kit.KEYED, {**FIRST_ROW, "deletion-vectors.merge-on-read": "true"}, True),
+        (kit.APPEND, VECTORS, False),
     ],
 )
 def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, options, expected):
@@ -236,48 +225,48 @@ def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, o
     ],
 )
 def test_files_above_level_0_need_no_merge_where_no_key_is_live_twice(options, files, expected):
-    metas = [keyed_file(0, 9, **changes) for changes in files]
-    assert split_generator.needs_no_merge(schema_of(KEYED, **options), metas) is expected
+    metas = [kit.keyed_file(0, 9, **changes) for changes in files]
+    assert split_generator.needs_no_merge(schema_of(kit.KEYED, **options), metas) is expected
 
 
 def read_names(store, **options: str):
     seen = store.with_schema(store.schema.with_dynamic_options(options))
-    splits = scan_table(seen, newest(store), None).splits
+    splits = scan_table(seen, kit.newest(store), None).splits
     return sorted(file.file_name for split in splits for file in split.data_files)
 
 
 def test_a_batch_read_sees_what_compactions_have_settled(keyed):
     files = [
-        keyed_file(0, 9, file_name="top", level=5),
-        keyed_file(0, 9, file_name="middle", level=3),
-        keyed_file(0, 9, file_name="fresh"),
+        kit.keyed_file(0, 9, file_name="top", level=5),
+        kit.keyed_file(0, 9, file_name="middle", level=3),
+        kit.keyed_file(0, 9, file_name="fresh"),
     ]
-    commit(keyed, message(*files, total_buckets=2))
+    kit.commit(keyed, kit.message(*files, total_buckets=2))
     assert read_names(keyed) == ["fresh", "middle", "top"]
     assert read_names(keyed, **VECTORS) == ["middle", "top"]
     assert read_names(keyed, **BOTH) == ["fresh", "middle", "top"]
-    assert live_names(keyed) == ["top", "middle", "fresh"]
+    assert kit.live_names(keyed) == ["top", "middle", "fresh"]
 
 
 def test_splits_of_settled_levels_are_read_without_merging(keyed):
-    files = [keyed_file(0, 9, level=5), keyed_file(0, 9, level=3), keyed_file(0, 9)]
-    commit(keyed, message(*files, total_buckets=2))
+    files = [kit.keyed_file(0, 9, level=5), kit.keyed_file(0, 9, level=3), kit.keyed_file(0, 9)]
+    kit.commit(keyed, kit.message(*files, total_buckets=2))
     seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
-    (split,) = scan_table(seen, newest(keyed), None).splits
+    (split,) = scan_table(seen, kit.newest(keyed), None).splits
     assert split.raw_convertible
-    (merged,) = scan_table(keyed, newest(keyed), None).splits
+    (merged,) = scan_table(keyed, kit.newest(keyed), None).splits
     assert not merged.raw_convertible
 
 
 def test_a_table_of_fresh_files_alone_shows_nothing_yet(keyed):
-    commit(keyed, message(keyed_file(0, 9), total_buckets=2))
+    kit.commit(keyed, kit.message(kit.keyed_file(0, 9), total_buckets=2))
     seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
-    assert scan_table(seen, newest(keyed), None).splits == ()
-    assert FileStoreScan(seen).partitions(newest(keyed))
+    assert scan_table(seen, kit.newest(keyed), None).splits == ()
+    assert FileStoreScan(seen).partitions(kit.newest(keyed))
 
 
 def added(keyed, *files, **more):
-    return commit(keyed, message(*files, total_buckets=2, **more))
+    return kit.commit(keyed, kit.message(*files, total_buckets=2, **more))
 
 
 def names(files):
@@ -285,9 +274,9 @@ def names(files):
 
 
 def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
-    low, high = (keyed_file(0, 9, file_name="low"), keyed_file(10, 19, file_name="high"))
+    low, high = (kit.keyed_file(0, 9, file_name="low"), kit.keyed_file(10, 19, file_name="high"))
     before = added(keyed, low, high)
-    after = added(keyed, keyed_file(12, 13, file_name="new"))
+    after = added(keyed, kit.keyed_file(12, 13, file_name="new"))
     (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
     assert names(split.before_files) == ["high"]
     assert names(split.data_files) == ["high", "new"]
@@ -297,8 +286,8 @@ def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
 
 
 def test_a_bucket_that_is_new_or_gone_is_told(keyed):
-    before = added(keyed, keyed_file(0, 9, file_name="old"))
-    after = added(keyed, keyed_file(0, 9, file_name="other"), bucket=1)
+    before = added(keyed, kit.keyed_file(0, 9, file_name="old"))
+    after = added(keyed, kit.keyed_file(0, 9, file_name="other"), bucket=1)
     (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
     assert (split.bucket, names(split.before_files), names(split.data_files)) == (1, [], ["other"])
     (first,) = diff_splits(keyed, None, before, None, keeps_kinds=True)
@@ -308,10 +297,10 @@ def test_a_bucket_that_is_new_or_gone_is_told(keyed):
 
 
 def test_another_deletion_vector_makes_another_file(keyed):
-    before = added(keyed, keyed_file(0, 9, file_name="file"))
-    added(keyed, keyed_file(20, 29, file_name="far"))
+    before = added(keyed, kit.keyed_file(0, 9, file_name="file"))
+    added(keyed, kit.keyed_file(20, 29, file_name="far"))
     vector = DeletionVectorMeta(data_file_name="file", offset=1, length=22, cardinality=3)
-    after = with_index(keyed, vectors_of(vector))
+    after = kit.with_index(keyed, kit.vectors_of(vector))
     splits = diff_splits(keyed, before, after, None, keeps_kinds=True)
     old = [name for split in splits for name in names(split.before_files)]
     new = [name for split in splits for name in names(split.data_files)]
@@ -321,27 +310,27 @@ def test_another_deletion_vector_makes_another_file(keyed):
 
 
 def test_rescaled_buckets_cannot_be_compared(keyed):
-    before = added(keyed, keyed_file(0, 9))
-    commit(
+    before = added(keyed, kit.keyed_file(0, 9))
+    kit.commit(
         keyed,
-        message(deleted=[entry.file for entry in _live(keyed)], total_buckets=2),
+        kit.message(deleted=[entry.file for entry in _live(keyed)], total_buckets=2),
         kind=CommitKind.OVERWRITE,
     )
-    commit(keyed, message(keyed_file(0, 9), total_buckets=4))
+    kit.commit(keyed, kit.message(kit.keyed_file(0, 9), total_buckets=4))
     with pytest.raises(InvalidInputError, match="has 4 buckets now and had 2"):
-        diff_splits(keyed, before, newest(keyed), None, keeps_kinds=True)
+        diff_splits(keyed, before, kit.newest(keyed), None, keeps_kinds=True)
 
 
 def _live(keyed):
-    return FileStoreScan(keyed).live_files(newest(keyed))
+    return FileStoreScan(keyed).live_files(kit.newest(keyed))
 
 
 @pytest.fixture
 def timed(tmp_path):
-    timed = new_store(tmp_path)
+    timed = kit.new_store(tmp_path)
     for second in (10, 20, 30):
-        FileStoreCommit(timed, clock=FixedClock(now=second * 1000)).commit(
-            [message(plain_file())], commit_user=f"u{second}", commit_identifier=1
+        FileStoreCommit(timed, clock=kit.FixedClock(now=second * 1000)).commit(
+            [kit.message(kit.plain_file())], commit_user=f"u{second}", commit_identifier=1
         )
     return timed
 
@@ -405,7 +394,7 @@ def partition(text):
 
 def branched(tmp_path, schema=PARTITIONED):
     """Return an empty table, and another that `publish` makes its branch `test`."""
-    return new_store(tmp_path / "main", schema), new_store(tmp_path / "branch", schema)
+    return kit.new_store(tmp_path / "main", schema), kit.new_store(tmp_path / "branch", schema)
 
 
 def publish(main, branch):
@@ -423,7 +412,9 @@ def reopened(store):
 
 
 def add(store, name, text, **changes):
-    return commit(store, message(plain_file(name, **changes), partition=partition(text)))
+    return kit.commit(
+        store, kit.message(kit.plain_file(name, **changes), partition=partition(text))
+    )
 
 
 def alter(store, columns):
@@ -543,7 +534,7 @@ def test_a_branch_that_is_read_another_way_is_refused(tmp_path, declared, change
 
 
 def test_a_branch_that_does_not_exist_is_named(tmp_path):
-    store = new_store(tmp_path, PARTITIONED)
+    store = kit.new_store(tmp_path, PARTITIONED)
     seen = store.with_schema(store.schema.with_dynamic_options(FALLBACK))
     with refused(NotFoundError, "has no branch 'test'", kind="branch-not-found"):
         scan_table(seen, None, None)

@@ -25,22 +25,12 @@ from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.faults.fuzz import forget_manifests
+from tests.testkit import metadata_tables as kit
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.metadata_tables import (
-    APPEND,
-    KEYED,
-    FixedClock,
-    commit,
-    keyed_file,
-    live_names,
-    message,
-    new_store,
-    plain_file,
-)
 from tests.testkit.tables import new_table, read, write
 
-LATER = FixedClock(now=4_000_000_000_000)
+LATER = kit.FixedClock(now=4_000_000_000_000)
 
 
 def keep(most):
@@ -98,14 +88,14 @@ def test_a_writer_whose_number_expired_plans_again(kind, commits, kept, tmp_path
 def test_a_writer_that_died_after_a_late_publish_hides_no_commit_and_stops_none(tmp_path):
     for kept in (1, 2, 3):
         for hint in (None, 2, 3):  # another writer was slow between its commit and its hint
-            store = new_store(tmp_path / f"{kept}-{hint}")
+            store = kit.new_store(tmp_path / f"{kept}-{hint}")
             names = [f"{number}" for number in range(8)]
             for name in names[:2]:
-                commit(store, message(plain_file(name)))
+                kit.commit(store, kit.message(kit.plain_file(name)))
 
             def others(store=store, kept=kept, names=names):
                 for name in names[2:]:
-                    commit(opened(store), message(plain_file(name)))
+                    kit.commit(opened(store), kit.message(kit.plain_file(name)))
                 expire(store, kept)
 
             dies(store, others)
@@ -113,8 +103,8 @@ def test_a_writer_that_died_after_a_late_publish_hides_no_commit_and_stops_none(
             if hint is not None:
                 LocalFileIO().write_hint(f"{store.paths.snapshot_directory}/LATEST", b"%d" % hint)
             for name in ("x", "y"):
-                commit(opened(store), message(plain_file(name)))
-            assert live_names(opened(store)) == [*names, "x", "y"]
+                kit.commit(opened(store), kit.message(kit.plain_file(name)))
+            assert kit.live_names(opened(store)) == [*names, "x", "y"]
             expire(opened(store), 2)
             assert store.snapshots.list_ids() == [9, 10]
 
@@ -133,49 +123,49 @@ def dies(store, beside):
 
     published, publishing = [], at_publish(beside)
     with pytest.raises(Death):
-        commit(opened(store, before), message(plain_file("lost")))
+        kit.commit(opened(store, before), kit.message(kit.plain_file("lost")))
 
 
 def test_a_commit_that_expired_before_its_look_back_is_found_in_what_followed(tmp_path):
     for others in range(1, 5):
-        store = new_store(tmp_path / str(others))
-        commit(store, message(plain_file("a")))
+        store = kit.new_store(tmp_path / str(others))
+        kit.commit(store, kit.message(kit.plain_file("a")))
         looks = []
 
         def before(number, method, path, store=store, others=others, looks=looks):
             if looks == ["publish"]:
                 looks.append("done")
                 for other in range(others):
-                    commit(opened(store), message(plain_file(f"{other}")))
+                    kit.commit(opened(store), kit.message(kit.plain_file(f"{other}")))
                 expire(store, 1)
             if not looks and method == "publish" and "/snapshot/" in path:
                 looks.append("publish")
 
-        made = commit(opened(store, before), message(plain_file("b")))
+        made = kit.commit(opened(store, before), kit.message(kit.plain_file("b")))
         assert (made.id, store.snapshots.list_ids()) == (2, [2 + others])
-        assert live_names(store)[:2] == ["a", "b"]
+        assert kit.live_names(store)[:2] == ["a", "b"]
 
 
 def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
     """The number, and all that could show what was built on it, expired before the look back."""
-    store = new_store(
+    store = kit.new_store(
         tmp_path, Schema.of({"a": "BIGINT"}, options={"manifest.merge-min-count": "2"})
     )
-    commit(store, message(plain_file("a")))
+    kit.commit(store, kit.message(kit.plain_file("a")))
     looks = []
 
     def before(_number, method, path):
         if looks == ["publish"]:
             looks.append("done")
             for number in range(5):
-                commit(opened(store), message(plain_file(f"{number}")))
+                kit.commit(opened(store), kit.message(kit.plain_file(f"{number}")))
             expire(store, 1)
         if not looks and method == "publish" and "/snapshot/" in path:
             looks.append("publish")
 
     with pytest.raises(errors.CommitUnknownError):
-        commit(opened(store, before), message(plain_file("b")))
-    assert set(live_names(store)) == {"a", "b", *map(str, range(5))}
+        kit.commit(opened(store, before), kit.message(kit.plain_file("b")))
+    assert set(kit.live_names(store)) == {"a", "b", *map(str, range(5))}
     assert all(map(LocalFileIO().exists, metadata_paths(store, store.snapshots.latest())))
 
 
@@ -189,9 +179,9 @@ def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges,
     Before the write of the hint it is too late to see that another expiration has overtaken.
     """
     options = {"manifest.merge-min-count": "2"} if merges else {}  # then a ghost lacks manifests
-    store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
+    store = kit.new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
     for number in range(3):
-        commit(store, message(plain_file(f"{number}")))
+        kit.commit(store, kit.message(kit.plain_file(f"{number}")))
     calls = []
 
     def before(_number, method, path):
@@ -204,14 +194,14 @@ def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges,
 
     def others():
         for number in range(3, 8):
-            commit(opened(store), message(plain_file(f"{number}")))
+            kit.commit(opened(store), kit.message(kit.plain_file(f"{number}")))
         expire(opened(store), 1)
 
     expire(opened(store, before), 1)
     assert (calls[-1], store.snapshots.list_ids()) == ("stopped", [4, 8])
     if stop == "replace":
         with pytest.raises(errors.CommitConflictError, match="'fast_forward'") as caught:
-            commit(opened(store), message(plain_file("8")))
+            kit.commit(opened(store), kit.message(kit.plain_file("8")))
         assert caught.value.kind == "snapshot-gap"
         store.branches.create("kept", snapshot_id=8)
         if takes_ghost:  # the other way out that the message names
@@ -219,8 +209,8 @@ def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges,
             rollback_to_snapshot(store, 4)
         store.branches.fast_forward("kept")
         assert store.snapshots.list_ids() == [8]
-    commit(opened(store), message(plain_file("8")))
-    assert live_names(opened(store)) == list(map(str, range(9)))
+    kit.commit(opened(store), kit.message(kit.plain_file("8")))
+    assert kit.live_names(opened(store)) == list(map(str, range(9)))
     expire(opened(store), 1)
     assert store.snapshots.list_ids() == [9]
 
@@ -228,9 +218,9 @@ def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges,
 def at_each_call(tmp_path, schema, beside, operation):
     """Do an operation once for each of its calls, with others before that call."""
     for stop in count():
-        store = new_store(tmp_path / str(stop), schema)
+        store = kit.new_store(tmp_path / str(stop), schema)
         for number in range(4):
-            commit(store, files_of(store, f"{number}"))
+            kit.commit(store, files_of(store, f"{number}"))
 
         def before(number, _method, _path, store=store, stop=stop):
             if number == stop:
@@ -246,33 +236,33 @@ def at_each_call(tmp_path, schema, beside, operation):
 def test_a_commit_whose_base_expires_at_any_call_is_planned_again(tmp_path):
     def beside(store):
         for number in range(3):
-            commit(store, files_of(store, f"other-{number}"), user=NewUser())
+            kit.commit(store, files_of(store, f"other-{number}"), user=NewUser())
         expire(store, 1)
 
     def operation(store):
-        return commit(store, files_of(store, "mine"), user=NewUser())
+        return kit.commit(store, files_of(store, "mine"), user=NewUser())
 
     calls = 0
-    for store, made in at_each_call(tmp_path, APPEND, beside, operation):
-        rows, calls = live_names(opened(store)), calls + 1
+    for store, made in at_each_call(tmp_path, kit.APPEND, beside, operation):
+        rows, calls = kit.live_names(opened(store)), calls + 1
         assert made.id in (5, 8)
         assert {*map(str, range(4)), "mine"} <= set(rows)
         assert len(rows) == len(set(rows)) == (8 if store.snapshots.latest_id() == 8 else 5)
     assert calls > 15
 
 
-@pytest.mark.parametrize("schema", [APPEND, KEYED], ids=["append", "key"])
+@pytest.mark.parametrize("schema", [kit.APPEND, kit.KEYED], ids=["append", "key"])
 def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_error(
     schema, tmp_path
 ):
     def beside(store):
-        commit(store, files_of(store, "other"), user=NewUser())
+        kit.commit(store, files_of(store, "other"), user=NewUser())
         expire(store, 1)
 
     calls = 0
     for store, _ in at_each_call(tmp_path, schema, beside, lambda store: expire(store, 2)):
         calls += 1
-        assert set(live_names(opened(store))) >= set(map(str, range(4)))
+        assert set(kit.live_names(opened(store))) >= set(map(str, range(4)))
         expire(opened(store), 1)
         [last] = store.snapshots.all()
         assert all(map(LocalFileIO().exists, metadata_paths(store, last)))
@@ -287,11 +277,11 @@ def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
     slow, gone = 0, 0
     for seed in range(often(60)):
         random, path = Random(seed), tmp_path / str(seed)  # noqa: S311
-        store = new_store(path, schema)
+        store = kit.new_store(path, schema)
 
         def others(store, random=random):
             for _ in range(random.randint(1, 5)):
-                commit(store, files_of(store, f"{uuid4()}"), user=NewUser())
+                kit.commit(store, files_of(store, f"{uuid4()}"), user=NewUser())
             for _ in range(random.randint(1, 3)):
                 expire(store, random.randint(1, 2))
                 if random.random() < 0.8:
@@ -303,7 +293,7 @@ def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
             others(store)
             rollback_to_tag(store, "kept")
         for number in range(3):
-            commit(store, files_of(store, f"{number}"), user=NewUser())
+            kit.commit(store, files_of(store, f"{number}"), user=NewUser())
         stop, calls = random.choice([None, random.randrange(60)]), []
 
         def before(number, method, path, stop=stop, calls=calls, store=store, others=others):
@@ -330,12 +320,12 @@ def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
 
 @pytest.mark.parametrize("commits", [0, 2])
 def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path):
-    store = new_store(tmp_path)
+    store = kit.new_store(tmp_path)
     for number in range(commits):
-        commit(store, message(plain_file(f"{number}")))
+        kit.commit(store, kit.message(kit.plain_file(f"{number}")))
     shutil.copytree(store.table_path, tmp_path / "client")
     client = FileStore.open(LocalFileIO(), str(tmp_path / "client"))
-    snapshot = commit(client, message(plain_file("late")))
+    snapshot = kit.commit(client, kit.message(kit.plain_file("late")))
     shutil.copytree(
         tmp_path / "client" / "manifest", tmp_path / "table" / "manifest", dirs_exist_ok=True
     )
@@ -343,19 +333,19 @@ def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path)
 
     def others():
         for number in range(5):
-            commit(opened(store), message(plain_file(f"other-{number}")))
+            kit.commit(opened(store), kit.message(kit.plain_file(f"other-{number}")))
         expire(store, 2)
 
     server = opened(store, at_publish(others))
     assert not publish_external(server, snapshot, base_uuid=base_uuid)
     assert store.snapshots.list_ids() == [commits + 4, commits + 5]
-    assert len(live_names(store)) == commits + 5
+    assert len(kit.live_names(store)) == commits + 5
 
 
 def files_of(store, name):
     if store.schema.has_primary_key:
-        return message(keyed_file(0, 9, file_name=name), total_buckets=2)
-    return message(plain_file(name))
+        return kit.message(kit.keyed_file(0, 9, file_name=name), total_buckets=2)
+    return kit.message(kit.plain_file(name))
 
 
 @dataclass
@@ -382,7 +372,7 @@ class World:
         name = f"{len(self.acknowledged) + len(self.unknown)}-{uuid4()}"
         self.unknown.add(name)
         try:
-            FileStoreCommit(store, clock=FixedClock()).commit(
+            FileStoreCommit(store, clock=kit.FixedClock()).commit(
                 [files_of(store, name)],
                 commit_user=NewUser(),  # others are looked for under a lock of this process
                 commit_identifier=1,
@@ -419,7 +409,7 @@ class World:
 
 
 @pytest.mark.parametrize("branch", [False, True], ids=["main", "branch"])
-@pytest.mark.parametrize("schema", [APPEND, KEYED], ids=["append", "key"])
+@pytest.mark.parametrize("schema", [kit.APPEND, kit.KEYED], ids=["append", "key"])
 def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, tmp_path):
     late = 0
     for seed in range(often(40)):
@@ -428,11 +418,11 @@ def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, 
         for _ in range(2):
             world.commit(opened(world.store))
         try:
-            rows = set(live_names(opened(world.store)))
+            rows = set(kit.live_names(opened(world.store)))
             assert world.refusals <= {"commit-retries"}
             assert world.acknowledged <= rows <= world.acknowledged | world.unknown
             expire(opened(world.store), 1)
-            assert set(live_names(opened(world.store))) == rows
+            assert set(kit.live_names(opened(world.store))) == rows
             [last] = world.store.snapshots.all()
             assert all(map(LocalFileIO().exists, metadata_paths(world.store, last)))
         except Exception as error:
@@ -443,7 +433,7 @@ def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, 
 
 
 def drawn_store(path, schema, branch):
-    store = new_store(path, schema)
+    store = kit.new_store(path, schema)
     if branch:
         store.branches.create("b")
         store = store.with_options({"branch": "b"})

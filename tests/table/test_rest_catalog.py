@@ -7,12 +7,6 @@ from click.testing import CliRunner
 from paimon_assets.cli.main import main
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest import bodies
-from paimon_assets.engine.codec.rest.bodies import (
-    AddDialect,
-    RegisterTableRequest,
-    SetViewOption,
-    UpdateViewComment,
-)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
@@ -85,7 +79,7 @@ def test_the_server_says_who_made_a_table(catalog):
 
 def register(rest, name, path):
     given = bodies.Identifier(database="db", object=name)
-    body = RegisterTableRequest(identifier=given, path=path)
+    body = bodies.RegisterTableRequest(identifier=given, path=path)
     rest._api.post(("databases", "db", "register"), body)
 
 
@@ -126,9 +120,9 @@ def test_views_are_made_changed_and_dropped(catalog, kind, tmp_path):
     changed = views.alter(
         "db.v",
         [
-            AddDialect(dialect="flink", query="SELECT 3"),
-            SetViewOption(key="o", value="p"),
-            UpdateViewComment(comment="c"),
+            bodies.AddDialect(dialect="flink", query="SELECT 3"),
+            bodies.SetViewOption(key="o", value="p"),
+            bodies.UpdateViewComment(comment="c"),
         ],
     )
     assert (changed.query_for("flink"), changed.comment) == ("SELECT 3", "c")

@@ -16,26 +16,14 @@ from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arr
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, ArrowSource, WhenMatched
+from tests.testkit import row_changing
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
-from tests.testkit.row_changing import (
-    EXECUTOR,
-    FIRST,
-    KEYED_TABLES,
-    TABLES,
-    Meddling,
-    arrow,
-    changing,
-    create,
-    data_files,
-    read,
-    write,
-)
 from tests.testkit.tables import new_catalog_in, new_table
 
 pytestmark = pytest.mark.slow
 
-MERGED = [kind for kind in TABLES if kind != "sequence"]
+MERGED = [kind for kind in row_changing.TABLES if kind != "sequence"]
 
 
 def on_of(table):
@@ -44,25 +32,25 @@ def on_of(table):
 
 @pytest.fixture(params=MERGED)
 def table(request, catalog):
-    made = create(catalog, request.param)
-    write(made, *FIRST)
+    made = row_changing.create(catalog, request.param)
+    row_changing.write(made, *row_changing.FIRST)
     return made
 
 
-SOURCE = arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400))
+SOURCE = row_changing.arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400))
 
 
 def test_the_source_says_which_matches_are_deleted(table):
     on = on_of(table)
     goes = SOURCE.append_column("goes", pa.array([True, False, None, True]))
-    builder = changing(table)
-    source = ArrowSource.of("db.t", table.schema, goes, on, EXECUTOR)
+    builder = row_changing.changing(table)
+    source = ArrowSource.of("db.t", table.schema, goes, on, row_changing.EXECUTOR)
     values = {"v": parse_expression("source.v")}
     outcome = builder.merge_from(source, when_matched=values, deletes="goes")
     assert (outcome.rows_matched, outcome.rows_inserted) == (3, 1)
-    expected = {row[1]: row for row in FIRST if row[1] != 2}
+    expected = {row[1]: row for row in row_changing.FIRST if row[1] != 2}
     expected.update({3: ("b", 3, 300), 10: ("a", 10, 0), 40: ("a", 40, 400)})
-    assert read(table) == sorted(expected.values(), key=repr)
+    assert row_changing.read(table) == sorted(expected.values(), key=repr)
 
 
 def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
@@ -72,64 +60,66 @@ def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
         asked.append(latest.id)
         raise errors.CommitConflictError("changed", kind=READ_CHANGED)
 
-    before = data_files(table)
+    before = row_changing.data_files(table)
     how = {"on": on_of(table), "when_matched": {"v": parse_expression("source.v")}}
     with pytest.raises(errors.CommitConflictError):
-        changing(table).with_condition(refuse).merge(SOURCE, **how)
+        row_changing.changing(table).with_condition(refuse).merge(SOURCE, **how)
     assert asked == [1]
-    assert data_files(table) == before
+    assert row_changing.data_files(table) == before
 
 
 def test_matches_are_updated_and_others_inserted(table):
     on = on_of(table)
     summed = {"v": parse_expression("coalesce(v, 1) + source.v")}
-    outcome = changing(table).merge(SOURCE, on=on, when_matched=summed)
+    outcome = row_changing.changing(table).merge(SOURCE, on=on, when_matched=summed)
     assert (outcome.rows_matched, outcome.rows_inserted) == (3, 1)
-    expected = {row[1]: row for row in FIRST}
+    expected = {row[1]: row for row in row_changing.FIRST}
     expected.update({2: ("a", 2, 202), 3: ("b", 3, 303), 10: ("a", 10, 1), 40: ("a", 40, 400)})
-    assert read(table) == sorted(expected.values(), key=repr)
+    assert row_changing.read(table) == sorted(expected.values(), key=repr)
     assert len(table.snapshots()) == 2
-    outcome = changing(table).merge(SOURCE, on=on, when_matched=WhenMatched.DELETE, inserts=False)
+    outcome = row_changing.changing(table).merge(
+        SOURCE, on=on, when_matched=WhenMatched.DELETE, inserts=False
+    )
     assert (outcome.rows_matched, outcome.rows_inserted) == (4, 0)
     left = [row for number, row in expected.items() if number not in (2, 3, 10, 40)]
-    assert read(table) == sorted(left, key=repr)
+    assert row_changing.read(table) == sorted(left, key=repr)
 
 
 def test_missing_rows_are_inserted_and_found_ones_kept(table):
-    keeping = changing(table).with_commit_user("ann")
+    keeping = row_changing.changing(table).with_commit_user("ann")
     done = keeping.merge(SOURCE, on=on_of(table), when_matched=WhenMatched.KEEP)
     assert (done.rows_matched, done.rows_inserted, done.files_deleted) == (3, 1, 0)
-    assert read(table) == sorted([*FIRST, ("a", 40, 400)], key=repr)
+    assert row_changing.read(table) == sorted([*row_changing.FIRST, ("a", 40, 400)], key=repr)
     again = keeping.merge(SOURCE, on=on_of(table), when_matched=WhenMatched.KEEP)
     assert again.was_already_committed
 
 
 def test_all_columns_of_the_source_are_taken(catalog):
-    table = create(catalog, "fixed")
+    table = row_changing.create(catalog, "fixed")
     source = pa.table({"v": [5, 6], "id": [2, 4], "p": ["a", "a"], "more": ["x", "y"]})
-    first = changing(table).merge(source, on=["p", "id"])
+    first = row_changing.changing(table).merge(source, on=["p", "id"])
     assert (first.rows_matched, first.rows_inserted) == (0, 2)
-    write(table, *FIRST)
-    changing(table).with_dry_run().merge(source, on=["id", "p"])
-    changing(table).merge(source, on=["id", "p"])
-    found = {row[1]: row[2] for row in read(table)}
+    row_changing.write(table, *row_changing.FIRST)
+    row_changing.changing(table).with_dry_run().merge(source, on=["id", "p"])
+    row_changing.changing(table).merge(source, on=["id", "p"])
+    found = {row[1]: row[2] for row in row_changing.read(table)}
     assert (found[2], found[4], found[6]) == (5, 6, 6)
 
 
 def test_one_source_row_may_match_many_and_nulls_match_nothing(catalog):
-    table = create(catalog, "vectors")
-    write(table, *FIRST)
+    table = row_changing.create(catalog, "vectors")
+    row_changing.write(table, *row_changing.FIRST)
     source = pa.table({"p": ["a", None, None], "v": pa.array([9, 1, 2], pa.int32())})
     changed = {"v": parse_expression("source.v")}
-    done = changing(table).merge(source, on=["p"], when_matched=changed, inserts=False)
+    done = row_changing.changing(table).merge(source, on=["p"], when_matched=changed, inserts=False)
     assert done.rows_matched == 6
-    assert {row[2] for row in read(table) if row[0] == "a"} == {9}
+    assert {row[2] for row in row_changing.read(table) if row[0] == "a"} == {9}
 
 
 @pytest.mark.parametrize(
     ("source", "on", "kind"),
     [
-        (arrow(("a", 2, 1), ("a", 2, 2)), ["id"], "merge-duplicates"),
+        (row_changing.arrow(("a", 2, 1), ("a", 2, 2)), ["id"], "merge-duplicates"),
         (SOURCE, [], "merge-on"),
         (pa.table({"id": ["2"]}), ["id"], "merge-on"),
         (pa.table({"id": [2]}), ["p"], "column-not-found"),
@@ -138,12 +128,12 @@ def test_one_source_row_may_match_many_and_nulls_match_nothing(catalog):
     ],
 )
 def test_sources_that_are_refused(catalog, source, on, kind):
-    table = create(catalog, "rewrite")
-    write(table, *FIRST)
-    before = data_files(table)
+    table = row_changing.create(catalog, "rewrite")
+    row_changing.write(table, *row_changing.FIRST)
+    before = row_changing.data_files(table)
     with refused(errors.InvalidInputError, kind=kind):
-        changing(table).merge(source, on=on)
-    assert data_files(table) == before
+        row_changing.changing(table).merge(source, on=on)
+    assert row_changing.data_files(table) == before
 
 
 @pytest.mark.parametrize(
@@ -164,7 +154,7 @@ def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, store
     types = to_arrow_schema(table.schema.fields).types
     table.append(pa.table({"c": pa.array([stored], types[0]), "v": one}))
     with refused(errors.InvalidInputError, kind="merge-on"):
-        changing(table).merge(pa.table({"c": other, "v": two}), on=["c"])
+        row_changing.changing(table).merge(pa.table({"c": other, "v": two}), on=["c"])
     assert table.to_arrow()["v"].to_pylist() == [1]
 
 
@@ -175,7 +165,9 @@ def test_rows_of_other_types_match_where_their_values_are_the_same(catalog):
     midnights = rows["d"].cast(pa.timestamp("us"))
     source = pa.table({"c": [1.0, 3.0], "d": midnights, "v": pa.array([5, 5], pa.int32())})
     changed = {"v": parse_expression("source.v")}
-    done = changing(table).merge(source, on=["c", "d"], when_matched=changed, inserts=False)
+    done = row_changing.changing(table).merge(
+        source, on=["c", "d"], when_matched=changed, inserts=False
+    )
     assert done.rows_matched == 1
     assert sorted(table.to_arrow()["v"].to_pylist()) == [1, 5]
 
@@ -189,8 +181,8 @@ def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
     rows = pa.table({"at": far, "v": pa.array([1, 2], pa.int32())})
     table.new_write_builder().write(rows.slice(0, 1))
     with refused(errors.InvalidInputError, "'at': ", kind="merge-duplicates"):
-        changing(table).merge(rows, on=["at"])
-    changing(table).merge(
+        row_changing.changing(table).merge(rows, on=["at"])
+    row_changing.changing(table).merge(
         rows.slice(1), on=["at"], when_matched={"v": parse_expression("source.v")}
     )
     assert table.to_arrow()["v"].to_pylist() == [2]
@@ -200,28 +192,28 @@ def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
 
 
 def test_merges_that_tables_refuse(catalog):
-    table = create(catalog, "fixed", **{"merge-engine": "aggregation"})
+    table = row_changing.create(catalog, "fixed", **{"merge-engine": "aggregation"})
     with refused(errors.InvalidInputError, kind="merge-on"):
-        changing(table).merge(SOURCE, on=["id"])
+        row_changing.changing(table).merge(SOURCE, on=["id"])
     for matched in (WhenMatched.UPDATE, WhenMatched.DELETE):
         with pytest.raises(errors.UnsupportedFeatureError):
-            changing(table).merge(SOURCE, on=["p", "id"], when_matched=matched)
+            row_changing.changing(table).merge(SOURCE, on=["p", "id"], when_matched=matched)
     nix = {"v": parse_expression("source.nix")}
     with pytest.raises(errors.NotFoundError):
-        changing(table).merge(SOURCE, on=["p", "id"], when_matched=nix)
+        row_changing.changing(table).merge(SOURCE, on=["p", "id"], when_matched=nix)
 
 
 def test_a_row_inserted_by_others_meanwhile_is_found(table):
     def insert():
-        write(table, ("a", 40, 1))
+        row_changing.write(table, ("a", 40, 1))
 
-    source = arrow(("a", 40, 400))
-    executor = Meddling(insert)
+    source = row_changing.arrow(("a", 40, 400))
+    executor = row_changing.Meddling(insert)
     taken = {"v": parse_expression("source.v")}
-    merging = changing(table)
+    merging = row_changing.changing(table)
     outcome = merging.merge(source, on=on_of(table), when_matched=taken, executor=executor)
     assert outcome.plans == 2
-    assert [row for row in read(table) if row[1] == 40] == [("a", 40, 400)]
+    assert [row for row in row_changing.read(table) if row[1] == 40] == [("a", 40, 400)]
 
 
 KEYS = st.integers(0, 7)
@@ -242,14 +234,14 @@ def _full(rows):
     return [("ab"[number % 2], number, value) for number, value in rows]
 
 
-def perform(table, step, executor=EXECUTOR):
+def perform(table, step, executor=row_changing.EXECUTOR):
     verb, what = step
-    change = changing(table)
+    change = row_changing.changing(table)
     match verb:
         case "write":
-            write(table, *_full(what))
+            row_changing.write(table, *_full(what))
         case "merge":
-            source = arrow(*_full(what))
+            source = row_changing.arrow(*_full(what))
             changed = {"v": parse_expression("source.v")}
             change.merge(source, on=on_of(table), when_matched=changed, executor=executor)
         case "delete":
@@ -259,7 +251,7 @@ def perform(table, step, executor=EXECUTOR):
         case "update":
             change.update({"v": parse_expression("v + 1")}, f"id >= {what}", executor)
         case _:
-            table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
+            table.new_compaction_builder().with_strategy("full").run(row_changing.EXECUTOR)
 
 
 def expected(rows, step, *, keyed):
@@ -290,11 +282,11 @@ def expected(rows, step, *, keyed):
 @given(steps=st.lists(st.tuples(STEPS, STEPS | st.none()), min_size=1, max_size=4))
 def test_changes_beside_changes(kind, steps):
     """Of two changes at once the result is that of one after the other, in some order."""
-    keyed = kind in KEYED_TABLES
+    keyed = kind in row_changing.KEYED_TABLES
     with tempfile.TemporaryDirectory() as directory:
-        table = create(new_catalog_in(directory), kind)
-        write(table, *FIRST[:6])
-        states = {tuple(sorted(FIRST[:6], key=repr))}
+        table = row_changing.create(new_catalog_in(directory), kind)
+        row_changing.write(table, *row_changing.FIRST[:6])
+        states = {tuple(sorted(row_changing.FIRST[:6], key=repr))}
         for step, beside in steps:
             happened = []
 
@@ -302,7 +294,7 @@ def test_changes_beside_changes(kind, steps):
                 perform(table, beside)
                 happened.append(beside)
 
-            executor = EXECUTOR if beside is None else Meddling(meddle)
+            executor = row_changing.EXECUTOR if beside is None else row_changing.Meddling(meddle)
             try:
                 perform(table, step, executor)
             except errors.CommitConflictError as conflict:
@@ -314,6 +306,6 @@ def test_changes_beside_changes(kind, steps):
                     for each in order:
                         state = expected(state, each, keyed=keyed)  # noqa: PLW2901
                     outcomes.add(state)
-            found = tuple(read(table))
+            found = tuple(row_changing.read(table))
             assert found in outcomes, (step, happened, Counter(found))
             states = {found}

@@ -15,15 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from paimon_assets.cdc.records.avro_texts import AvroTexts
-from paimon_assets.engine.errors import (
-    AccessDeniedError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 
 PREFIX = "schema.registry."
 URL, USER = f"{PREFIX}url", f"{PREFIX}basic.auth.user.info"
@@ -92,16 +84,16 @@ class SchemaRegistry:
             answer = self._get(f"schemas/ids/{number}", f"schema {number}")
             kind = answer.get("schemaType", "AVRO")
             if kind != "AVRO":
-                raise UnsupportedFeatureError(
+                raise errors.UnsupportedFeatureError(
                     f"Schema {number} of the registry at {self._urls[0]} is of type {kind}; only "
                     "Avro is read. Let the connector write Avro, or JSON without a registry.",
                     kind="schema-registry",
                 )
             try:
                 self._known[number] = AvroTexts.of(answer["schema"], self._referenced(answer))
-            except FormatError as error:
+            except errors.FormatError as error:
                 message = f"Schema {number} of the registry at {self._urls[0]}: {error.message}."
-                raise UnsupportedFeatureError(message, kind="schema-registry") from error
+                raise errors.UnsupportedFeatureError(message, kind="schema-registry") from error
         return self._known[number]
 
     def _referenced(self, answer: Mapping[str, Any]) -> list[str]:
@@ -138,26 +130,26 @@ class SchemaRegistry:
                 failure = error
             except (OSError, ValueError, HTTPException) as error:
                 failure = error
-        raise StorageError(
+        raise errors.StorageError(
             f"The schema registry at {', '.join(self._urls)} does not answer for {what}: "
             f"{failure}. Nothing was committed; try again.",
             kind="schema-registry",
         ) from failure
 
-    def _refusal(self, code: int, url: str, what: str) -> PaimonError:
+    def _refusal(self, code: int, url: str, what: str) -> errors.PaimonError:
         if code in _DENIED:
-            return AccessDeniedError(
+            return errors.AccessDeniedError(
                 f"The schema registry at {url} does not show {what}: {code}. Nothing was "
                 f"committed; correct '{USER}', or let the user read it.",
                 kind="schema-registry",
             )
-        return NotFoundError(
+        return errors.NotFoundError(
             f"The schema registry at {url} has no {what}. Nothing was committed; look at '{URL}': "
             "the producer writes by the schemas of another registry.",
             kind="schema-registry",
         )
 
 
-def _unusable(message: str) -> InvalidInputError:
+def _unusable(message: str) -> errors.InvalidInputError:
     text = f"The schema registry's setting {message}. Correct KafkaSource(options=…)."
-    return InvalidInputError(text, kind="kafka-setting")
+    return errors.InvalidInputError(text, kind="kafka-setting")

@@ -21,14 +21,7 @@ from paimon_assets.cdc.records.avro_texts import AvroTexts
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.cdc.records.formats import cdc_format, changes_of
 from paimon_assets.cdc.records.json_records import Source
-from paimon_assets.engine.errors import (
-    AccessDeniedError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine import errors
 from tests.cdc.kit import recorded_debezium as real
 from tests.cdc.kit.schema_registry import USER, RegistryServer
 from tests.testkit.effort import often
@@ -272,7 +265,7 @@ def test_messages_that_cannot_be_read_go_to_the_dead_letters(registry: RegistryS
     by_headers = b"\1" + b"g" * 16 + good[5:]
     bad = [b'{"op": "c"}', good[:-1], good + b"\0", by_headers, b"\0\0"]
     messages: list[Message] = [(key, good), *((key, each) for each in bad), (b"text", good)]
-    with pytest.raises(FormatError, match=r"offset 101: .*no 0 and number of a schema"):
+    with pytest.raises(errors.FormatError, match=r"offset 101: .*no 0 and number of a schema"):
         changes(messages, client(registry), "debezium-avro")
     letters: list[pa.Table] = []
     options = CdcOptions(on_rejected=letters.append)
@@ -291,25 +284,27 @@ def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -
                            '"type": ["null", "A"]}]}'}  # fmt: skip
     schema_of = client(registry)
     for number, text in ((7, "is of type PROTOBUF"), (8, "union of 2 types"), (9, "holds")):
-        with pytest.raises(UnsupportedFeatureError, match=text) as caught:
+        with pytest.raises(errors.UnsupportedFeatureError, match=text) as caught:
             schema_of(number)
         assert caught.value.kind == "schema-registry"
     registry.schemas[7] = {"schema": '"string"'}  # as Avro
     schema_of(7)
-    with pytest.raises(NotFoundError, match=r"has no schema 99.*look at 'schema.registry.url'"):
+    with pytest.raises(
+        errors.NotFoundError, match=r"has no schema 99.*look at 'schema.registry.url'"
+    ):
         schema_of(99)
     with RegistryServer({99: "string"}).running() as another:
         client(another)(99)
     with RegistryServer(real.recorded()[1], has_user=True).running() as closed:
-        with pytest.raises(AccessDeniedError, match="does not show schema 1") as denied:
+        with pytest.raises(errors.AccessDeniedError, match="does not show schema 1") as denied:
             client(closed)(1)
         client(closed, **{"schema.registry.basic.auth.user.info": USER})(1)
         gone = client(closed)
     assert "se:cret" not in denied.value.message
-    with pytest.raises(StorageError, match=r"does not answer for schema 1.*try again"):
+    with pytest.raises(errors.StorageError, match=r"does not answer for schema 1.*try again"):
         gone(1)
     registry.status = 503
-    with pytest.raises(StorageError, match=r"503.*try again"):
+    with pytest.raises(errors.StorageError, match=r"503.*try again"):
         client(registry)(1)
     registry.status = 200
     client(registry)(1)
@@ -331,7 +326,7 @@ def test_what_is_no_answer_of_a_registry_is_its_failure(text: bytes) -> None:
             handler.wfile.write(text)
             handler.close_connection = True
 
-    with Server().running() as server, pytest.raises(StorageError, match="does not answer"):
+    with Server().running() as server, pytest.raises(errors.StorageError, match="does not answer"):
         SchemaRegistry({"schema.registry.url": server.uri}, seconds=5)(1)
 
 
@@ -345,6 +340,6 @@ def test_what_is_no_answer_of_a_registry_is_its_failure(text: bytes) -> None:
     ],
 )
 def test_settings_of_a_registry_that_cannot_be_used(settings: Any, text: str) -> None:
-    with pytest.raises(InvalidInputError, match=text) as caught:
+    with pytest.raises(errors.InvalidInputError, match=text) as caught:
         SchemaRegistry(settings)
     assert "secret" not in caught.value.message

@@ -31,6 +31,7 @@ from typing import (
 from msgspec import UNSET, Struct, UnsetType, convert, field
 from msgspec.structs import fields
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import (
     LONG,
     UNREADABLE,
@@ -38,12 +39,6 @@ from paimon_assets.engine.codec.json.metadata_json import (
     json_object,
     snapshot_from_members,
     snapshot_members,
-)
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    PaimonError,
-    UnsupportedFeatureError,
 )
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -155,7 +150,7 @@ def read_members(cls: type[T], json: Json) -> T:
         if name is not None:
             try:
                 values[each.attribute] = each.read(json[name])
-            except PaimonError as error:
+            except errors.PaimonError as error:
                 raise _wrong(cls, f"member '{name}': {error.message}") from error
             except UNREADABLE as error:
                 shown = _show(json[name])
@@ -174,8 +169,8 @@ def _show(json: Json) -> str:
     )
 
 
-def _wrong(cls: type[Any], reason: str) -> FormatError:
-    return FormatError(f"{cls.__name__}: {reason.rstrip('.')}.", kind="rest-json")
+def _wrong(cls: type[Any], reason: str) -> errors.FormatError:
+    return errors.FormatError(f"{cls.__name__}: {reason.rstrip('.')}.", kind="rest-json")
 
 
 def write_members(value: Any, *, dlf: bool = False) -> dict[str, Json]:
@@ -313,7 +308,7 @@ def changes_to_json(changes: Iterable[sc.SchemaChange]) -> list[Json]:
 def _dlf_change(change: sc.SchemaChange) -> Json:
     action, members = action_of(type(change)), write_members(change)
     if isinstance(change, sc.UpdateColumnDefaultValue | sc.DropPrimaryKey):
-        raise UnsupportedFeatureError(
+        raise errors.UnsupportedFeatureError(
             f"DLF has no schema change '{action}'.", kind="dlf-schema-change"
         )
     if isinstance(change, sc.UpdateColumnPosition):
@@ -330,7 +325,7 @@ def changes_from_json(json: object) -> tuple[sc.SchemaChange, ...]:
     for number, item in enumerate(listed, start=1):
         try:
             changes.append(change_from_json(item))
-        except InvalidInputError as error:
+        except errors.InvalidInputError as error:
             message = f"Change {number} of {len(listed)}: {error.message}"
             raise error.with_message(message, change=number) from error
     return tuple(changes)
@@ -368,12 +363,12 @@ def change_from_json(json: object) -> sc.SchemaChange:
                 raise _no_change(f"'{name}' of '{action}' must list names, not {names!r}")
     try:
         return cast("sc.SchemaChange", read_members(kind, members))
-    except FormatError as error:
+    except errors.FormatError as error:
         raise _no_change(error.message.removesuffix(".")) from error
 
 
-def _no_change(reason: str) -> InvalidInputError:
-    return InvalidInputError(f"No schema change: {reason}.", kind="schema-change")
+def _no_change(reason: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(f"No schema change: {reason}.", kind="schema-change")
 
 
 READERS: dict[Any, Reader] = {
