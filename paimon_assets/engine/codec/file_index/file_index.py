@@ -88,12 +88,11 @@ def decode_file_index(data: bytes) -> dict[str, dict[str, bytes]]:
 
 
 def damaged_index(path: str, fault: str) -> FormatError:
-    return FormatError(
+    message = (
         f"File index '{path}' is damaged: {fault}. Set '{FILE_INDEX_READ_ENABLED.key}' to false to"
-        " read the table without it.",
-        kind="file-index",
-        path=path,
+        " read the table without it."
     )
+    return FormatError(message, kind="file-index", path=path)
 
 
 def passing_rows(

@@ -96,17 +96,12 @@ def _index_builders(
                 continue
             column = schema.by_name.get(name)
             if column is None or not is_indexed(column.type):
-                raise InvalidInputError(
-                    f"Table option '{option.key}' names column '{name}': "
-                    + (
-                        f"the table has no such column; it has {', '.join(schema.field_names)}."
-                        if column is None
-                        else f"columns of type {column.type} cannot have such an index."
-                    ),
-                    kind="option-value",
-                    option=option.key,
-                    column=name,
+                text = f"Table option '{option.key}' names column '{name}': " + (
+                    f"the table has no such column; it has {', '.join(schema.field_names)}."
+                    if column is None
+                    else f"columns of type {column.type} cannot have such an index."
                 )
+                raise InvalidInputError(text, kind="option-value", option=option.key, column=name)
             if index_type == file_index_bloom.INDEX_TYPE:
                 items, fpp = (
                     options.get(opt.BLOOM_ITEMS.of(name)),

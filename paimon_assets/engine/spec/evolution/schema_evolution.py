@@ -143,12 +143,11 @@ def _refuse(column: str, message: str) -> NoReturn:
 def _column_of(change: sc.ColumnChange) -> str:
     if len(change.field_names) != 1:
         path = ".".join(change.field_names)
-        raise errors.UnsupportedFeatureError(
+        message = (
             f"Column '{path}' cannot be changed: it is inside column '{change.field_names[0]}', "
-            "and only columns of the table itself evolve.",
-            kind="unsupported-nested-change",
-            column=path,
+            "and only columns of the table itself evolve."
         )
+        raise errors.UnsupportedFeatureError(message, kind="unsupported-nested-change", column=path)
     return change.field_names[0]
 
 
