@@ -12,6 +12,7 @@ import pytest
 from paimon_assets import Table, open_table
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.stateful.test_maintenance import check_files
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.table_changes import COMMITS, DEEDS, perform_until_killed, prepare, read
@@ -74,6 +75,8 @@ class Scene:
         assert read(again) == self.after
         assert [snapshot.id for snapshot in again.snapshots()] == self._ids
         assert len(again.schemas()) == self._schemas
+        for snapshot in again.snapshots():
+            check_files(again._store, snapshot)
         assert foreign.states(copy / "landing") == landing
         shutil.rmtree(copy)
         return committed

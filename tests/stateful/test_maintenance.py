@@ -84,7 +84,7 @@ class Keeper:
         assert foreign_files(table._store) == []
         for store in (table._store, *other_branches(table._store)):
             for snapshot in existing_snapshots(store):
-                _check_files(store, snapshot)
+                check_files(store, snapshot)
             for changelog in existing_changelogs(store):
                 _check_changelog(store, changelog)
 
@@ -104,7 +104,7 @@ class Keeper:
         assert self._shown.setdefault(snapshot.delta_manifest_list, shown) == shown
 
 
-def _check_files(store: FileStore, snapshot: Snapshot) -> None:
+def check_files(store: FileStore, snapshot: Snapshot) -> None:
     """What no read looks at is there, too."""
     assert all(map(store.file_io.exists, metadata_paths(store, snapshot)))
     for entry in changelog_entries(store, snapshot):

@@ -90,6 +90,12 @@ def _compaction(table: Table, strategy: str = "minor") -> CompactionBuilder:
     return builder.with_strategy(strategy)
 
 
+def _write(table: Table) -> object:
+    """Half of the keys exist."""
+    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
+    return writer.write(rows_of(4), _own(table))
+
+
 def _delete(table: Table) -> object:
     return _changes(table).delete("id >= 2 AND id < 5", _own(table))
 
@@ -139,6 +145,14 @@ def _fast_forward(table: Table) -> object:
 
 
 DEEDS = [
+    Deed(name="write, append", perform=_write, options={"manifest.merge-min-count": "2"}),
+    Deed(name="write, key", perform=_write, keys=KEYED, options={"bucket": "2"}),
+    Deed(
+        name="write, with changelog and index",
+        perform=_write,
+        keys=KEYED,
+        options={"bucket": "-1", "changelog-producer": "input"},
+    ),
     Deed(name="delete, files written anew", perform=_delete),
     Deed(name="delete, vectors", perform=_delete, options=VECTORS),
     Deed(name="delete, key", perform=_delete, keys=KEYED, options={"bucket": "1"}),
@@ -158,6 +172,13 @@ DEEDS = [
         perform=lambda t: _compaction(t, "full").run(_own(t)),
         keys=KEYED,
         options={"bucket": "1", "changelog-producer": "lookup"},
+    ),
+    Deed(name="compact, append", perform=lambda t: _compaction(t, "full").run(_own(t))),
+    Deed(
+        name="compact, vectors",
+        perform=lambda t: _compaction(t, "full").run(_own(t)),
+        keys=KEYED,
+        options={"bucket": "1", "write-only": "true", **VECTORS},
     ),
     Deed(
         name="sort",

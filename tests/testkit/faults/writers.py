@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
 from uuid import uuid4
@@ -28,8 +27,6 @@ from paimon_assets.engine.embedded import batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMeta
-from paimon_assets.engine.table.upkeep.compaction import CompactionOutcome
-from paimon_assets.engine.table.write.write_builder import WriteOutcome
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.tables import arrow
@@ -112,13 +109,6 @@ class OneStorageExecutor:
             yield number, run_task(batch.name, batch.shared, payload, self.file_io)
 
 
-class Deed(StrEnum):
-    WRITE = "write"
-    OVERWRITE = "overwrite"
-    WRITE_ALL_KINDS = "write all kinds"
-    """With a changelog file and a hash index beside the data files."""
-
-
 class AllKindsExecutor(OneStorageExecutor):
     """Also writes a changelog file and an index file for the first bucket it writes."""
 
@@ -140,15 +130,6 @@ class AllKindsExecutor(OneStorageExecutor):
         return replace(result, messages=(amended, *others))
 
 
-def perform(table: Table, deed: Deed, rows: pa.Table) -> WriteOutcome:
-    writer = table.new_write_builder().with_commit_user(COMMIT_USER)
-    if deed is Deed.OVERWRITE:
-        writer = writer.with_dynamic_overwrite()
-    if deed is Deed.WRITE_ALL_KINDS:
-        return writer.write(rows, AllKindsExecutor(table.state.file_io))
-    return writer.write(rows, OneStorageExecutor(table.state.file_io))
-
-
 @contextmanager
 def mortal_table(table_path: str, steps: int) -> Iterator[Table]:
     """Lend a table to a process that is killed after `steps` moments.
@@ -161,21 +142,6 @@ def mortal_table(table_path: str, steps: int) -> Iterator[Table]:
     yield table
     if countdown.is_over:
         sys.exit(SURVIVED)
-
-
-def write_until_killed(table_path: str, deed: Deed, rows: pa.Table, steps: int) -> None:
-    with mortal_table(table_path, steps) as table:
-        perform(table, deed, rows)
-
-
-def compact(table: Table) -> CompactionOutcome:
-    builder = table.new_compaction_builder().with_commit_user(COMMIT_USER)
-    return builder.run(OneStorageExecutor(table.state.file_io))
-
-
-def compact_until_killed(table_path: str, steps: int) -> None:
-    with mortal_table(table_path, steps) as table:
-        compact(table)
 
 
 LATER = FixedClock(now=4_000_000_000_000)

@@ -10,7 +10,7 @@ PART, ID, SEQ, KIND, VALUE, TEXT = range(6)
 COLUMNS = {
     "part": "STRING", "id": "INT", "seq": "INT", "kind": "STRING", "v": "INT", "w": "STRING",
 }  # fmt: skip
-PARTS = ("a", "b", "c")
+PARTS = ("a", "b/ä", "c=1")
 KINDS = ("+I", "+U", "-U", "-D")
 
 _FORMATS = ("parquet", "parquet", "orc", "avro", "avro")
