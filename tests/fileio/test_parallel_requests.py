@@ -73,3 +73,35 @@ def test_a_failed_write_is_raised_after_the_others_ended():
     with pytest.raises(StorageError, match="full"):
         put_all()
     assert sorted(written) == ["b", "c"]
+
+
+@pytest.mark.parametrize("answer", ["as before", "another", StorageError("no answer")])
+def test_a_guess_is_taken_at_once_and_is_right_only_if_the_answer_is_the_same(answer):
+    together, answers = Together(), threading.Event()
+
+    def ask(_):
+        assert answers.wait(10)
+        if isinstance(answer, StorageError):
+            raise answer
+        return answer
+
+    with together.ahead([(ask, "a"), (ask, "b")], guess={(ask, "a"): "as before"}.get) as confirm:
+        for _ in range(2):
+            assert together.answer(ask, "a", ask) == "as before"
+        with together.ahead([(ask, "a")]):
+            assert together.answer(ask, "a", ask) == "as before"
+        answers.set()
+        assert confirm() is (answer == "as before")
+        assert confirm()  # nothing is guessed any more
+        if answer == "another":
+            assert together.answer(ask, "a", ask) == together.answer(ask, "b", ask) == "another"
+
+
+def test_a_block_that_is_not_confirmed_leaves_no_guess():
+    together = Together()
+    with together.ahead([(str, "a")], guess=lambda _: "guess"):
+        with together.ahead([(str, "b")], guess=lambda _: "guess"):
+            assert together.answer(str, "b", str) == "guess"
+        assert together.answer(str, "b", str) == "b"
+        assert together.answer(str, "a", str) == "guess"
+    assert together.answer(str, "a", str) == "a"

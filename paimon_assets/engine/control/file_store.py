@@ -5,7 +5,7 @@ Source: `org.apache.paimon.FileStore`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
@@ -136,11 +136,17 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         stored = self.schemas.schema(newest)
         return self.with_schema(stored.with_dynamic_options(self.dynamic_options))
 
-    def ahead(self, *, with_break: bool = False) -> AbstractContextManager[None]:
-        """Request the newest schema and snapshot of an object store at the same time."""
+    def ahead(
+        self, *, with_break: bool = False, guesses: bool = False
+    ) -> AbstractContextManager[Callable[[], bool]]:
+        """Request the newest schema and snapshot of an object store at the same time.
+
+        With `guesses` the block begins with those that were seen last (`FileIO.ahead`).
+        """
         reads, files = self.schemas.paths_of_latest(self.schema)
         more_reads, more_files = self.snapshots.paths_of_latest(with_break=with_break)
-        return self.file_io.ahead(reads=reads + more_reads, files=files + more_files)
+        reads, files = reads + more_reads, files + more_files
+        return self.file_io.ahead(reads=reads, files=files, guesses=guesses)
 
     def rewrite_context(
         self, schema_ids: Iterable[int], predicate: Predicate | None = None

@@ -101,7 +101,7 @@ class RenewedFileIO(DelegatingFileIO):
                 raise
         return make(other, method, *args)
 
-    def ahead(self, **asked: Iterable[Any]) -> AbstractContextManager[None]:
+    def ahead(self, **asked: Any) -> AbstractContextManager[Callable[[], bool]]:
         """See `FileIO`; what is opened with other credentials meanwhile asks for itself."""
         return self._opened(None)[0].ahead(**asked)
 

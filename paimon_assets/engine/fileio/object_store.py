@@ -110,8 +110,11 @@ class ObjectFileIO(FileIO):
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
-    ) -> AbstractContextManager[None]:
-        return self._planner.ahead(reads=reads, files=files, lists=lists, folders=folders)
+        guesses: bool = False,
+    ) -> AbstractContextManager[Callable[[], bool]]:
+        return self._planner.ahead(
+            reads=reads, files=files, lists=lists, folders=folders, guesses=guesses
+        )
 
     def at_once(self) -> AbstractContextManager[None]:
         return self._together.at_once()

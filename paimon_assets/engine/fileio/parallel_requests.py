@@ -4,6 +4,9 @@ A call at a time is what the engine's logic is written in. Where it is known bef
 a step reads, `ahead` asks for all of them at once, and the step then finds the answers; where a
 step writes files that nothing reads before its end, `at_once` lets them go up together. Both are
 per thread, and change no order between a step and the next.
+
+A step that only prepares may begin before the answers come: it takes those that were true before,
+as guesses, and in the end `confirm` compares them with the answers.
 """
 
 import os
@@ -67,27 +70,49 @@ class Together(local):
 
     def __init__(self) -> None:
         self._answers: dict[Question, Future[Any]] = {}
+        self._guesses: dict[Question, tuple[Any, Future[Any]]] = {}
+        """Question → (guess, the answer that was asked for)."""
         self._writes: list[Future[Any]] | None = None
 
     @contextmanager
-    def ahead(self, questions: Iterable[Question], ask: Ask = send_each) -> Iterator[None]:
+    def ahead(
+        self,
+        questions: Iterable[Question],
+        ask: Ask = send_each,
+        guess: Callable[[Question], Any] = lambda _: None,
+    ) -> Iterator[Callable[[], bool]]:
         """Send requests now; within the block, the first `answer` to each is their result.
 
-        What an outer block has asked is not asked twice; its other answers wait for its own code.
+        Until `confirm`, which is yielded, a question has the answer that `guess` returns, if that
+        is not None. What an outer block has asked is not asked twice; its other answers wait for
+        its own code.
         """
-        outer, listed = self._answers, list(questions)
+        outer, guesses = self._answers, self._guesses
+        listed = [each for each in dict.fromkeys(questions) if each not in guesses]
         fresh = ask([question for question in listed if question not in outer])
-        self._answers = {
-            question: fresh[question] if question in fresh else outer.pop(question)
-            for question in dict.fromkeys(listed)
-        }
+        sent = {each: fresh[each] if each in fresh else outer.pop(each) for each in listed}
+        own = {each: known for each in listed if (known := guess(each)) is not None}
+        self._answers = {each: answer for each, answer in sent.items() if each not in own}
+        self._guesses = {**guesses, **{each: (known, sent[each]) for each, known in own.items()}}
         try:
-            yield
+            yield self.confirm
         finally:
             self._answers = outer
+            self._guesses = guesses if self._guesses else {}
+
+    def confirm(self) -> bool:
+        """Whether all guesses of this thread are the answers; from now on nothing is guessed."""
+        guesses, self._guesses = self._guesses, {}
+        wait([sent for _, sent in guesses.values()])
+        return all(
+            sent.exception() is None and sent.result() == known for known, sent in guesses.values()
+        )
 
     def answer(self, asked: Callable[..., Any], path: str, ask: Callable[[str], T]) -> T:
         """Return the result of an early request about a path, or send it now."""
+        if (asked, path) in self._guesses:
+            known: T = self._guesses[asked, path][0]
+            return known
         sent = self._answers.pop((asked, path), None)
         answer: T = ask(path) if sent is None else sent.result()
         return answer

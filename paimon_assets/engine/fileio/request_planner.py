@@ -6,13 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from paimon_assets.engine.fileio.base import FileStatus, missing_file
-from paimon_assets.engine.fileio.parallel_requests import (
-    Question,
-    Together,
-    is_witnessed,
-    send,
-    send_each,
-)
+from paimon_assets.engine.fileio.parallel_requests import Question, Together, is_witnessed, send
 from paimon_assets.engine.spec.values import Value
 
 MARKER = ".directory"
@@ -110,14 +104,26 @@ class RequestPlanner:
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
-    ) -> Iterator[None]:
+        guesses: bool = False,
+    ) -> Iterator[Callable[[], bool]]:
         questions: list[Question] = [(self._requests.read, path) for path in reads]
         questions += [(self._requests.is_file, path) for path in files]
         questions += [(self._requests.listing, path.rstrip("/")) for path in lists]
         questions += [(self._requests.holds, path) for path in folders]
-        ask = send_each if is_witnessed() else self._ask
-        with self._together.ahead(questions, ask):
-            yield
+        if is_witnessed():
+            with self._together.ahead(questions) as confirm:
+                yield confirm
+        else:
+            guess = self._guess if guesses else lambda _: None
+            with self._together.ahead(questions, self._ask, guess) as confirm:
+                yield confirm
+
+    def _guess(self, question: Question) -> Any:
+        """Return the content that a small file had, False of a file that is looked for."""
+        ask, path = question
+        if ask == self._requests.read:
+            return self._small.get(path, (None, None))[1]
+        return False if ask == self._requests.is_file else None
 
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
         """Send requests; one listing in place of three or more about small directories.
@@ -174,6 +180,7 @@ class RequestPlanner:
         if ask == self._requests.is_file:
             return path in objects
         if path not in objects:
+            self._small.pop(path, None)
             raise missing_file(path)
         tag, data = self._small.get(path, ("", b""))
         return data if tag and objects[path]["e_tag"] == tag else ask(path)

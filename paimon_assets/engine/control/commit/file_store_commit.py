@@ -2,11 +2,15 @@
 
     ┌─▶ newest snapshot ─▶ did this commit happen already? ─▶ plan, conflicts? ─▶ manifests, lists
     │                                                                              │
-    ├── lost: delete own lists, wait ◀── publish snapshot N+1, if there is none ◀──┘
+    ├── lost: delete own lists, wait ◀── publish snapshot N+1, if there is none ◀──┘ N is the newest
     │                                         │ won
     └── N+1 is withdrawn ◀── look back: is it the same table, and N+1 on N the newest?
                                               │ yes
                                               └─▶ hint, done
+
+The first try does not wait for the newest snapshot: it prepares on the one that was seen last while
+an object store is asked, and publishes only if that one is the newest. If not, its manifests stay,
+and the next try writes other lists.
 
 Everything before the publish is invisible; the publish is atomic (`fileio.atomic`). If its answer
 is lost, the snapshots are looked at, and it is published again, a few times. Then nothing is
@@ -92,6 +96,16 @@ class _Lost(Struct, frozen=True):
 
     gap: tuple[int, int] | None = None
     """The snapshots below and above a break in the line, if there is one at the newest."""
+    is_guess: bool = False
+    """Whether it was prepared on a snapshot that is not the newest."""
+
+
+class _Prepared(Struct, frozen=True):
+    """A try whose files are written."""
+
+    snapshot: Snapshot
+    base: Snapshot | None
+    changes: CommitChanges
 
 
 class FileStoreCommit:
@@ -233,28 +247,51 @@ class FileStoreCommit:
         files = CommitFiles(store=self._store, names=ManifestNames())
         began_ms = self._clock.now_millis()
         lost = 0
-        while True:
+        done = self._try_once(request, files, guesses=True)
+        while not isinstance(done, Snapshot):
+            if not done.is_guess:
+                lost += 1
+                self._wait(done, lost, began_ms, files)
             done = self._try_once(request, files)
-            if isinstance(done, Snapshot):
-                return done
-            lost += 1
-            if self._policy.is_over(lost, self._clock.now_millis() - began_ms):
-                files.clean_all()
-                raise self._conflict(done, lost)
-            wait_ms = self._policy.wait_ms(lost, random.random)
-            logger.warning(
-                "table %s: lost commit race %d, next try in %.0f ms",
-                self._store.label,
-                lost,
-                wait_ms,
-            )
-            self._clock.sleep_millis(wait_ms)
+        return done
 
-    def _try_once(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
-        with self._store.ahead(with_break=True):
-            return self._try_on_newest(request, files)
+    def _wait(self, last: _Lost, lost: int, began_ms: float, files: CommitFiles) -> None:
+        """Wait before the next try, or give up."""
+        if self._policy.is_over(lost, self._clock.now_millis() - began_ms):
+            files.clean_all()
+            raise self._conflict(last, lost)
+        wait_ms = self._policy.wait_ms(lost, random.random)
+        logger.warning(
+            "table %s: lost commit race %d, next try in %.0f ms", self._store.label, lost, wait_ms
+        )
+        self._clock.sleep_millis(wait_ms)
 
-    def _try_on_newest(self, request: CommitRequest, files: CommitFiles) -> Snapshot | _Lost:
+    def _try_once(
+        self, request: CommitRequest, files: CommitFiles, *, guesses: bool = False
+    ) -> Snapshot | _Lost:
+        with self._store.ahead(with_break=True, guesses=guesses) as confirm:
+            prepared = self._prepare(request, files, confirm)
+        if not isinstance(prepared, _Prepared):
+            return prepared
+        snapshot, base = prepared.snapshot, prepared.base
+        statistics = (
+            partition_statistics(self._store.partitions, prepared.changes.entries)
+            if self._store.managed is not None
+            else ()
+        )
+        if self._publish(snapshot, base, statistics, files):
+            if self._stands(snapshot, base, request, files):
+                committed(self._store, snapshot, base)
+                return snapshot
+            if self._is_unsure:
+                files.leave()
+        files.clean_lost_try()
+        return _Lost()
+
+    def _prepare(
+        self, request: CommitRequest, files: CommitFiles, confirm: Callable[[], bool]
+    ) -> _Prepared | Snapshot | _Lost:
+        """Write the files of a snapshot on top of the newest one; `confirm` checks that."""
         latest = None
         try:
             latest = self._store.snapshots.latest()
@@ -263,11 +300,13 @@ class FileStoreCommit:
             )
             if done is not None:
                 files.clean_all()
+                if not confirm():
+                    return _Lost(is_guess=True)
                 committed(self._store, done)
                 return done
             gap = None if latest is None else self._store.snapshots.break_at(latest)
             if gap is not None:
-                return _Lost(gap=gap)
+                return _Lost(gap=gap, is_guess=not confirm())
             if latest is not None:
                 check_follows(latest.id, "snapshot", self._store.table_path)
             if self._condition is not None:
@@ -275,9 +314,6 @@ class FileStoreCommit:
             schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
-            self._takes_text |= protect_external(
-                self._store, latest, checked.changes.entries, request
-            )
             changes, next_row_id = self._numbered(checked.changes, latest, schema_id)
             live = None
             if request.assigns_row_ids and latest is not None:
@@ -289,6 +325,12 @@ class FileStoreCommit:
                     next_row_id=next_row_id,
                 )
             lists = files.write(changes, latest, checked.index, live)
+            if not confirm():
+                files.clean_lost_try()
+                return _Lost(is_guess=True)
+            self._takes_text |= protect_external(
+                self._store, latest, checked.changes.entries, request
+            )
             inherited = {
                 **inherited_properties(self._store, latest, changes, request.kind),
                 SCHEMA_PROPERTY: self._store.schemas.schema(schema_id).identity,
@@ -299,23 +341,13 @@ class FileStoreCommit:
         except PaimonError as error:
             # The snapshot was not published, so nobody else knows of these files.
             files.clean_all()
+            if not confirm():
+                return _Lost(is_guess=True)
             is_missing = isinstance(error, NotFoundError)
             if is_missing and latest is not None and not self._store.snapshots.is_same(latest):
                 return _Lost()  # it expired meanwhile
             raise
-        statistics = (
-            partition_statistics(self._store.partitions, changes.entries)
-            if self._store.managed is not None
-            else ()
-        )
-        if self._publish(snapshot, latest, statistics, files):
-            if self._stands(snapshot, latest, request, files):
-                committed(self._store, snapshot, latest)
-                return snapshot
-            if self._is_unsure:
-                files.leave()
-        files.clean_lost_try()
-        return _Lost()
+        return _Prepared(snapshot, latest, changes)
 
     def _numbered(
         self, changes: CommitChanges, latest: Snapshot | None, schema_id: int
