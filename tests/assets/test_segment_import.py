@@ -209,7 +209,7 @@ def test_folders_come_from_the_roots_of_the_resource(folder, tmp_path):
     strict = allowing(tmp_path / "allowed")
     result = asset_tables.run(asset, strict)
     assert not result.success
-    assert "lies in none of the folders" in asset_tables.failure_text(result)
+    assert "is in none of the folders" in asset_tables.failure_text(result)
     config = assets.SegmentImportConfig(table="shop.sales", path=str(folder), partition="day:int")
-    assert "lies in none of the folders" in asset_tables.failure_text(imported(strict, config))
+    assert "is in none of the folders" in asset_tables.failure_text(imported(strict, config))
     assert asset_tables.run(asset, allowing(tmp_path / "allowed", tmp_path)).success

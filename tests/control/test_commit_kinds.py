@@ -399,7 +399,7 @@ def test_files_of_other_partitions_are_refused(filled):
     with refused(InvalidInputError, "dt=y/hh=0", kind="overwrite-partition"):
         _overwrite(filled, stray, predicate=equal("dt", "x"))
     deleting = message(deleted=[plain_file("x-0")], partition=_part("x"))
-    with pytest.raises(InvalidInputError, match="plans itself"):
+    with pytest.raises(InvalidInputError, match="plans its deletions"):
         _overwrite(filled, deleting)
     assert len(live_names(filled)) == 5
 

@@ -558,7 +558,7 @@ def test_files_come_from_the_allowed_folders_wherever_names_lead(table, landing,
     allowed = table.segments(roots=[f"{tmp_path}/alias/", "s3://bucket/landing"])
     outside = ("link", "b", "c", "a/../../secret", "../landing-2", "../no/such")
     for path in [f"{landing}/{name}" for name in outside] + ["s3://bucket/landing-2/x"]:
-        with pytest.raises(InvalidInputError, match=r"lies in none of the folders.*landing") as e:
+        with pytest.raises(InvalidInputError, match=r"is in none of the folders.*landing") as e:
             allowed.add(SegmentSource(path=path))
         assert e.value.kind == "segment-path-outside", path
     assert table.latest_snapshot() is None
@@ -579,10 +579,10 @@ def test_no_option_makes_the_files_of_a_segment_the_table_s(catalog, table, land
     add(table, landing / "sales")
     root = {"data-file.external-paths": f"file:{landing}"}
     for change in (table.alter, table.alter_checked, table.plan_alter):
-        with pytest.raises(InvalidInputError, match="segment 0 lies in") as caught:
+        with pytest.raises(InvalidInputError, match="segment 0 is in") as caught:
             change([set_option(*next(iter(root.items())))])
         assert caught.value.kind == "segment-path-owned"
-    with pytest.raises(InvalidInputError, match="segment 0 lies in"):
+    with pytest.raises(InvalidInputError, match="segment 0 is in"):
         catalog.alter_table("db.t", [set_option(*next(iter(root.items())))])
     opened = table.copy(root)
     opened.new_write_builder().with_overwrite().write(rows((2, "y")))
@@ -605,7 +605,7 @@ def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, l
     secret = tmp_path / "secret.parquet"
     file.rename(secret)
     file.symlink_to(secret)
-    with pytest.raises(InvalidInputError, match="lies in none of the folders"):
+    with pytest.raises(InvalidInputError, match="is in none of the folders"):
         read(table)
 
 

@@ -1,11 +1,11 @@
 """Metadata in, plans out; messages in, snapshots out. Opens no data file.
 
 Concept → modules:
-    tables by name, and who keeps their schemas and versions      catalog/, rest/
+    tables by name, and the keeper of schemas and versions        catalog/, rest/
     one table's metadata                                          file_store
     snapshots, schemas, tags, branches, consumers, changelogs     managers/, rollback
     manifests                                                     manifests
-    a time-travel target, or what changed between two → splits    scan/
+    a time-travel target, or changes between two → splits         scan/
     the state that a writer starts from                           write_planning
     messages → a snapshot                                         commit/, publishing
     add-ons that follow commits                                   listeners

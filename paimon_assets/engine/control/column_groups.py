@@ -1,7 +1,7 @@
 """Ranges of row ids whose rows get new values of some columns, and which of them are behind.
 
-A range is behind if a column lacks values in it, or what they are made from is newer: the files say
-it by their sequence numbers, so nothing else is to be remembered. Where one file holds both, as
+A range is behind if a column lacks values in it, or their inputs are newer: the files' sequence
+numbers show it, so nothing else has to be stored. Where one file holds both, as
 after a compaction, which also joins ranges, the changes of the snapshots before it say which rows
 got values, and which inputs after them. Where such a snapshot expired, the range is behind.
 """
@@ -38,7 +38,7 @@ Span = tuple[int, int]
 
 
 def live_row_count(bucket: LiveBucket, group: Group) -> int:
-    """Return the rows of a range that are not deleted, as far as metadata says it."""
+    """Return the number of rows of a range that are not deleted, by metadata alone."""
     vector = bucket.vectors.get(anchor_file(group).file_name)
     return range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
 
@@ -52,7 +52,7 @@ class ColumnGroups(Value):
     reads: tuple[str, ...]
     buckets: tuple[tuple[LiveBucket, tuple[Group, ...]], ...]
     changes: dict[int, "_Changes | None"] = field(default_factory=dict)
-    """Snapshot id → what it wrote; None if it expired."""
+    """Snapshot id → its changes; None if it expired."""
 
     @classmethod
     def of(
@@ -138,7 +138,7 @@ class ColumnGroups(Value):
         return {schema.by_name[name].id for name in names if name in schema.by_name}
 
     def _written_after(self, group: Group, ids: set[int], newest: int) -> bool:
-        """Whether all rows of a range got values of columns after the last of what is read."""
+        """Whether all rows of a range got values of columns after the last change of the inputs."""
         columns = {column.id for column in self.store.schema.columns(self.columns)}
         read = {column.id for column in self.store.schema.columns(self.reads)} - columns
         first = group[0].first_row_id or 0
@@ -170,7 +170,7 @@ class ColumnGroups(Value):
 
 
 class _Changes(Struct, frozen=True):
-    """What a snapshot wrote: spans in their order, each with the ids of its columns."""
+    """Changes of a snapshot: spans in their order, each with the ids of its columns."""
 
     spans: Sequence[tuple[Span, set[int]]]
     ends: Sequence[int]
@@ -194,6 +194,6 @@ class _Changes(Struct, frozen=True):
 
 
 def _without(spans: Sequence[Span], gone: Span) -> list[Span]:
-    """Return what is left of spans without another."""
+    """Return the spans without the rows of another span."""
     parts = [((start, min(end, gone[0])), (max(start, gone[1]), end)) for start, end in spans]
     return [(start, end) for two in parts for start, end in two if start < end]

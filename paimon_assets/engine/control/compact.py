@@ -4,9 +4,9 @@ Planned from manifests alone; external files stay as they are.
 
     primary key          the runs that `lsm` chooses
     without              small files, and files with many deleted rows; those whose deletion vectors
-                         lie in one index file go together, because it is replaced as a whole
-    without, sorted      all files of a partition. Java replaces partitions, so rows that others
-                         append meanwhile are lost; here only the files that were read go
+                         are in one index file are joined, because it is replaced as a whole
+    without, sorted      all files of a partition. Java replaces partitions, so rows of concurrent
+                         appends are lost; here only the files that were read are replaced
 
 Source: `org.apache.paimon.mergetree.compact.MergeTreeCompactManager`,
 `org.apache.paimon.append.AppendCompactCoordinator`, `BucketedAppendCompactManager`,
@@ -491,7 +491,7 @@ def clustering_units(buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
 
 class CompactStrategy(StrEnum):
     MINOR = "minor"
-    """What is due by the table's options."""
+    """Compact the files that are due by the table's options."""
     FULL = "full"
     """Every bucket to one sorted run without deletes, every small file."""
     SORT = "sort"

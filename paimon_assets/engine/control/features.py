@@ -1,4 +1,4 @@
-"""The tables that this engine reads and writes; others are refused by name, before any work.
+"""The tables that this engine reads and writes; refuses all else by name, before any work.
 
 Ignoring one of these features would not fail but return wrong rows.
 """
@@ -142,7 +142,7 @@ _FORMAT_OPTIONS: tuple[tuple[opt.Option[Any], frozenset[str]], ...] = (
 def check_formats(table: str, schema: TableSchema, old: TableSchema | None = None) -> None:
     """Refuse a table that takes no rows: its files or manifests have a format without a writer.
 
-    What an old schema has was set by others, and stays.
+    Options of an old schema stay: another engine may have set them.
     """
     for option, formats in _FORMAT_OPTIONS:
         value = schema.typed_options.get(option)

@@ -197,7 +197,7 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
 
     @property
     def created_ms(self) -> int:
-        """When the first schema was made, as its file says; catalogs know another time."""
+        """Time of the first schema, from its file; catalogs know another time."""
         is_first = self.schema.id == 0 and self.environment is None
         return (self.schema if is_first else self.schemas.schema(0)).time_millis
 
@@ -216,7 +216,7 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
 
     @cached_property
     def roots(self) -> tuple[str, ...]:
-        """Directories that the table owns: whatever is deleted lies below one of them."""
+        """Directories that the table owns: deletions happen below them only."""
         return (self.table_path, *self.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS))
 
     @cached_property
@@ -276,7 +276,7 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
     def publish(
         self, snapshot: Snapshot, base_uuid: str | None, statistics: Sequence[PartitionStatistics]
     ) -> bool:
-        """Publish a snapshot, the last step of a commit: nobody sees it before.
+        """Publish a snapshot, the last step of a commit: no reader sees it before.
 
         A catalog that keeps the versions checks the base; without one the caller does, afterwards.
         """

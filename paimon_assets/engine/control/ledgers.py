@@ -60,7 +60,7 @@ def pointed_ledgers(store: FileStore, of: str = "") -> dict[str, str]:
 
     Cost: one listing, and each is read.
     """
-    listed = _listed(store)  # first: a pointer comes after its snapshot
+    listed = _listed(store)  # first: a pointer is written after its snapshot
     newest, pointed = (listed and store.snapshots.latest_id()) or 0, dict[str, str]()
     for hashed, paths in listed.items():
         reached = [number for number in paths if number <= newest]

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class CommitListener(Protocol):
-    """Module `listener` of an add-on. The operation before a call stands, whatever happens in it.
+    """Module `listener` of an add-on. A failure in a call does not undo the operation before it.
 
     A table may have the option and nothing to follow; each function looks itself.
     """
@@ -28,7 +28,7 @@ class CommitListener(Protocol):
         """Follow a change of tags, snapshots or schema; logs failures of the storage."""
 
     def repair(self, store: FileStore) -> None:
-        """Follow the newest snapshot; raises what went wrong."""
+        """Follow the newest snapshot; raises the error of a failure."""
 
     def behind(self, store: FileStore) -> int | None:
         """Return how many commits are not followed yet; None if there is nothing to follow."""

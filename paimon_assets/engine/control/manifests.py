@@ -1,7 +1,7 @@
 """Manifests and manifest lists: read, written, cached and folded; and the partitions they name.
 
-A manifest never changes under its name, which is unique over time. So a process keeps what it
-decoded, as far as its cache goes; a commit puts its own manifests there, too. While committing,
+A manifest never changes under its name, which is unique over time. So a process caches decoded
+manifests, up to the cache's size; a commit puts its own manifests there, too. While committing,
 small manifests are folded together, by sizes alone:
 
     full    when small manifests and those with DELETEs sum up to the threshold: all of them, and
@@ -161,14 +161,14 @@ class PartitionValues:
 
 
 _ENTRY_BYTES = 1300
-"""About what an entry weighs in memory."""
+"""Approximate memory of an entry."""
 _META_BYTES = 700
 _LARGE_MANIFEST_ENTRIES = 20_000
 """Larger manifests are filtered before objects are built, if the caller has a filter."""
 _FETCHES_AT_ONCE = 8
-"""Manifests fetched at once: what a plan waits for on an object store."""
+"""Manifests fetched at once, for which a plan waits on an object store."""
 _LISTS_AT_ONCE = 100
-"""Snapshots whose lists are fetched at once: of what is fetched, all is held."""
+"""Snapshots whose lists are fetched at once, and held in memory."""
 
 
 class ManifestCache:
@@ -401,7 +401,7 @@ class ManifestStore:
         delete_owned(self._file_io, (self._paths.table,), [self._paths.manifest(name)])
 
     def forget(self, name: str) -> None:
-        """Forget the content of a file that goes."""
+        """Forget the content of a file that is deleted."""
         self._cache.forget(self._key(name))
 
     def _key(self, name: str) -> tuple[str, str]:

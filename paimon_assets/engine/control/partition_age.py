@@ -93,7 +93,7 @@ def expired_partitions(
 ) -> list[bytes]:
     """Return the partitions of live files that are older than the table's options allow.
 
-    The oldest comes first. Partitions whose values mean no time, such as the one of null, stay;
+    The oldest is first. Partitions whose values mean no time, such as the one of null, stay;
     without `partition.expiration-time` all do.
     """
     time_ms = store.schema.typed_options.get(opt.PARTITION_EXPIRATION_TIME)

@@ -3,8 +3,8 @@
     mark ─▶ still there? ─▶ later tags ─▶ later snapshots, newest first ─▶ later changelogs ─▶ hint
 
 Tags go first: one that outlived its snapshots would be of another history, and its files would look
-as if nothing needed them. Data files and manifests of undone snapshots stay as orphans. Commits of
-others meanwhile are undone, unless they are built on the state that is rolled back to; a commit
+as if nothing needed them. Data files and manifests of undone snapshots stay as orphans. Concurrent
+commits are undone, unless they are built on the state that is rolled back to; a commit
 whose base was undone withdraws itself and plans again. The mark, a hidden file among the tags,
 keeps an expiration from the snapshot (`maintenance.references`); one that a killed rollback left is
 cleaned as an orphan.
@@ -71,7 +71,7 @@ def _refuse_without_ids(store: FileStore, snapshot: Snapshot) -> None:
 
 
 def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
-    """Roll back to a tag; a snapshot that expired comes back."""
+    """Roll back to a tag; restores its snapshot if that expired."""
     snapshot = store.tags.get(tag).snapshot
     _refuse_without_ids(store, snapshot)
     if store.managed is not None:
@@ -169,7 +169,7 @@ def _mark(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
 def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     tags = store.tags.delete_after(snapshot.id)
     snapshots = store.snapshots.delete_after(snapshot.id)
-    # Somebody may have named one of them since.
+    # A new tag may name one of them.
     tags += store.tags.delete_after(snapshot.id, keep=store.snapshots.is_same)
     changelogs = store.changelogs.delete_after(snapshot.id)
     path, put_back = store.paths.snapshot(snapshot.id), False
@@ -193,9 +193,9 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
 
 
-def _gone(store: FileStore, what: str) -> errors.NotFoundError:
+def _gone(store: FileStore, target: str) -> errors.NotFoundError:
     message = (
-        f"{what} of table '{store.label}' was deleted while the table was to be rolled back to it; "
+        f"{target} of table '{store.label}' was deleted during the rollback to it; "
         "nothing was changed."
     )
     return errors.NotFoundError(message, kind="snapshot-not-found", table=store.label)

@@ -89,7 +89,7 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
     """Refuse tables and columns in which a new record does not replace its row."""
     schema = store.schema
     options = schema.typed_options
-    for names, what in (
+    for names, role in (
         (schema.primary_keys, "part of the primary key"),
         (schema.partition_keys, "a partition key"),
         (options.get(opt.BUCKET_KEY), "part of the bucket key"),
@@ -99,7 +99,7 @@ def check_updatable(store: FileStore, columns: Iterable[str]) -> None:
         refused = sorted(set(columns) & set(names))
         if refused:
             raise InvalidInputError(
-                f"Column '{refused[0]}' of table '{store.label}' is {what} and cannot be updated;"
+                f"Column '{refused[0]}' of table '{store.label}' is {role} and cannot be updated;"
                 " delete the rows and write them again.",
                 kind="update-column",
                 table=store.label,
@@ -230,7 +230,7 @@ def plan_row_change(
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
     if not evolves:
         check_unchanged(store, entries)
-    whole = set[str]()  # files whose statistics say that the predicate is true for every row
+    whole = set[str]()  # files whose statistics prove the predicate true for every row
     others = (
         complement(predicate, with_tracking(store.schema))
         if deletes and predicate is not None and not evolves

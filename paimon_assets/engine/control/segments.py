@@ -85,7 +85,7 @@ class SegmentRegistry(Value):
         return self._load()[1]
 
     def update(self, change: Callable[[SegmentList], SegmentList]) -> SegmentList:
-        """Change the registry; each of concurrent changes starts from the result of the others."""
+        """Change the registry; concurrent changes are applied one after the other."""
         for _ in range(_TRIES):
             generation, listed = self._load()
             changed = change(listed)
@@ -129,8 +129,8 @@ class SegmentRegistry(Value):
             done = read_or_none(self.store.file_io, path) == data
         if not done:
             return False
-        # A name as old as those that are deleted was taken and deleted before: nobody reads it. A
-        # change that so many others followed at once is made again, which changes nothing.
+        # A name as old as deleted ones was used and deleted before: no reader uses it. A change
+        # with so many changes after it at once is made again, which changes nothing.
         sizes = self._generations()
         newest = max(sizes, default=generation)
         for number, size in sizes.items():
@@ -220,7 +220,7 @@ def commit_of(snapshot: Snapshot) -> SegmentCommit:
 
 
 def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
-    """Whether a snapshot has a segment that stands in the registry alone."""
+    """Whether a snapshot has a segment that is in the registry alone."""
     return _reached(store, segment.added, snapshot) and not _reached(
         store, segment.removed, snapshot
     )
@@ -239,7 +239,7 @@ def is_refreshed_between(
 
 
 def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
-    """Whether a snapshot comes after a commit that was not rolled back."""
+    """Whether a snapshot is after a commit that was not rolled back."""
     if commit is None or commit.snapshot_id > snapshot.id:
         return False
     if commit.snapshot_id != snapshot.id:
@@ -282,8 +282,8 @@ def hold_external(
 ) -> None:
     """Tag a snapshot before a commit takes external files out of the table.
 
-    The expiration of other engines deletes the files of such a commit; it spares what a tag holds.
-    Deleting the tag with another engine deletes the files, so it has a name that says what it is.
+    The expiration of other engines deletes the files of such a commit; it spares those of a tag.
+    Deleting the tag with another engine deletes the files, so its name warns of that.
     """
     external = external_entries(store, entries)
     if snapshot is None or not external:
@@ -311,7 +311,7 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
 
 
 def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None:
-    """Refuse to make a folder the table's own that holds, or lies in, one of its segments."""
+    """Refuse to make a folder the table's own that holds, or is inside, one of its segments."""
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     if opt.DATA_FILE_EXTERNAL_PATHS.key not in options:
         return
@@ -323,8 +323,8 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
             if segment.removed is None and (is_within(folder, root) or is_within(root, folder)):
                 raise errors.InvalidInputError(
                     f"Table '{store.label}': '{root}' cannot become a folder of its own files: "
-                    f"segment {segment.id} lies in '{segment.folder}' and belongs to somebody "
-                    "else. Name another folder, or delete the segment first.",
+                    f"segment {segment.id} is in '{segment.folder}' and has another owner. "
+                    "Name another folder, or delete the segment first.",
                     kind="segment-path-owned",
                     table=store.label,
                     segment=segment.id,
@@ -401,7 +401,7 @@ class SegmentRoots(Struct, frozen=True):
             return
         leads = "" if place == plain_path(path) else f" leads to '{place}', which"
         raise errors.InvalidInputError(
-            f"'{path}'{leads} lies in none of the folders that segments may come from "
+            f"'{path}'{leads} is in none of the folders that segments may come from "
             f"({', '.join(self.folders) or 'there are none'}). Name a folder below one of them, or "
             "have its folder added to that list.",
             kind="segment-path-outside",
@@ -465,8 +465,8 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
                 kind = _OTHER_TABLES.get(status.name)
                 if kind is not None and status.is_directory:
                     raise errors.UnsupportedFeatureError(
-                        f"'{root}' holds {kind} table ('{status.path}'), whose log says which of "
-                        "its files still count; write the rows of that table as plain files.",
+                        f"'{root}' holds {kind} table ('{status.path}'), whose log decides which "
+                        "of its files still count; write the rows of that table as plain files.",
                         kind="segment-other-table",
                         path=root,
                     )

@@ -223,7 +223,7 @@ def write_context(
 ) -> WriteContext:
     """Return how rows are written on top of a snapshot; for None nothing counts that is there.
 
-    `buckets` is the option that says the bucket count of new partitions.
+    `buckets` is the option of the bucket count of new partitions.
     """
     state = writer_state(store, snapshot)
     return WriteContext(

@@ -4,5 +4,5 @@ Concept → modules:
     the protocols                               catalog
     on a file system, documents beside tables   filesystem_catalog, catalog_state
     behind a REST server                        rest_catalog
-    who keeps a table's schemas and versions    managed
+    the keeper of a table's schemas, versions   managed
 """

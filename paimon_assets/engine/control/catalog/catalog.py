@@ -1,12 +1,12 @@
 """Identifier, and the catalogs: the names of tables, and the stores of their versions.
 
-    Catalog             names, schemas, where a table lies and how its storage is opened
+    Catalog             names, schemas, the folder and the storage of each table
     VersionedCatalog    and snapshots, tags, branches and consumers of the tables it manages
 
 A table whose `LoadedTable` names no `VersionedCatalog` keeps its versions itself: its directory
-says which snapshot is the newest. Of a managed table only the catalog says so; files of snapshots,
+shows the newest snapshot. Of a managed table only the catalog knows it; files of snapshots,
 schemas and tags are read where the catalog has put them, and are written by the catalog alone. Data
-files, manifests, lists and statistics are always written by who commits.
+files, manifests, lists and statistics are always written by the committing process.
 Source: `org.apache.paimon.catalog.Catalog`, `org.apache.paimon.catalog.Identifier`.
 """
 
@@ -44,7 +44,7 @@ SYSTEM_DATABASE = "sys"
 _SPLITTER = "$"
 _BRANCH = "branch_"
 _LONGEST_NAME = 250
-"""Bytes of a name; file systems take 255, and what is added to it counts too."""
+"""Bytes of a name; file systems take 255, with the suffixes of temporary names."""
 
 
 def check_name(kind: str, name: str) -> str:
@@ -130,7 +130,7 @@ class TableName(Value):
 
     @classmethod
     def parse(cls, name: Identifier) -> Self:
-        """Take a name apart.
+        """Split a name into its parts.
 
         >>> TableName.parse(Identifier("db", "t$branch_b$files")).system
         'files'
@@ -153,7 +153,7 @@ class TableName(Value):
         """Refuse the name of a new table that would mean a branch or a system table."""
         if _SPLITTER in name.table:
             message = (
-                f"A table cannot be called '{name}': what follows '{_SPLITTER}' names a branch or"
+                f"A table cannot be called '{name}': the part after '{_SPLITTER}' names a branch or"
                 " a system table."
             )
             raise errors.InvalidInputError(message, kind="name", table=str(name))
@@ -181,16 +181,16 @@ class LoadedTable(Value):
     column ever had, are asked of its file."""
     file_io: FileIO
     """The storage of this table. Credentials that end are renewed behind it: ask for its `spec`
-    again whenever work is sent to other machines; it says how long it opens the storage."""
+    again whenever work is sent to other machines; it has a time of validity."""
     uuid: str | None = None
-    """Unique, also among tables of the same name made later; None if the catalog is a directory,
-    and a table is whatever lies there."""
+    """Unique, also among tables of the same name made later; None if the catalog is a directory
+    that keeps no ids."""
     versions: VersionedCatalog | None = None
     """The keeper of its snapshots, tags, branches and consumers; None if its directory keeps them.
     Tables that a catalog calls external have a uuid and no such keeper."""
     audit: Mapping[str, str | int | None] = field(default_factory=dict)
     """`owner`, `created_at`, `created_by`, `updated_at`, `updated_by` (epoch milliseconds), as far
-    as the catalog says."""
+    as the catalog has them."""
 
 
 class Catalog(Protocol):
@@ -221,7 +221,7 @@ class Catalog(Protocol):
     def load_table(
         self, identifier: Identifier, *, newest: TableSchema | None = None
     ) -> LoadedTable:
-        """Return what opens a table, or the branch that the identifier names.
+        """Return the facts that open a table, or the branch that the identifier names.
 
         `newest` is its newest schema, if that was read or made just now.
 
@@ -256,8 +256,8 @@ class Catalog(Protocol):
         Raises:
             NotFoundError: There is no such table or branch.
             InvalidInputError: A change is refused; nothing was changed.
-            CommitConflictError: Others were faster too often; nothing was changed.
-            CommitUnknownError: No answer came; look at the newest schema first.
+            CommitConflictError: Other writers were faster too often; nothing was changed.
+            CommitUnknownError: No answer arrived; look at the newest schema first.
         """
         ...
 
@@ -288,7 +288,7 @@ class VersionedCatalog(Catalog, Protocol):
                                      server that failed midway. Nothing may be deleted.
         every other PaimonError      it is definitely not made, and will not be
 
-    Of these `StorageError` may succeed later, `NotFoundError` also says that the table was dropped
+    Of these `StorageError` may succeed later, `NotFoundError` also means that the table was dropped
     or created again, `InvalidInputError` that it was refused. The catalog may wait for a busy
     server and repeat a request, as long as it keeps to the above.
     """
@@ -322,7 +322,7 @@ class VersionedCatalog(Catalog, Protocol):
             snapshot: Its id is one more than the newest's.
             base_uuid: `uuid` of the snapshot it is built on; None if there is none, or if that one
                 has no uuid.
-            statistics: What it changes in each partition.
+            statistics: Its changes of each partition.
 
         Returns:
             True if it is the newest snapshot now, or was meanwhile. False if it definitely lost the
@@ -442,7 +442,7 @@ class QueryAuth(Protocol):
 
 def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb: str) -> None:
     """Refuse to make a schema that every read and write would refuse; other engines may make it."""
-    if isinstance(catalog, QueryAuth):  # it says which reads may go on
+    if isinstance(catalog, QueryAuth):  # it decides which reads are allowed
         schema = replace(schema, options={**schema.options, QUERY_AUTH_ENABLED.key: "false"})
     try:
         check_readable(table, schema)

@@ -5,15 +5,15 @@
     <database>.db/<table>/rest/table.json            of the table
     <database>.db/<table>/rest/table-changed.json    the last author of its schema
 
-Clients of the file system look at none of these. The first one who asks for an id publishes it. It
-lies in the directory that it names: a rename keeps it, a drop removes it, and a database that is
+Clients of the file system read none of these. The first request for an id publishes it. Its file is
+in the directory that it names: a rename keeps it, a drop removes it, and a database that is
 created again has another id and nothing of the old one's state.
 
 Of a document the highest number counts. Of two changes at once one loses, and changes the result of
 the other: so several processes or servers change one document without loss. A few old numbers stay
-for readers that listed before. Deleted names are free again for a writer that slept through many
-changes, so after its publish it looks whether the highest number remembers its change, and who
-answers by a document without a publish lists once more. To rename a
+for readers that listed before. A slow writer may reuse a deleted number, so after its publish it
+checks that the highest number remembers its change; and a reader lists twice before it answers by
+a document without a publish. To rename a
 view from one database to another is two changes; after a crash between them the same rename
 completes it.
 Source: `org.apache.paimon.view.ViewChange`.
@@ -52,13 +52,13 @@ logger = logging.getLogger(__name__)
 
 Members = dict[str, Json]
 _MOST_TRIES = 100
-"""The tries of one change while others change the document too; who loses, lost to one who won."""
+"""Most tries of one change under contention; each lost race is one that another writer won."""
 _KEPT = 8
 _MEMBERS = "members"
 _HISTORY = "changes"
 """Names of the last changes, the newest first; so the bytes of each are its author's own."""
 _REMEMBERED = 256
-"""A writer that stands still while so many others pass cannot be told whether it came in time."""
+"""Changes that a document remembers; a writer overtaken by more gets no answer on its own."""
 
 
 class NumberedDocument:
@@ -76,7 +76,7 @@ class NumberedDocument:
     def change(self, changed: Callable[[Members], Members]) -> Members:
         """Publish the result of a function of the newest members, and return it.
 
-        The function is called again if somebody else was faster; what it raises ends the change.
+        The function is called again if another writer was faster; its errors end the change.
         Nothing is published if it changes nothing.
         """
         for _ in range(_MOST_TRIES):
@@ -98,8 +98,8 @@ class NumberedDocument:
             if published(self._file_io, self._path(number), data) and self._stands(number, own):
                 return after
         message = (
-            f"'{self._directory}/{self._prefix}*.json' was changed by others {_MOST_TRIES} times "
-            "meanwhile; look at it and change it again."
+            f"'{self._directory}/{self._prefix}*.json' was changed by other writers {_MOST_TRIES} "
+            "times meanwhile; look at it and change it again."
         )
         raise errors.CommitConflictError(message, kind="document-conflict", path=self._directory)
 
@@ -122,8 +122,8 @@ class NumberedDocument:
     def _newest_since(self, number: int, change: str) -> _Newest:
         """Return the newest document; without the change, only if it is the newest for sure.
 
-        A number that was listed may be deleted, and published again by a writer that comes too
-        late, before it is read. It is the newest for sure if a listing afterwards ends with it.
+        A number that was listed may be deleted, and published again by a slow writer, before it is
+        read. It is the newest for sure if a listing afterwards ends with it.
         """
         for _ in range(_MOST_TRIES):
             newest = self._newest()
@@ -138,7 +138,7 @@ class NumberedDocument:
         return max(self._numbers(), default=0) == number
 
     def _stands(self, number: int, change: str) -> bool:
-        """Whether a published number counts; it is taken back if it came too late."""
+        """Whether a published number counts; withdraws one that was published too late."""
         try:
             newest = self._newest_since(number, change)
             if change not in newest.history:
@@ -198,7 +198,7 @@ _CHANGED_FILE = "rest/table-changed.json"
 
 
 IDENTITY_ID = re.compile(r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-"""An id: it becomes a part of paths, and others may write the folder in which it is stored."""
+"""An id: it becomes a part of paths, and other programs may write the folder that stores it."""
 
 
 class Identity(Value, rename="camel"):
@@ -206,7 +206,7 @@ class Identity(Value, rename="camel"):
 
     id: Annotated[str, Meta(pattern=IDENTITY_ID.pattern)]
     created_at: int
-    """Epoch milliseconds of the identity; what was there before is older."""
+    """Epoch milliseconds of the identity; earlier contents of the folder are older."""
     created_by: str
     """Empty if a client of the file system made it."""
 

@@ -42,9 +42,9 @@ _OPTIONS = "options"
 
 
 def refuse_location(name: str, options: Mapping[str, str]) -> None:
-    """Refuse a property that says where a database lies."""
+    """Refuse a property that sets the location of a database."""
     if _LOCATION in options:
-        message = f"Database '{name}' lies in the warehouse; '{_LOCATION}' cannot be chosen."
+        message = f"Database '{name}' is in the warehouse; '{_LOCATION}' cannot be chosen."
         raise errors.InvalidInputError(message, kind="database-location", database=name)
 
 
@@ -55,7 +55,7 @@ _LEFTOVER = re.compile(
     rf"|\..+\.[0-9a-f]{{32}}{re.escape(_DROPPED)}",
     re.DOTALL,
 )
-"""What a database's folder may hold when it is empty: its id, and what killed processes left."""
+"""Files in the folder of an empty database: its id, and leftovers of killed processes."""
 _RENAMES_AT_ONCE = frozenset({"file", "hdfs"})
 
 
@@ -175,9 +175,9 @@ class FilesystemCatalog:
         return catalog_state.function_of(identifier.table, self.functions.get(identifier))
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` its folder with all that lies in it.
+        """Drop a database; with `cascade` its folder with all its content.
 
-        Without `cascade` the folder goes only if it is empty, in the storage's one step for that:
+        Without `cascade` the folder is deleted only if it is empty, in one step of the storage:
         a table or view that another process creates meanwhile stays, and so does the database.
         """
         state = self._state
@@ -203,7 +203,7 @@ class FilesystemCatalog:
                 self.file_io.delete_directory(leftover)
             elif leftover != identity_file or identity is not None:  # else it came meanwhile
                 self.file_io.delete_file(leftover)
-        # Who makes a view publishes it and looks at the database then, so one of the two sees it.
+        # A new view is published before its database is checked, so one of the two sees the other.
         try:
             self._refuse_content(name, identity, state)
             if not self.file_io.delete_empty_directory(path) and self.file_io.exists(path):
@@ -219,7 +219,7 @@ class FilesystemCatalog:
     def _refuse_content(
         self, name: str, identity: catalog_state.Identity | None, state: catalog_state.CatalogState
     ) -> list[str]:
-        """Return what is left in a database's folder that no catalog counts as its content."""
+        """Return the files in a database's folder that no catalog counts as its content."""
         for kind in catalog_state.CONTENTS:
             items = {} if identity is None else state.document(identity, kind).read()
             if items:
@@ -260,7 +260,7 @@ class FilesystemCatalog:
     def load_table(
         self, identifier: Identifier, *, newest: TableSchema | None = None
     ) -> LoadedTable:
-        """Return what opens a table, or a branch of it; its directory keeps its versions."""
+        """Return the facts that open a table, or a branch; its directory keeps its versions."""
         path = self.get_table_location(identifier)
         schemas = SchemaManager(self.file_io, TablePaths(table=path, branch=identifier.branch))
         schema = newest or schemas.existing(str(identifier.at_branch(MAIN_BRANCH)))
@@ -395,7 +395,7 @@ class FilesystemCatalog:
 
         if is_link(self.file_io, path):
             message = (
-                f"'{path}' is a link, and what it leads to is left to its owner; remove the link by"
+                f"'{path}' is a link, and its target belongs to another owner; remove the link by"
                 " hand."
             )
             raise errors.InvalidInputError(message, kind="folder-link", path=path)
@@ -405,7 +405,7 @@ class FilesystemCatalog:
             try:
                 self.file_io.rename_directory(path, dropped)
             except errors.NotFoundError:
-                return False  # renamed, or dropped by somebody else
+                return False  # renamed, or dropped by another process
             path = dropped
         self.file_io.delete_directory(path)
         return True
@@ -446,7 +446,7 @@ def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
         return None
     message = (
         f"'{path}' {problem}; a new table takes a folder that is empty, or not there. Choose"
-        " another name, or remove what is there."
+        " another name, or remove its content."
     )
     return errors.InvalidInputError(message, kind="folder-not-empty", path=path)
 

@@ -5,7 +5,7 @@
     both              the catalog keeps both: a managed table
 
 A store chooses its managers by it, so nothing above asks which of the three it is. The catalog
-says what is the newest, lists, and changes; files are read by id, from the table's directory.
+names the newest, lists, and changes; files are read by id, from the table's directory.
 Source: `org.apache.paimon.table.CatalogEnvironment`, `org.apache.paimon.catalog.SnapshotCommit`,
 `org.apache.paimon.catalog.SnapshotLoader`, `org.apache.paimon.utils.CatalogBranchManager`.
 """
@@ -115,7 +115,7 @@ class CatalogSchemaManager(SchemaManager):
     ) -> TableSchema:
         """Let the catalog change the newest schema; see `SchemaManager.commit_changes`.
 
-        No request names a base: a change of others in between is kept, and a warning says so.
+        No request names a base: a concurrent change is kept, and a warning names it.
         """
         new = self.evolved(changes, time_millis=time_millis, is_unwritten=is_unwritten)
         newest = self.schema(new.id - 1)
@@ -136,7 +136,7 @@ class CatalogSchemaManager(SchemaManager):
             made = stored
         if base is not None and made.id != new.id:
             logger.warning(
-                "table %s: others changed it after changes were judged on schema %d; with these it "
+                "table %s: it changed after changes were checked against schema %d; with these it "
                 "is at schema %d",
                 self._identifier,
                 base.id,

@@ -1,6 +1,6 @@
 """RestCatalog: databases and tables that a REST server knows, and the versions it manages.
 
-The server says where a table lies, which schema and which snapshot are the newest; it alone changes
+The server knows a table's location, its newest schema and its newest snapshot; it alone changes
 names, schemas, snapshots, tags, branches and consumers. Files of data, manifests and lists are
 written here. Tables it calls external keep their versions in their directory. A data token opens
 the files of one table. One with less than an hour left, or that the storage refuses, is renewed; of
@@ -293,7 +293,7 @@ class RestCatalog:
         """Drop a database; with `cascade` its tables, views and functions too.
 
         Without, `cascade=false` asks a server that knows it, as ours, to look again. Other servers
-        drop also what was created after the look here.
+        also drop tables that were created after the check here.
         """
         if cascade:
             with naming(database=check_name("database", name)):
@@ -328,7 +328,7 @@ class RestCatalog:
     def load_table(
         self, identifier: Identifier, *, newest: TableSchema | None = None
     ) -> LoadedTable:
-        """Return what opens a table or a branch. Cost: one request."""
+        """Return the facts that open a table or a branch. Cost: one request."""
         got = self._got(identifier)
         path = got.path.rstrip("/") or "/"
         if path[:5].lower() == "file:":
@@ -389,7 +389,7 @@ class RestCatalog:
     ) -> None:
         """Drop a table; of one that is not external the server deletes the files.
 
-        Our server takes `cascade`; others delete foreign files, too, or not.
+        Our server takes `cascade`; other servers may or may not delete foreign files.
         """
         try:
             with naming(identifier):

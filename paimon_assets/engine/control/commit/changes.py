@@ -150,10 +150,10 @@ def _check_kind(message: CommitMessage, kind: CommitKind) -> None:
         raise _drop("deletion vectors", kind)
 
 
-def _drop(what: str, kind: CommitKind) -> InvalidInputError:
+def _drop(content: str, kind: CommitKind) -> InvalidInputError:
     return InvalidInputError(
-        f"A commit message holds {what}, which a snapshot of kind {kind} would drop or hide from "
-        "streaming readers; commit it as the kind it is (OVERWRITE for deletes, COMPACT for "
+        f"A commit message holds {content}, which a snapshot of kind {kind} would drop or hide"
+        " from streaming readers; commit it as the kind it is (OVERWRITE for deletes, COMPACT for "
         "compactions).",
         kind="commit-kind",
     )

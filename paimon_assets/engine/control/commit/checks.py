@@ -133,30 +133,30 @@ def _check_key_ranges(
                 )
 
 
-def _inconsistent(entry: ManifestEntry, what: str) -> InvalidInputError:
+def _inconsistent(entry: ManifestEntry, event: str) -> InvalidInputError:
     return InvalidInputError(
-        f"File '{entry.file.file_name}' of bucket {entry.bucket} is {what} by one commit.",
+        f"File '{entry.file.file_name}' of bucket {entry.bucket} is {event} by one commit.",
         kind="delta-inconsistent",
         file=entry.file.file_name,
         bucket=entry.bucket,
     )
 
 
-def _conflict(kind: str, entry: ManifestEntry, what: str) -> CommitConflictError:
-    return bucket_changed(kind, "File", entry.file.file_name, entry.bucket, what)
+def _conflict(kind: str, entry: ManifestEntry, event: str) -> CommitConflictError:
+    return bucket_changed(kind, "File", entry.file.file_name, entry.bucket, event)
 
 
-def bucket_changed(kind: str, noun: str, name: str, bucket: int, what: str) -> CommitConflictError:
+def bucket_changed(kind: str, noun: str, name: str, bucket: int, event: str) -> CommitConflictError:
     """Return the error for a file of a bucket that another commit changed."""
     message = (
-        f"{noun} '{name}' of bucket {bucket} {what}: another commit changed the bucket meanwhile. "
+        f"{noun} '{name}' of bucket {bucket} {event}: another commit changed the bucket meanwhile. "
         "Plan again."
     )
     return CommitConflictError(message, kind=kind, file=name, bucket=bucket)
 
 
 DataFileKey = tuple[bytes, int, str]
-"""(partition, bucket, file name): of a data file, what a deletion vector belongs to."""
+"""(partition, bucket, file name) of a data file, to which a deletion vector belongs."""
 
 
 def apply(
@@ -232,13 +232,13 @@ def _vector_keys(entry: IndexManifestEntry) -> Iterator[DataFileKey]:
         yield (entry.partition, entry.bucket, vector.data_file_name)
 
 
-def _index_conflict(kind: str, entry: IndexManifestEntry, what: str) -> CommitConflictError:
-    return bucket_changed(kind, "Index file", entry.file.file_name, entry.bucket, what)
+def _index_conflict(kind: str, entry: IndexManifestEntry, event: str) -> CommitConflictError:
+    return bucket_changed(kind, "Index file", entry.file.file_name, entry.bucket, event)
 
 
-def _vector_conflict(kind: str, key: DataFileKey, what: str) -> CommitConflictError:
+def _vector_conflict(kind: str, key: DataFileKey, event: str) -> CommitConflictError:
     _, bucket, name = key
-    text = f"{what}, and there is a deletion vector of it"
+    text = f"{event}, and there is a deletion vector of it"
     return bucket_changed(kind, "Data file", name, bucket, text)
 
 

@@ -54,7 +54,7 @@ class _Ranges(Struct, frozen=True):
 def columns_unchanged_since(
     store: FileStore, planned_on: Snapshot, files: Iterable[DataFileMeta], columns: Iterable[str]
 ) -> Callable[[Snapshot | None], None]:
-    """Return a commit condition that refuses if others changed columns of the rows of files.
+    """Return a commit condition that refuses concurrent changes of columns of the rows of files.
 
     Args:
         store: The table.
@@ -69,9 +69,9 @@ def columns_unchanged_since(
         for other in _snapshots_since(store, planned_on, latest):
             manifests = store.manifests
             for entry in manifests.read_all(manifests.read_list(other.delta_manifest_list)):
-                what = _obstacle(store, entry, other.commit_kind, ranges, ids)
-                if what is not None:
-                    raise _conflict(store, other.id, f"snapshot {other.id} {what}")
+                event = _obstacle(store, entry, other.commit_kind, ranges, ids)
+                if event is not None:
+                    raise _conflict(store, other.id, f"snapshot {other.id} {event}")
 
     return check
 
@@ -136,9 +136,9 @@ def _obstacle(
     return f"changed column '{shared[0]}' of rows {start} to {end - 1}" if shared else None
 
 
-def _conflict(store: FileStore, snapshot_id: int, what: str) -> CommitConflictError:
+def _conflict(store: FileStore, snapshot_id: int, event: str) -> CommitConflictError:
     return CommitConflictError(
-        f"Table '{store.label}': {what} after the columns were read. Plan again.",
+        f"Table '{store.label}': {event} after the columns were read. Plan again.",
         kind=COLUMNS_CHANGED,
         table=store.label,
         snapshot_id=snapshot_id,

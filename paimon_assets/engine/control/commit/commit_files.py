@@ -105,7 +105,7 @@ class CommitFiles(Struct, kw_only=True):
         index: Sequence[IndexManifestEntry] | None,
         live: Sequence[ManifestEntry] | None = None,
     ) -> WrittenLists:
-        """Write the manifests of a snapshot on top of `latest`; `live` replaces what it has."""
+        """Write the manifests of a snapshot on top of `latest`; `live` replaces its files."""
         with self.store.file_io.at_once():
             return self._write(changes, latest, index, live)
 
@@ -143,7 +143,7 @@ class CommitFiles(Struct, kw_only=True):
         self._delete(name for name in self.names.issued if name not in keep)
 
     def leave(self) -> None:
-        """Never delete what was written so far: a request without an answer may yet arrive."""
+        """Never delete the files written so far: a request without an answer may yet arrive."""
         self._cleaned.update(self.names.issued)
 
     def clean_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Publishing a snapshot that a client has made: what a catalog does with a commit.
+"""Publishing a snapshot that a client has made: a catalog's part of a commit.
 
     the same one again? ─▶ next id? ─▶ base? ─▶ are its files there? ─▶ publish ─▶ look back
 
@@ -184,9 +184,9 @@ def _check_file(store: FileStore, snapshot: Snapshot, path: str, size: int | Non
         raise _refused(store, snapshot, f"'{path}' of {size} bytes, which has {actual}")
 
 
-def _refused(store: FileStore, snapshot: Snapshot, what: str) -> InvalidInputError:
+def _refused(store: FileStore, snapshot: Snapshot, file_name: str) -> InvalidInputError:
     return InvalidInputError(
-        f"Table '{store.label}': snapshot {snapshot.id} names {what}, which is not there.",
+        f"Table '{store.label}': snapshot {snapshot.id} names {file_name}, which is not there.",
         kind="snapshot-files",
         table=store.label,
         snapshot_id=snapshot.id,

@@ -339,7 +339,7 @@ class FileStoreCommit:
             snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
             snapshot = replace(snapshot, next_row_id=next_row_id)
         except PaimonError as error:
-            # The snapshot was not published, so nobody else knows of these files.
+            # The snapshot was not published, so no other process knows these files.
             files.clean_all()
             if not confirm():
                 return _Lost(is_guess=True)
@@ -479,7 +479,7 @@ class FileStoreCommit:
         else:
             below, above = last.gap
             text = (
-                f"snapshot {above} is there, but what it is built on is not: a rollback or an "
+                f"snapshot {above} is there, but its base is not: a rollback or an "
                 "expiration has not finished, or a writer died beside one. Make a branch of "
                 f"snapshot {above}, which keeps it, and compare it with snapshot {below}. If the "
                 "branch has all rows, let main become that branch ('fast_forward'). "

@@ -170,7 +170,7 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
         if entry.kind is FileKind.DELETE:
             raise InvalidInputError(
                 f"File '{entry.file.file_name}' is to be deleted by an overwrite of table "
-                f"'{store.label}', which plans itself what goes.",
+                f"'{store.label}', which plans its deletions itself.",
                 kind="commit-kind",
                 table=store.label,
                 file=entry.file.file_name,
@@ -180,7 +180,7 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
     for partition, name in files:
         if not partitions.takes(partition):
             raise InvalidInputError(
-                f"File '{name}' lies in partition '{store.partitions.path(partition)}' of table "
+                f"File '{name}' is in partition '{store.partitions.path(partition)}' of table "
                 f"'{store.label}', which is not overwritten.",
                 kind="overwrite-partition",
                 table=store.label,

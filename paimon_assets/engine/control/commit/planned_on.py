@@ -5,11 +5,11 @@
     without            a row that was inserted because there was none is wrong if others added one
     dynamic buckets    a new key got a bucket because no index had it: if others brought new keys
                        to the partition, it may have another by now
-    keys that move     a key was looked for in all partitions: if others wrote, it may lie elsewhere
+    keys that move     a key was looked for in all partitions: it may be in another one by now
     strict mode        another writer compacted or overwrote a partition of this commit
 
-Then the change must be planned again. Compactions change no row. Of dynamic buckets Java says that
-a table has one writer, and does not check.
+Then the change must be planned again. Compactions change no row. For dynamic buckets Java demands
+that a table has one writer, and does not check.
 Source: `org.apache.paimon.operation.commit.StrictModeChecker`.
 """
 
@@ -30,7 +30,7 @@ from paimon_assets.engine.spec.values import Value
 KEYS_CHANGED = "keys-changed"
 SCHEMA_CHANGED = "schema-changed"
 WRITTEN_ANEW = frozenset({KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CHANGED})
-"""Kinds of conflicts that are over when the same rows are written anew."""
+"""Kinds of conflicts that end when the same rows are written again."""
 
 
 class PlannedOn(Value):
@@ -52,20 +52,20 @@ class PlannedOn(Value):
                 lists = [other.delta_manifest_list]
                 added = FileStoreScan(store).added_files(lists, self.predicate)
                 for entry in (*added, *TextChanges(store, self.predicate).added(other)):
-                    what = f"snapshot {other.id} added '{entry.file.file_name}'"
-                    raise _conflict(store, other.id, what, kind="rows-added")
+                    event = f"snapshot {other.id} added '{entry.file.file_name}'"
+                    raise _conflict(store, other.id, event, kind="rows-added")
                 continue
             manifests = store.manifests
             for entry in manifests.read_all(manifests.read_list(other.delta_manifest_list)):
                 if (entry.partition, entry.bucket) in buckets:
-                    what = f"snapshot {other.id} changed bucket {entry.bucket}"
-                    raise _conflict(store, other.id, what)
+                    event = f"snapshot {other.id} changed bucket {entry.bucket}"
+                    raise _conflict(store, other.id, event)
 
 
 def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
     """Check that keys which were new to a writer of dynamic buckets are still nowhere else.
 
-    Cost: nothing if nobody committed meanwhile; else the snapshots between and two index manifests.
+    Cost: nothing without a commit meanwhile; else the snapshots between and two index manifests.
     """
     known_at = changes.keys_known_at
     if known_at is None or known_at == (0 if latest is None else latest.id):
@@ -84,8 +84,8 @@ def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitC
         store, latest, partitions
     )
     if others and not same:
-        what = f"snapshot {others[-1].id} may have given the same keys a bucket"
-        raise _conflict(store, others[-1].id, what, kind=KEYS_CHANGED)
+        event = f"snapshot {others[-1].id} may have given the same keys a bucket"
+        raise _conflict(store, others[-1].id, event, kind=KEYS_CHANGED)
 
 
 def _indexes(
@@ -112,11 +112,9 @@ def _since(store: FileStore, latest: Snapshot | None, planned_on: int) -> Iterat
 
 
 def _conflict(
-    store: FileStore, snapshot_id: int, what: str, *, kind: str = "bucket-changed"
+    store: FileStore, snapshot_id: int, event: str, *, kind: str = "bucket-changed"
 ) -> CommitConflictError:
-    message = (
-        f"Table '{store.label}': {what} after what the commit is planned on was read. Plan again."
-    )
+    message = f"Table '{store.label}': {event} after the commit was planned. Plan again."
     return CommitConflictError(message, kind=kind, table=store.label, snapshot_id=snapshot_id)
 
 

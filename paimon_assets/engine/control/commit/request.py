@@ -77,7 +77,7 @@ class CommitRequest(Value):
     assigns_row_ids: bool = False
     """Live files whose rows have no ids get some."""
     planned_on: PlannedOn | None = None
-    """What must not have changed since."""
+    """State that must not have changed since."""
     statistics: tuple[str, int] | None = None
     """(name of a statistics file, id of the schema it is about); None keeps the table's."""
 

@@ -1,4 +1,4 @@
-"""Row ids of new files, given anew in each try of a commit.
+"""Row ids of new files, assigned again in each try of a commit.
 
     file                                     first row id           sequence numbers
     new rows                                 the table's next       the snapshot's

@@ -77,7 +77,7 @@ def compact_manifests(
 ) -> CompactedManifests:
     """Fold the manifests of the newest snapshot, if one holds deletes or several are small.
 
-    Cost: reads what it folds, in a dry run, too.
+    Cost: reads the manifests that it folds, in a dry run, too.
     """
     latest = store.snapshots.latest()
     metas = store.manifests.manifests_of(latest) if latest else ()

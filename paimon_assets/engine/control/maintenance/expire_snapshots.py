@@ -3,13 +3,13 @@
     changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ hint, their files ─▶ next ones
     hint to the oldest ─▶ changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one
 
-Numbers decide what stays (`Retention`), then the needs of readers: consumers, and snapshots that a
+Numbers decide which snapshots stay (`Retention`), then readers: consumers, and snapshots that a
 command has to find again. All is planned before anything is deleted: data files that a later
 snapshot deleted, and that no other snapshot, tag, branch or changelog has; metadata that only
 expired ones have. Files that the oldest of them itself deleted are looked at again: an expiration
 that was killed may have left them. Unlike Java, snapshots go before their files. After each one
-an expiration looks whether the oldest that stays is still there, and before the files whether
-somebody has named one meanwhile (`Watch`); then it stops.
+an expiration checks that the oldest kept snapshot still exists, and before it deletes files that
+no new name needs one (`Watch`); else it stops.
 Source: `org.apache.paimon.table.ExpireSnapshotsImpl`, `ExpireChangelogImpl`,
 `org.apache.paimon.operation.SnapshotDeletion`, `org.apache.paimon.utils.TagManager`,
 `org.apache.paimon.options.ExpireConfig`.
@@ -116,7 +116,7 @@ class Retention(Value):
     def _make(
         self, number: int, latest: int, now_ms: int, time_of: Callable[[int], int | None]
     ) -> tuple[int, int | None]:
-        """Return when one was made, with its number, or that of a later one which says it.
+        """Return the time of a snapshot, with its number, or of the next one that has a time.
 
         A clock that is ahead by more than `time_ms` would hold all that follow until it is right:
         so the time is taken of the next one whose clock is not. If there is none, it is now.
@@ -300,7 +300,7 @@ _STRAY = (
     "snapshot {above}, which is not built on snapshot {below}: see the error 'snapshot-gap' of the "
     "next commit"
 )
-OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run goes on"
+OVERTAKEN = "a rollback, or a new tag or branch, while it ran; the next run continues"
 
 
 class ExpiredSnapshots(Value):
@@ -312,9 +312,9 @@ class ExpiredSnapshots(Value):
     data_bytes: int = 0
     metadata_files: int = 0
     held_by: str = ""
-    """What keeps snapshots that are old enough to go; empty if nothing does."""
+    """Reason why snapshots stay that are old enough to expire; empty without one."""
     goes_on: bool = False
-    """Whether more may be old enough: the limit was reached, or somebody interfered."""
+    """Whether more may be old enough: the limit was reached, or another process interfered."""
 
     @classmethod
     def of(cls, steps: Sequence[ExpiryStep], held_by: str, *, goes_on: bool = False) -> Self:
@@ -431,11 +431,11 @@ def _delete(
             return count
         others = (step.snapshot for step in some if step.snapshot.id not in shared)
         if any(_is_in_main(store, snapshot) for snapshot in others) or watch.has_more():
-            return count  # what these snapshots leave are orphans, but for files of the last
+            return count  # files of these snapshots become orphans, but for those of the last
         if not store.snapshots.is_same(survivor):  # by a rollback whose mark is gone again
             return count
         if some[-1] is steps[-1]:
-            # Nothing comes between: a late hint could lead to a late snapshot below the line.
+            # Directly afterwards: a late hint could lead to a late snapshot below the line.
             store.snapshots.write_earliest_hint(survivor.id)
         data_paths = [path for step in some for path in step.data_paths]
         delete_files(store, [*data_paths, *(path for step in some for path in step.metadata_paths)])
@@ -469,9 +469,9 @@ def _delete_snapshots(
 
 
 def _put_back(store: FileStore, deleted: Sequence[Snapshot]) -> None:
-    """Put back what a rollback goes to, with the table there and no older snapshot left.
+    """Restore the target of a rollback, with the table there and no older snapshot left.
 
-    Its mark says what that is. A rollback that has finished, and removed its mark, found its
+    The mark names the target. A rollback that has finished, and removed its mark, found its
     snapshot missing and put it back itself, unless that is the one which was deleted last. A
     rollback to a tag has put another one there.
     """
@@ -527,7 +527,7 @@ def expire_changelogs(
     watch = ref.Watch.of(store)
     keep = retention or Retention.of_changelogs(store.schema.typed_options)
     newest, oldest = store.snapshots.latest(), store.snapshots.earliest_id()
-    # A changelog whose snapshot is still there goes with its snapshot.
+    # A changelog whose snapshot is still there expires with its snapshot.
     changelogs = [log for log in ref.existing_changelogs(store) if oldest and log.id < oldest]
     if newest is None or oldest is None or not changelogs:
         return ExpiredSnapshots()
@@ -552,7 +552,7 @@ def expire_changelogs(
         for number, step in enumerate(steps):
             store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
             if watch.has_more() or not store.snapshots.is_same(survivors[0]):
-                # Somebody may need its files by now: a new name, or what a rollback went to.
+                # Its files may be needed by now: by a new name, or by the target of a rollback.
                 return ExpiredSnapshots.of(steps[:number], OVERTAKEN, goes_on=True)
             delete_files(store, step.data_paths)
             delete_files(store, step.metadata_paths)

@@ -1,16 +1,16 @@
 """Orphan files: files in a table's directories that no snapshot, tag or changelog names.
 
-    list what is old enough ─▶ collect what any branch needs ─▶ the rest are orphans
+    list old files ─▶ collect the files that a branch needs ─▶ the rest are orphans
                                        └─ again, if tags or branches came, went or moved ─┘
 
-The listing comes first, so files committed meanwhile are found among the needed ones. Files
+The listing is first, so files committed meanwhile are among the needed ones. Files
 are known by name alone, which is unique, whatever directory a path is written with. Directories
 that Paimon does not make are never entered, nor buckets that are links: external files and segment
 registries are safe. A file whose name is none of Paimon's (`spec.own_names`) is foreign: it is
-listed and stays. What is old in a folder `.staging-…`, of a write that was killed, is an orphan.
+listed and stays. Old files in a folder `.staging-…`, of a write that was killed, are orphans.
 A writer that holds a file back longer than `older_than` loses it.
 
-Rejected batches are branches `audit_…`. A branch goes before its files, and a file stays that
+Rejected batches are branches `audit_…`. A branch is deleted before its files, and a file stays that
 anything else names: its run may have been killed between the commit and the drop of the branch.
 Source: `org.apache.paimon.operation.OrphanFilesClean`, `LocalOrphanFilesClean`.
 """
@@ -163,7 +163,7 @@ def _data_files(
 
 
 def _staged(store: FileStore, folder: str, prefix: str = "") -> Iterator[FileStatus]:
-    """Yield the folders of single writes, and all below them; a folder before what it holds."""
+    """Yield the folders of single writes, and all below them; a folder before its content."""
     for status in store.file_io.list_directory(folder):
         if not status.is_directory:
             if not prefix:
@@ -206,8 +206,8 @@ def _needed_by_all(
         if are_whole and before == references.Watch.of(store):
             return
     message = (
-        f"Table '{store.label}': others changed its tags and branches, or let its newest snapshot "
-        f"expire, {_MOST_LOOKS} times while it was looked for what they need; nothing was deleted. "
+        f"Table '{store.label}': its tags and branches changed, or its newest snapshot expired, "
+        f"{_MOST_LOOKS} times while needed files were collected; nothing was deleted. "
         "Try again when less is going on."
     )
     raise CommitConflictError(message, kind="orphan-files", table=store.label)
@@ -228,7 +228,7 @@ def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[st
         yield from map(_name, references.changelog_paths(store, snapshot))
         yield from _names(references.changelog_entries(store, snapshot))
         ledgers.update(ledgers_named(snapshot))
-    # An expiration writes changelogs and pointers before the snapshot goes: they are read after.
+    # An expiration writes changelogs and pointers, then deletes snapshots: they are read last.
     for changelog in references.existing_changelogs(store):
         yield from map(_name, references.retained_changelog_paths(store, changelog))
         yield from _names(references.retained_changelog(store, changelog))

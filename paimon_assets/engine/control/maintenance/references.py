@@ -1,4 +1,4 @@
-"""Files of snapshots, and changes of others while files are deleted: tags, branches, a rollback.
+"""Files of snapshots, and concurrent changes during deletions: tags, branches, a rollback.
 
 Whoever needs a snapshot makes its tag, branch or mark first and looks for the snapshot then.
 Whoever deletes a snapshot deletes it first and looks for those then. Whatever the order of the four
@@ -140,9 +140,9 @@ def other_branches(store: FileStore) -> list[FileStore]:
 def existing_snapshots(store: FileStore) -> list[Snapshot]:
     """Return the snapshots of a branch, oldest first; one that was the newest is among them.
 
-    While others commit and expire, all that was listed may be gone before it is read, or a listing
-    in pages may have none: then nothing would seem to be needed. Later commits need no other old
-    files. Cost: finds the newest, lists, and reads each.
+    During commits and expirations, all that was listed may be gone before it is read, or a
+    listing in pages may have none: then nothing would seem to be needed. Later commits need no
+    other old files. Cost: finds the newest, lists, and reads each.
     """
     for newest, ids in listed_snapshots(store):
         if newest is None and not ids:

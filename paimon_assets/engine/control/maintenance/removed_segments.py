@@ -4,11 +4,12 @@
 
 A hold tag keeps the expiration of other engines from external files. With a snapshot that engine
 deletes the files that the next one names as deleted, with a tag its live files; it spares the live
-files of the nearest tag and of the oldest snapshot. So a hold goes when none of its files is named
-any more by a snapshot, a changelog, another kind of tag, or a branch. Of files that holds alone
-name, the newest hold that has one stays while another of them does. A file that is live in the
-newest snapshot counts for none: its removal makes a hold of its own. A hold whose snapshot exists
-stays. A row of the registry goes last, when no snapshot, tag or branch has a file of the segment.
+files of the nearest tag and of the oldest snapshot. So a hold is deleted when no file of it is
+named any more by a snapshot, a changelog, another kind of tag, or a branch. Of files that holds
+alone name, the newest hold that has one stays while another of them does. A file that is live in
+the newest snapshot counts for none: its removal makes a hold of its own. A hold whose snapshot
+exists stays. A row of the registry is deleted last, when no snapshot, tag or branch has a file of
+the segment.
 """
 
 from collections.abc import Collection
@@ -72,14 +73,14 @@ def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegment
     try:
         holds = _needless_holds(store, ids[0], newest)
         if watch.has_more():
-            return RemovedSegments()  # a renamed tag may have passed by; the next run goes on
+            return RemovedSegments()  # the list may lack a renamed tag; next run continues
         dropped = [drop_tag(store, tag, dry_run=dry_run) for tag in holds]
         names = frozenset(tag.name for tag in holds)
         segments = _needless_segments(store, newest, names)
     except NotFoundError:
         if store.snapshots.list_ids()[:1] == ids[:1]:
             raise
-        return RemovedSegments()  # others expire snapshots at this moment; the next run goes on
+        return RemovedSegments()  # snapshots expire at the same time; the next run continues
     if watch.has_more():
         segments = []
     if segments and not dry_run:

@@ -54,7 +54,7 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
     if name.startswith(HOLD_TAG_PREFIX):
         message = (
             f"Tag '{name}' of table '{store.label}' keeps other engines from deleting the files of"
-            " a segment, which belong to somebody else; it stays until the expiration of snapshots"
+            " a segment, which have another owner; it stays until the expiration of snapshots"
             " finds that nothing else names them."
         )
         raise InvalidInputError(message, kind="tag-hold", table=store.label, tag=name)
@@ -70,7 +70,7 @@ def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag
         store.tags.delete(tag.name)
         changed(store)
         if watch.has_more() or store.file_io.exists(store.paths.snapshot(tag.snapshot.id)):
-            return DeletedTag(tag=tag)  # somebody may need its files by now
+            return DeletedTag(tag=tag)  # its files may be needed by now
         delete_files(store, step.data_paths)
         delete_files(store, step.metadata_paths)
     return DeletedTag(
@@ -125,7 +125,7 @@ def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
         return None
     oldest = store.snapshots.snapshot(ids[0]) if ids else None
     if tag.name.startswith(HOLD_TAG_PREFIX):
-        # The one of a commit that a rollback overtook is of no line with the others.
+        # A commit that a rollback overtook is in no line with the other tags.
         return others if oldest is None else [*others, oldest]
     earlier = max((s for s in others if s.id < number), key=lambda s: s.id, default=None)
     later = min((s for s in others if s.id > number), key=lambda s: s.id, default=None)

@@ -3,7 +3,7 @@
     <table>/branch/branch-<name>/{schema,snapshot,tag,consumer}
 
 Data, manifests and indexes are the table's: a branch begins as a copy of some metadata. Main does
-not know what branches need, so the tag a branch was made from must stay as long as the branch.
+not know the files of branches, so the tag a branch was made from must stay as long as the branch.
 Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 """
 
@@ -28,7 +28,7 @@ from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREF
 
 _MOST_COPIES = 5
 AUDIT_PREFIX = "audit_"
-"""What names of branches begin with that hold one batch, not committed yet, and nothing else."""
+"""Prefix of the names of branches that hold one batch, not committed yet, and nothing else."""
 
 
 class BranchManager:
@@ -121,7 +121,7 @@ class BranchManager:
         theirs, ours = (SnapshotManager(self._file_io, p) for p in (branch, self._paths))
         if theirs.latest() is None:
             raise self._empty(name)
-        # All is read before anything is undone: others may rename the branch, or delete it.
+        # All is read before anything is undone: the branch may be renamed or deleted meanwhile.
         file_io, paths, read = self._file_io, self._paths, self._file_io.read_bytes
         snapshots = {n: read(branch.snapshot(n)) for n in theirs.list_ids()}
         tags = prefixed_files(file_io, branch.tag_directory, TAG_PREFIX)
@@ -131,7 +131,7 @@ class BranchManager:
             raise self._missing(name)
         line = {n: snapshot_from_json(data, branch.snapshot(n)) for n, data in snapshots.items()}
         first = min(line)
-        # What a tag names is of the branch's line, too, and of no line with what main did since.
+        # Snapshots of tags are of the branch's line, too, and not of main's later commits.
         tagged_snapshots = {
             tag.snapshot.id: tag.snapshot for tag in TagManager(file_io, branch).list()
         }
@@ -172,7 +172,7 @@ class BranchManager:
         return newest
 
     def _drop_above(self, newest: Snapshot, schema_id: int) -> None:
-        """Delete later schemas, and what was committed meanwhile on top of what is undone."""
+        """Delete later schemas, and concurrent commits on top of undone snapshots."""
         for number in reversed(SchemaManager(self._file_io, self._paths).list_ids()):
             if number > schema_id:
                 self._file_io.delete_file(self._paths.schema(number))
@@ -194,7 +194,7 @@ class BranchManager:
         if newest is None or ours.break_at(newest) is None:
             return
         base = ours.snapshot_or_none(first - 1)
-        if base is None:  # main was behind: what is left of it is history with a hole
+        if base is None:  # main was behind: the rest of it is history with a hole
             for number in ours.list_ids():
                 if number < first:
                     self._file_io.delete_file(self._paths.snapshot(number))

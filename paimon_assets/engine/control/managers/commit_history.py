@@ -1,8 +1,8 @@
 """CommitHistory: which commits a table has seen, so that none happens twice.
 
-To know that a commit did *not* happen, every snapshot that may be its own is read, once a process:
-what was read is remembered with the newest snapshot (the anchor). If the anchor is still what it
-was, everything before it is too, because snapshots are only ever added at the end; if not (a
+To know that a commit did *not* happen, every snapshot that may be its own is read, once a process,
+and remembered with the newest snapshot (the anchor). If the anchor is unchanged, everything before
+it is too, because snapshots are only ever added at the end; if not (a
 rollback, a table dropped and made again), everything is read again.
 """
 

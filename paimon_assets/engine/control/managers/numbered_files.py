@@ -44,11 +44,11 @@ def number_of(name: str) -> int | None:
     return None if number is None or number > HIGHEST else number
 
 
-def check_follows(number: int, what: str, path: str) -> None:
+def check_follows(number: int, noun: str, path: str) -> None:
     """Refuse a number beyond 64 bits, which readers do not parse."""
     if number >= HIGHEST:
         message = (
-            f"The newest {what} of table '{path}' has the highest number there is, {HIGHEST}, so "
+            f"The newest {noun} of table '{path}' has the highest number there is, {HIGHEST}, so "
             "none can follow. If no writer made that file, delete it; else copy the table."
         )
         raise InvalidInputError(message, kind="number-highest", path=path)

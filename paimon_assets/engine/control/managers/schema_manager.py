@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_TRIES = 100
-"""The tries of one change while others change the schema too; who loses, lost to one who won."""
+"""Most tries of one change under contention; each lost race is one that another writer won."""
 
 
 class SchemaManager:
@@ -173,7 +173,7 @@ class SchemaManager:
     ) -> TableSchema:
         """Publish one schema with all changes applied to the newest, or none.
 
-        `is_unwritten` allows what is allowed before the first snapshot.
+        `is_unwritten` allows the changes that are allowed before the first snapshot.
         """
         from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
 
@@ -191,7 +191,7 @@ class SchemaManager:
                 self._warn_of_unknown(set(new.options) - set(newest.options))
                 return new
             logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
-        raise self._conflict(f"was changed by others {_MOST_TRIES} times meanwhile")
+        raise self._conflict(f"was changed by other writers {_MOST_TRIES} times meanwhile")
 
     def _look_back(self, new: TableSchema, before: TableSchema) -> None:
         """Take a schema back that was published after the table was dropped or renamed."""
@@ -215,7 +215,7 @@ class SchemaManager:
     def _publish(self, new: TableSchema) -> bool:
         """Publish a schema; False if another one has the id."""
         path, data = self._paths.schema(new.id), schema_to_json(new)
-        schema_from_json(data, path)  # or nobody could open the table
+        schema_from_json(data, path)  # or no reader could open the table
         return published(self._file_io, path, data)
 
     def _warn_of_unknown(self, keys: Iterable[str]) -> None:
@@ -235,11 +235,13 @@ class SchemaManager:
                 ", ".join(others),
             )
 
-    def _missing(self, what: str) -> errors.NotFoundError:
+    def _missing(self, problem: str) -> errors.NotFoundError:
         return errors.NotFoundError(
-            f"Table '{self._paths.table}' {what}.", kind="table-not-found", path=self._paths.table
+            f"Table '{self._paths.table}' {problem}.",
+            kind="table-not-found",
+            path=self._paths.table,
         )
 
-    def _conflict(self, what: str) -> errors.CommitConflictError:
-        message = f"Table '{self._paths.table}' {what}; look at it and change it again."
+    def _conflict(self, problem: str) -> errors.CommitConflictError:
+        message = f"Table '{self._paths.table}' {problem}; look at it and change it again."
         return errors.CommitConflictError(message, kind="schema-conflict", path=self._paths.table)

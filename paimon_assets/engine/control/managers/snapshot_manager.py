@@ -5,7 +5,7 @@ unreadable. `LATEST` is believed if its own snapshot exists and the next one doe
 its own exists. With right hints no directory is listed. A number that expired is free again, and a
 slow writer may publish it before it looks back: so the directory is listed where this process has
 seen a higher number, and where a commit finds no snapshot below the newest one. Of a table that a
-catalog manages the catalog alone says which snapshot is the newest (`NewestOf`); files with higher
+catalog manages the catalog alone knows the newest snapshot (`NewestOf`); files with higher
 numbers are none of the table's.
 Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`, `ChangelogManager`.
 """
@@ -37,15 +37,15 @@ from paimon_assets.engine.spec.paths import (
 logger = logging.getLogger(__name__)
 
 _MOST_LISTINGS = 50
-"""While rollbacks delete what was just listed; a storage that lists ghosts would go on for ever."""
+"""While rollbacks delete listed snapshots; a storage that lists ghosts would be asked for ever."""
 _EMPTY_LISTINGS = 5
 """So often nothing must be listed of a table that has a hint."""
 _READERS = 16
 _STEPS_BEHIND = 8
 """A hint this much behind is walked forward; beyond that one listing is cheaper."""
 _NEWEST_SEEN: dict[tuple[str, str], int] = {}
-"""(scheme, snapshot folder) → a snapshot that was the newest: what to ask for ahead, a guess; and a
-lower one is not believed without a listing."""
+"""(scheme, snapshot folder) → a snapshot that was the newest: a guess, requested ahead; and
+a lower one is not believed without a listing."""
 _TABLES_SEEN = 1_000
 
 _parse = lru_cache(maxsize=64)(snapshot_from_json)
@@ -54,7 +54,7 @@ _parse = lru_cache(maxsize=64)(snapshot_from_json)
 NewestOf = Callable[[], Snapshot | None]
 """Asks a catalog for the newest snapshot of a branch, None if nothing was committed yet.
 
-It raises NotFoundError if there is no such table or branch, StorageError if it cannot be said.
+It raises NotFoundError if there is no such table or branch, StorageError if that is unknown.
 """
 
 
@@ -113,13 +113,13 @@ class SnapshotManager:
     def break_at(self, newest: Snapshot) -> tuple[int, int] | None:
         """Return the snapshots below and above a break in the line at the newest one, else None.
 
-        A writer that publishes on top of what a rollback undid leaves one until it looks back; for
+        A writer that publishes on top of undone snapshots leaves one until it looks back; for
         ever, if it dies before. A rollback in its midst looks alike. A snapshot with an expired
         number is below a break, too, until its writer looks back; once `EARLIEST` is above it, no
         one needs it. Cost: two storage calls; a listing more if the snapshot before is gone.
         """
         if self._newest_of is not None:
-            return None  # who keeps the newest also rolls back, in one step
+            return None  # the keeper of the newest also rolls back, in one step
         before, above = newest.id - 1, newest.id + 2
         if not self._exists(above) or self._exists(newest.id + 1):
             base = self.snapshot_or_none(before) if before else None
@@ -291,7 +291,7 @@ class SnapshotManager:
     ) -> Snapshot | None:
         """Return the same, given the newest snapshot; one above a break in the line is none.
 
-        Its writer could not withdraw it, and a person decides what becomes of it.
+        Its writer could not withdraw it, and a person decides about it.
         """
         commit = self._history.find(latest, commit_user, commit_identifier, frozenset(kinds))
         is_stray = commit is not None and latest is not None and self.break_at(latest) is not None
@@ -300,9 +300,9 @@ class SnapshotManager:
     def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
         """Delete all later snapshots, newest first, and return their ids.
 
-        The hint goes first: a reader that believed it would find nothing. A crash leaves no new gap
-        among the snapshots. Commits made meanwhile go, too, but for the next snapshot: that can
-        only be built on this one.
+        The hint is deleted first: a reader that believed it would find nothing. A crash leaves no
+        new gap among the snapshots. Concurrent commits are deleted, but for the next snapshot: that
+        can only be built on this one.
         """
         gone: list[int] = []
         while True:

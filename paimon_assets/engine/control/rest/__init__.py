@@ -2,5 +2,5 @@
 
 Concept → modules:
     one request: signed, sent, repeated where that is safe; lists    http_client
-    who asks: a bearer token, keys of DLF                            auth
+    authentication: a bearer token, keys of DLF                      auth
 """

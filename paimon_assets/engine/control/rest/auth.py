@@ -29,9 +29,9 @@ from paimon_assets.engine.spec.values import Value
 
 _REGION = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 Fetch = Callable[[str], bytes]
-"""Returns what lies at a URL of this machine's metadata."""
+"""Returns the content of a URL of this machine's metadata."""
 RENEWED_BEFORE_MS = 3_600_000
-"""What has less time left than this is asked for anew."""
+"""Keys with less time left than this are renewed."""
 _EXPIRATION = "%Y-%m-%dT%H:%M:%SZ"
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 _SCOPE = "aliyun_v4_request"

@@ -1,7 +1,7 @@
 """HttpClient: one request: signed, sent, sent again where that is safe, its answer read; RestApi.
 
     busy (429), unavailable (503)     any is sent again, after Retry-After, or 1, 2, 4 … seconds
-    connection lost, answer cut       what only reads or deletes is sent again
+    connection lost, answer cut       requests that only read or delete are sent again
     no connection, TLS, time is out   nothing is sent again
 
 A change whose answer was lost is unknown (`CommitUnknownError`); one that was never sent is not. A
@@ -9,7 +9,7 @@ deletion that is sent again and finds nothing has done its work.
 
 Of a change, an answer that a server gives before it begins (400, 401, 403, 404, 409, 429, 501) is
 definite: nothing was changed. One from its midst (500 and other), or a broken one, leaves it open:
-unknown, too. A lost race is no error; the document says so.
+unknown, too. A lost race is no error, as the specification has it.
 
 RestApi: requests by the parts of a path below the catalog's prefix, which are the caller's names.
 Lists are asked for page by page. Names are encoded as Java's client does.
@@ -71,10 +71,10 @@ _DEFINITE: Mapping[int, tuple[type[errors.PaimonError], str]] = {
     501: (errors.UnsupportedFeatureError, "server-unsupported"),
 }
 _MEANING = {
-    401: "does not know who asks; give it a token (option token, or PAIMON_TOKEN), or look at the"
+    401: "does not know this client; give it a token (option token, or PAIMON_TOKEN), or check the"
     " keys and this machine's clock",
     403: "does not let you",
-    404: "does not know what is asked for; look at the URI, if the name is right",
+    404: "does not know this resource; look at the URI, if the name is right",
     429: "is busy",
     501: "does not do this",
     503: "is not available",
@@ -92,7 +92,7 @@ class Answer(Value, kw_only=False, hidden=("body",)):
 
 
 def error_of(
-    answer: Answer, what: str, *, is_change: bool, in_doubt: bool, secrets: Collection[str]
+    answer: Answer, request_line: str, *, is_change: bool, in_doubt: bool, secrets: Collection[str]
 ) -> errors.PaimonError:
     """Return the error that a bad answer means."""
     try:
@@ -106,7 +106,7 @@ def error_of(
         reason = f"there is no {resource} '{document.resource_name}'"
     identity = answer.headers.get("x-request-id") or answer.headers.get("request-id")
     text = without(
-        f"The REST catalog answered {answer.status} to {what}: {reason[:_LONGEST_MESSAGE]}"
+        f"The REST catalog answered {answer.status} to {request_line}: {reason[:_LONGEST_MESSAGE]}"
         + (f" (request {identity})" if identity else ""),
         secrets,
     )
@@ -195,7 +195,7 @@ def checked_uri(uri: str) -> str:
     if not is_good or "@" in parts.netloc or parts.query or parts.fragment:
         raise errors.InvalidInputError(
             "The catalog's 'uri' must be such as https://host:port/prefix, without a user and"
-            " without a query; say who asks by 'token' or keys.",
+            " without a query; authenticate by 'token' or keys.",
             kind="rest-options",
         )
     return full.rstrip("/")

@@ -2,7 +2,7 @@
 
 Concept → modules:
     which snapshot                                  time_travel
-    what changed                                    incremental
+    changes between two snapshots                   incremental
     which files are live, of tables and segments    file_store_scan, segment_scan
     which can be skipped                            file_pruning
     which are read together, deletion vectors       split_generator

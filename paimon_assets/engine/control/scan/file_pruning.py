@@ -12,7 +12,7 @@ record of its keys:
     keys are settled above level 0
     any other bucket, merged                  all files or none
 
-A file index that lies in the manifest counts as value statistics do. Partition columns have the
+A file index in the manifest counts as value statistics do. Partition columns have the
 values of the file's entry: external files may hold such a column, too.
 Source: `org.apache.paimon.operation.KeyValueFileStoreScan`,
 `org.apache.paimon.stats.SimpleStatsEvolution`.
@@ -141,7 +141,7 @@ class FilePruning:
         return self._bounds(layout, file.value_stats, file.row_count)
 
     def _index_may_match(self, file: DataFileMeta) -> bool:
-        """Ask the file index, if it lies in the manifest; the reader opens others."""
+        """Ask the file index, if it is in the manifest; the reader opens one in a file."""
         if file.embedded_file_index is None or not self._looks_at_indexes:
             return True
         source = self._schema_of(file.schema_id)

@@ -221,7 +221,7 @@ class FileStoreScan:
             keys = store.schema.columns(store.schema.bucket_keys)
             older = [number for number in store.schemas.list_ids() if number < store.schema.id]
             schemas = map(store.schemas.schema, older)
-            is_whole = len(older) == store.schema.id  # one that is gone may have had others
+            is_whole = len(older) == store.schema.id  # a deleted one may have had other types
             if not is_whole or any(first_retyped(keys, schema.by_id) for schema in schemas):
                 buckets = BucketPruning(store.schema, None)
 

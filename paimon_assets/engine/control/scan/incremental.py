@@ -2,15 +2,15 @@
 
     delta        files that APPEND snapshots added
     changelog    changelog files
-    diff         the difference of both states, for what no file in common shows
+    diff         the difference of both states, for files that the states do not share
 
 Delta and changelog give every record as it was written, in the order of commits, if kinds are kept;
 without kinds the records are merged, and the rows that are left are given. Both leave OVERWRITE
 snapshots out, as every engine does; a consumer reads them as a difference, unless
 `streaming-read-overwrite` is false. With a key the difference is the sections of a bucket (files
-that share no key with others) that differ. Without, it is the files that went and that came; over
-several snapshots (`NetChanges`) a file that came and went cancels out, and compactions change
-nothing. Segments of text formats come and go with the snapshots that added and removed them.
+that share no key with others) that differ. Without, it is the removed and the added files; over
+several snapshots (`NetChanges`) a file that was added and removed cancels out, and compactions
+change nothing. Segments of text formats come and go with the snapshots that added and removed them.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
 `IncrementalDiffStartingScanner`, `AbstractDataTableScan.createIncrementalStartingScanner`,
 `SnapshotReaderImpl.readIncrementalDiff`.
@@ -96,7 +96,7 @@ def diff_splits(
         for gone, come in groups:
             if gone and not has_key and not keeps_kinds:
                 raise InvalidInputError(
-                    f"Cannot find what differs in table '{store.label}' without the kinds of rows:"
+                    f"Cannot find the changes of table '{store.label}' without the kinds of rows:"
                     f" files such as '{next(iter(gone)).name}' were rewritten or removed. Keep row"
                     f" kinds, or set '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}' to"
                     f" {opt.IncrementalMode.DELTA}.",
@@ -135,7 +135,7 @@ def _check_buckets(store: FileStore, before: _State, after: _State) -> None:
         now = after.total_buckets.get(partition, count)
         if now != count:
             message = (
-                f"Cannot find what differs in table '{store.label}': partition"
+                f"Cannot find the changes of table '{store.label}': partition"
                 f" {dict(store.partitions.spec(partition))} has {now} buckets now and had {count}"
                 " before. Read both states, or the changes by another"
                 f" '{opt.INCREMENTAL_BETWEEN_SCAN_MODE.key}'."
@@ -246,7 +246,7 @@ def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
 def _refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
     return InvalidInputError(
         f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
-        " refreshed, and what its files held before is not known. Read the whole table again"
+        " refreshed, and the earlier rows of its files are not known. Read the whole table again"
         f" (delete the consumer), or set '{opt.STREAMING_READ_OVERWRITE.key}' to false to leave"
         " such changes out; for readers of changes, delete a segment and add it again instead.",
         kind="segment-refreshed",
@@ -492,7 +492,7 @@ def _check_supported(store: FileStore) -> None:
     elif options.get(opt.DATA_EVOLUTION_ENABLED):
         reason = f"its files may hold some of the columns each ('{opt.DATA_EVOLUTION_ENABLED.key}')"
     if reason is not None:
-        message = f"Cannot read what changed in table '{store.label}': {reason}."
+        message = f"Cannot read the changes of table '{store.label}': {reason}."
         raise UnsupportedFeatureError(message, kind="unsupported-incremental", table=store.label)
 
 
@@ -514,7 +514,7 @@ def _expired(store: FileStore, snapshot_id: int) -> NotFoundError:
     earliest = store.snapshots.earliest_id()
     there_is = "there are no snapshots" if earliest is None else f"the oldest is {earliest}"
     return NotFoundError(
-        f"Cannot read what changed in table '{store.label}': snapshot {snapshot_id} has expired;"
+        f"Cannot read the changes of table '{store.label}': snapshot {snapshot_id} has expired;"
         f" {there_is}. Start there, or read the whole table once; consumers and tags keep"
         " snapshots from expiring.",
         kind="snapshot-expired",
@@ -525,5 +525,5 @@ def _expired(store: FileStore, snapshot_id: int) -> NotFoundError:
 
 
 def _backwards(store: FileStore, first: str, second: str) -> InvalidInputError:
-    message = f"Cannot read what changed in table '{store.label}': {second} is before {first}."
+    message = f"Cannot read the changes of table '{store.label}': {second} is before {first}."
     return InvalidInputError(message, kind="time-travel", table=store.label)

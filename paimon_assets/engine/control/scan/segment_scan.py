@@ -69,7 +69,7 @@ def _matching(
 
 
 class TextChanges:
-    """The text segments that each snapshot added, removed or refreshed: the registry says so."""
+    """The text segments that each snapshot added, removed or refreshed, from the registry."""
 
     def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
         self._store = store
@@ -386,7 +386,7 @@ def _load(
     # Wall clock times, taken for this machine's.
     times = [min(instant_ms(min(max(time, 0), latest + _DAY_MS)), latest) for time in times]
     start = min(times, default=latest)
-    # The newest file says when older rows were complete.
+    # The time of the newest file is when older rows were complete.
     end = latest if commit is not None else max(times, default=start)
     return seg.Load(
         id=number,

@@ -1,7 +1,7 @@
 """Time travel: a target from a table's options, or from a caller → snapshot.
 
     scan.snapshot-id, scan.tag-name, scan.timestamp(-millis), scan.watermark, scan.version
-    scan.mode            must fit the others; alone: the newest, or the newest compacted snapshot
+    scan.mode            must fit these; alone: the newest, or the newest compacted snapshot
 
 Time travel reads with the snapshot's own schema; a plain read uses the newest one.
 Source: `org.apache.paimon.table.source.snapshot.TimeTravelUtil`, `CoreOptions.startupMode`.
@@ -95,7 +95,7 @@ def _not_done(
 ) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"Table '{store.label}' is to be read by '{option.key}' = {value}, which this engine does"
-        " not do. Name a snapshot, a tag or a time; or two, to read what changed between them.",
+        " not do. Name a snapshot, a tag or a time; or two, to read the changes between them.",
         kind="unsupported-scan-mode",
         table=store.label,
         option=option.key,
@@ -229,7 +229,7 @@ def _keys(options: Sequence[opt.Option[Any]]) -> str:
     return ", ".join(f"'{option.key}'" for option in options)
 
 
-def _contradiction(store: FileStore, what: str) -> InvalidInputError:
+def _contradiction(store: FileStore, problem: str) -> InvalidInputError:
     return InvalidInputError(
-        f"Table '{store.label}' cannot be read: {what}.", kind="time-travel", table=store.label
+        f"Table '{store.label}' cannot be read: {problem}.", kind="time-travel", table=store.label
     )
