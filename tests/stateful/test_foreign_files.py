@@ -128,33 +128,20 @@ class ForeignFilesMachine(stateful.RuleBasedStateMachine):
     @stateful.rule(day=st.sampled_from([*_DAYS, None]))
     def overwrite(self, day: int | None) -> None:
         emptied = [number for number in _DAYS if day in (None, number)]
-        texts = [item for item in self._segments.values() if item[0] == "csv"]
-        blocked = any(item[1] in emptied for item in texts)
-        if blocked:
-            with pytest.raises(InvalidInputError, match="delete the segment first"):
-                self._empty(day)
-            return
-        self._empty(day)
-        self._own = Counter({row: n for row, n in self._own.items() if row[1] not in emptied})
-        self._segments = {
-            number: item for number, item in self._segments.items() if item[1] not in emptied
-        }
-
-    def _empty(self, day: int | None) -> None:
         if day is None:
             self._table.truncate()
         else:
             self._table.drop_partitions([{"day": day}])
+        self._own = Counter({row: n for row, n in self._own.items() if row[1] not in emptied})
+        self._segments = {
+            number: item for number, item in self._segments.items() if item[1] not in emptied
+        }
 
     @stateful.rule(day=st.sampled_from(_DAYS))
     def replace_partition(self, day: int) -> None:
         self._next += 1
         rows = pa.table({"v": [-self._next], "w": [0], "day": [day]})
         builder = self._table.new_write_builder().with_overwrite(partition={"day": day})
-        if any(item[:2] == ("csv", day) for item in self._segments.values()):
-            with pytest.raises(InvalidInputError, match="delete the segment first"):
-                builder.write(rows, _EXECUTOR)
-            return
         builder.write(rows, _EXECUTOR)
         self._own = Counter({row: n for row, n in self._own.items() if row[1] != day})
         self._own[-self._next, day] += 1
