@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from msgspec.structs import replace
 
@@ -48,10 +49,11 @@ DROPPED = json.dumps({
 })  # fmt: skip
 
 
-def typed_row(lsn: int, op: str = "c", **columns: tuple[str, Any]) -> str:
+def typed_row(lsn: int, op: str = "c", **columns: tuple[Any, Any]) -> str:
     """A record whose schema tells all columns: type and value of each."""
     values = {name: value for name, (_, value) in columns.items()}
-    fields = {name: {"type": kind} for name, (kind, _) in columns.items()}
+    fields = {name: {"type": kind} if isinstance(kind, str) else kind
+              for name, (kind, _) in columns.items()}  # fmt: skip
     return with_fields(debezium(op, lsn, id=1, **values), id={"type": "int64"}, **fields)
 
 
@@ -77,6 +79,17 @@ def canal(kind: str) -> str:
     })  # fmt: skip
 
 
+def column_of(kind: str) -> Schema:
+    return Schema.of({"id": "BIGINT", "state": kind}, primary_keys=["id"], options={"bucket": "1"})
+
+
+MICROS = {"type": "int64", "name": "io.debezium.time.MicroTime"}
+ISO = {"type": "string", "name": "io.debezium.time.IsoTimestamp"}
+MANY_DIGITS = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
+               "parameters": {"scale": "99"}}  # fmt: skip
+FLAG = {"type": "int16", "parameters": {"__debezium.source.column.type": "TINYINT",
+                                        "__debezium.source.column.length": "1"}}  # fmt: skip
+NUMBERS = CdcOptions(type_mapping=frozenset({TypeMapping.TINYINT1_NOT_BOOL}))
 A, B = ("string", "a"), ("string", "b")
 STATE = {"schema_policy": "sync"}
 TEXTS = CdcOptions(type_mapping=frozenset({TypeMapping.TO_STRING}))
@@ -219,6 +232,53 @@ WAYS = {
         message="Set 'bucket' to a number",
         before={"schema": replace(ORDERS, options={"bucket": "-2"})},
         after={"schema": ORDERS},
+    ),
+    "a time with microseconds": Way(
+        records=(typed_row(10, state=(MICROS, 1_001_999)),),
+        message="declare the column as STRING or BIGINT",
+        before={"schema": column_of("TIME(3)")},
+        after={"schema": ORDERS},
+        rows=((1, "00:00:01.001999"),),
+    ),
+    "a time with microseconds, as a number": Way(
+        records=(typed_row(10, state=(MICROS, 1_001_999)),),
+        message="declare the column as STRING or BIGINT",
+        before={"schema": column_of("TIME(3)")},
+        after={"schema": column_of("BIGINT")},
+        rows=((1, 1_001_999),),
+    ),
+    "a timestamp with seven digits": Way(
+        records=(typed_row(10, state=(ISO, "2020-01-01T00:00:00.1234567Z")),),
+        message="declare the column as TIMESTAMP(9)",
+        before={"schema": column_of("TIMESTAMP(6)")},
+        after={"schema": column_of("TIMESTAMP(9)")},
+        rows=((1, pd.Timestamp("2020-01-01T00:00:00.1234567")),),
+    ),
+    "a real without the digits": Way(
+        records=(debezium("c", 10, id=1, state=2**53 + 1),),
+        message="declare the column as STRING",
+        before={"schema": column_of("DOUBLE")},
+        after={"schema": ORDERS},
+        rows=((1, "9007199254740993"),),
+    ),
+    "a decimal of many digits": Way(
+        records=(typed_row(5, state=(MANY_DIGITS, "AAAA" * 44)), NEXT),
+        message="let the connector write decimals as texts (decimal.handling.mode=string)",
+        before={},
+        after={"log": ChangeLog(dead_letters="shop.letters")},
+    ),
+    "a flag that is a number": Way(
+        records=(typed_row(10, state=(FLAG, 2)),),
+        message="TypeMapping.TINYINT1_NOT_BOOL",
+        before={"schema": column_of("BOOLEAN")},
+        after={"schema": column_of("TINYINT"), "log": ChangeLog(records=NUMBERS)},
+        rows=((1, 2),),
+    ),
+    "a record that cannot be read": Way(
+        records=(FIRST, '{"op": }', NEXT),
+        message="ChangeLog(dead_letters='db.table')",
+        before={},
+        after={"log": ChangeLog(dead_letters="shop.letters")},
     ),
     "a time beyond a day": Way(
         records=(json.dumps(AFTER_A_DAY),),

@@ -14,7 +14,7 @@ MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
     "core": (87_103, 388),
-    "paimon_assets/cdc": (9_237, 44),
+    "paimon_assets/cdc": (9_334, 44),
     "paimon_assets/iceberg": (2_766, 19),
     "paimon_assets/server": (3_345, 16),
     "tests and tools": (102_516, 564),

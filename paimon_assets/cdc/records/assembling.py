@@ -21,7 +21,7 @@ from paimon_assets.cdc.records.change_batch import (
 )
 from paimon_assets.cdc.records.json_columns import Array, Values, kernels
 from paimon_assets.cdc.records.json_records import Records, Source
-from paimon_assets.cdc.records.values import Encoding, encoding_of, fields_of, nulls
+from paimon_assets.cdc.records.values import Encoding, decoder_of, encoding_of, fields_of, nulls
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Ints, Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
@@ -218,6 +218,9 @@ def _encodings(
             found[name] = encoding_of(string(), options)
     for name, encoding in found.items():
         declared = source.columns.get(name)
+        if declared is not None and encoding.is_iso and declared.root is encoding.type.root:
+            found[name] = replace(encoding, type=declared, decode=decoder_of(declared, options))
+            continue
         if declared is not None and encoding.type.root is TypeRoot.TIME:
             if declared.root in CHARACTER_ROOTS:
                 found[name] = replace(encoding, type=string(), decode=encoding.as_text)

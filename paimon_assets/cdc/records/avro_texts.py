@@ -30,6 +30,8 @@ _IS_ESCAPED[[*range(32), *b'"\\']] = True
 _MORE = 0x80
 """Bytes of a number from here on say that more follow."""
 _MOST_SHIFT = 64
+_PADDED = 2**24
+"""Arrow writes whole FLOATs from here on with zeros at their end."""
 _PLAIN = {"boolean": "boolean", "int": "int32", "long": "int64", "float": "float",
           "double": "double", "bytes": "bytes", "string": "string", "fixed": "bytes",
           "enum": "string"}  # fmt: skip
@@ -397,7 +399,11 @@ def _boolean(cursor: _Cursor, rows: Longs) -> Parts:
 def _real(width: int) -> Callable[[_Cursor, Longs], Parts]:
     def read(cursor: _Cursor, rows: Longs) -> Parts:
         numbers = cursor.fixed(rows, width).view(f"<f{width}")[:, 0]
-        texts: Any = from_numpy(numbers).cast(pa.string()).cast(pa.binary())
+        texts: Any = from_numpy(numbers).cast(pa.string())
+        if (is_long := np.abs(numbers) >= _PADDED).any():  # zeros would stand for digits
+            whole: Any = from_numpy(numbers.astype(np.float64)).cast(pa.string())
+            texts = kernels.if_else(from_numpy(is_long), whole, texts)
+        texts = texts.cast(pa.binary())
         if not np.isfinite(numbers).all():
             for value, word in ((np.inf, b'"Infinity"'), (-np.inf, b'"-Infinity"')):
                 texts = kernels.if_else(from_numpy(numbers == value), word, texts)

@@ -7,6 +7,7 @@ The schema tells Debezium's handling modes: decimals are `bytes`, `double` or `s
 """
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -29,10 +30,12 @@ from paimon_assets.cdc.records.values import (
     numbers_as,
     reversed_bytes,
     row_decoder,
+    too_many_digits,
     unavailable_texts,
     unscaled,
 )
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.data.cast_losses import losses_of
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
@@ -96,6 +99,7 @@ _SOURCE_TYPE, _SOURCE_LENGTH = "__debezium.source.column.type", "__debezium.sour
 _SOURCE_SCALE = "__debezium.source.column.scale"
 _WIDE = 76
 _UNSIGNED_DIGITS = 20
+_NOT_BOOL = "CdcOptions(type_mapping=frozenset({TypeMapping.TINYINT1_NOT_BOOL}))"
 
 
 def encodings_of(struct: Schema, options: CdcOptions) -> dict[str, Encoding]:
@@ -137,7 +141,7 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
             as_text=lambda values: clock_texts(values.numbers(), unit),
         )
     if name in _ISO:
-        return Encoding(_ISO[name], lambda values: iso(values.texts(), _ISO[name]))
+        return Encoding(_ISO[name], lambda values: iso(values.texts(), _ISO[name]), is_iso=True)
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
@@ -208,6 +212,8 @@ def _numbers(values: Values, of_bytes: Callable[[Array], Array], kind: DataType 
 
 
 def _wide(column: Array, scale: int) -> Array:
+    if abs(scale) > _WIDE:
+        raise too_many_digits(_WIDE)
     texts = unscaled(column, max(scale, 0), precision=_WIDE, width=32).cast(pa.string())
     more = kernels.binary_join_element_wise(texts, "0" * -scale, "")
     return kernels.if_else(kernels.equal(texts, "0"), texts, more)
@@ -238,7 +244,20 @@ def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
     target = mysql_type(f"{word}({size}) {rest}" if size else name, options)
     if target == form.type or not supports_cast(form.type, target):
         return form
-    return Encoding(target, lambda values: cast_array(form.decode(values), form.type, target))
+
+    def decode(values: Values) -> Array:
+        losses = losses_of(form.decode(values), form.type, target)
+        if losses.rows:
+            raise pa.ArrowInvalid(f"it is no {target} ({name}); {_NOT_BOOL} keeps the numbers")
+        if target != decimal(_UNSIGNED_DIGITS, 0):
+            return losses.result
+        # The connector's mode `long` gives numbers from 2^63 on as negative ones.
+        is_wrapped = kernels.less(losses.result, pa.scalar(0, losses.result.type))
+        shift = pa.scalar(Decimal(2**64), losses.result.type)
+        shifted = kernels.add(losses.result, shift).cast(losses.result.type)
+        return kernels.if_else(is_wrapped, shifted, losses.result)
+
+    return Encoding(target, decode)
 
 
 def _as_text(form: Encoding) -> Encoding:
@@ -246,4 +265,6 @@ def _as_text(form: Encoding) -> Encoding:
         return form
     if not supports_cast(form.type, string()):
         return Encoding(string(), Values.texts)
+    if form.type.root is TypeRoot.TIME:
+        return Encoding(string(), form.as_text)
     return Encoding(string(), lambda values: cast_array(form.decode(values), form.type, string()))

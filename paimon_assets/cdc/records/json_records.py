@@ -87,7 +87,8 @@ class Source(Struct, frozen=True):
     def reject_texts(self, lines: list[int], reasons: Sequence[str], texts: list[str]) -> None:
         """Hand on records that are none; see `reject`."""
         if self.options.on_rejected is None:
-            raise self.error(lines[0], reasons[0], texts[0])
+            way = "Correct it, or let a table take it: ChangeLog(dead_letters='db.table')."
+            raise self.error(lines[0], reasons[0], texts[0], way)
         columns: Any = [[self.file] * len(lines), [*map(self._place, lines)], reasons, texts]
         self.options.on_rejected(pa.Table.from_arrays(columns, schema=REJECTED_SCHEMA))
 
@@ -101,13 +102,15 @@ class Source(Struct, frozen=True):
             self.reject(records, np.array([row]), [f"its event cannot be read: {error!r}."])
             return None
 
-    def error(self, line: int, reason: str, record: str) -> FormatError:
+    def error(
+        self, line: int, reason: str, record: str, way: str = "Correct the file, or put it away."
+    ) -> FormatError:
         """Return the error of one record."""
         more = "…" if len(record) > SHOWN_CHARACTERS else ""
         reason = f"{reason.removesuffix('.')}."
         begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
         place, noun = self._place(line), "line" if self.offsets is None else "offset"
-        message = f"'{self.file}', {noun} {place}: {reason}{begin}"
+        message = f"'{self.file}', {noun} {place}: {reason}{begin} Nothing was committed. {way}"
         return FormatError(message, kind="cdc-record", file=self.file, line=place)
 
     def _place(self, line: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeMode
 from paimon_assets.cdc.records.json_columns import Values, kernels
@@ -53,7 +54,14 @@ Decode: TypeAlias = Callable[[Values], Array]
 
 BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_MILLI_DIGITS = 3
+_MILLI_DIGITS, _NANO_DIGITS = 3, 9
+_MORE_THAN = {"day": "[ T].*[1-9]", "s": r"\.[0-9]*[1-9]"} | {
+    unit: rf"\.[0-9]{{{digits}}}[0-9]*[1-9]" for unit, digits in (("ms", 3), ("us", 6), ("ns", 9))
+}
+"""Unit → digits that times of it do not have."""
+_REAL = r"^[-+]?(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*?)0*(?:[eE][+]?(?P<power>-?[0-9]+))?$"
+_WIDE, _DOUBLE_DIGITS = 76, (15, 17)
+"""Of the widest decimal; those that every whole number of a DOUBLE, and every other one, keeps."""
 _CLOCK = r"^-?[0-9]+:[0-5][0-9]:[0-5][0-9](\.[0-9]*)?$"
 _HEX = np.full(256, 255, dtype=np.uint8)
 for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
@@ -71,7 +79,9 @@ class Encoding(Struct, frozen=True):
     has_default: bool = False
     """Whether the source gives rows a value that their statement does not name."""
     as_text: Decode = Values.texts
-    """Values → texts, of a TIME that the source may have beyond a day."""
+    """Values → texts, of a TIME that the source may have beyond a day, or of more digits."""
+    is_iso: bool = False
+    """Whether values are texts of times, which may have more digits than the type."""
 
     def values(self, values: Values) -> tuple[Array, dict[int, str]]:
         """Return a column, with nulls for what cannot be read: row → why."""
@@ -198,8 +208,11 @@ def numbers(values: Values, data_type: DataType) -> Array:
         column = (values.numbers() if is_whole else values.texts()).cast(arrow_type)
     except pa.ArrowInvalid:
         column = from_texts(values.texts(), data_type)
-    if pa.types.is_floating(arrow_type) and not _all(kernels.is_finite(column)):
-        raise pa.ArrowInvalid(f"it is no finite {data_type}")
+    if pa.types.is_floating(arrow_type):
+        if not _all(kernels.is_finite(column)):
+            raise pa.ArrowInvalid(f"it is no finite {data_type}; declare the column as STRING")
+        texts = values.texts()
+        _refuse_losses(texts, _has_digits(texts, column), data_type)
     return column
 
 
@@ -214,21 +227,51 @@ def from_texts(texts: Array, data_type: DataType) -> Array:
             raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING")
     column = cast_array(texts, string(), data_type)
     if pa.types.is_floating(column.type):
-        is_same = kernels.is_finite(column)
-        if not _all(is_same):
-            is_same = kernels.or_(is_same, kernels.match_substring_regex(texts, "NaN|Infinity"))
+        is_word = kernels.match_substring_regex(texts, "NaN|Infinity")
+        is_same = kernels.or_(is_word, _has_digits(texts, column))
     elif pa.types.is_integer(column.type):
         is_same = kernels.invert(kernels.match_substring_regex(texts, r"\.0*[1-9]"))
     elif pa.types.is_decimal(column.type):
         wide: Any = pa.decimal256(2 * MAX_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION)
         fitting = kernels.if_else(column.is_valid(), texts, None)
         is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
+    elif pa.types.is_temporal(column.type):
+        more = _MORE_THAN[getattr(column.type, "unit", "day")]
+        is_same = kernels.invert(kernels.match_substring_regex(texts, more))
     else:
         return column
+    _refuse_losses(texts, is_same, data_type)
+    return column
+
+
+def _refuse_losses(texts: Array, is_same: Array, data_type: DataType) -> None:
     if not _all(is_same):
         first = texts.filter(kernels.invert(is_same))[0].as_py()
-        raise pa.ArrowInvalid(f"'{first}' is no {data_type}: digits would be lost")
-    return column
+        raise pa.ArrowInvalid(
+            f"'{first}' is no {data_type}: digits would be lost; declare the column as STRING"
+        )
+
+
+def _has_digits(texts: Array, reals: Array) -> Array:
+    """Return which texts are their number, rounded to the digits that they have."""
+    whole, rest, power = kernels.extract_regex(texts, _REAL).flatten()
+    exponent = kernels.if_else(kernels.equal(power, ""), "0", power).cast(pa.int64())
+    if reals.type == pa.float32():
+        place = kernels.subtract(exponent, kernels.utf8_length(rest)).cast(pa.float64())
+        gap = kernels.abs(kernels.subtract(texts.cast(pa.float64()), reals.cast(pa.float64())))
+        # Java's texts may be off by a little more than half of their last digit.
+        is_same = kernels.less_equal(gap, kernels.multiply(0.75, kernels.power(10.0, place)))
+    else:
+        digits = kernels.utf8_ltrim(kernels.binary_join_element_wise(whole, rest, ""), "0")
+        is_whole = kernels.equal(kernels.binary_join_element_wise(rest, power, ""), "")
+        length = kernels.utf8_length(digits)
+        is_short = kernels.less_equal(length, kernels.if_else(is_whole, *_DOUBLE_DIGITS))
+        is_long = kernels.and_(is_whole, kernels.and_not(kernels.less(length, _WIDE), is_short))
+        wide: Any = pa.decimal256(_WIDE, 0)
+        exact = (kernels.if_else(is_long, each, None).cast(wide) for each in (texts, reals))
+        is_zero = kernels.and_(kernels.equal(reals, 0.0), kernels.not_equal(digits, ""))
+        is_same = kernels.coalesce(kernels.equal(*exact), kernels.and_not(is_short, is_zero))
+    return kernels.if_else(texts.is_valid(), is_same.fill_null(False), None)  # noqa: FBT003
 
 
 def _all(flags: Array) -> bool:
@@ -262,7 +305,18 @@ def iso(texts: Array, data_type: DataType) -> Array:
     if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
         plain = kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "")
         return plain.cast(arrow_type) if arrow_type == pa.date32() else from_texts(plain, data_type)
+    if kernels.any(kernels.match_substring_regex(texts, _MORE_THAN[arrow_type.unit])).as_py():
+        raise _lost_digits(data_type)
+    if arrow_type.unit != "ns":
+        texts = kernels.replace_substring_regex(texts, r"(\.[0-9]{6})0+", r"\1")
     return _parsed(texts, arrow_type)
+
+
+def _lost_digits(data_type: DataType) -> pa.ArrowInvalid:
+    if data_type.root is TypeRoot.TIME:
+        return pa.ArrowInvalid("a TIME has milliseconds; declare the column as STRING or BIGINT")
+    wide = replace(data_type, precision=_NANO_DIGITS)
+    return pa.ArrowInvalid(f"{data_type} has fewer digits; declare the column as {wide}")
 
 
 def _parsed(texts: Array, arrow_type: Any) -> Array:
@@ -272,34 +326,34 @@ def _parsed(texts: Array, arrow_type: Any) -> Array:
 
 
 def numbers_as(texts: Array, data_type: DataType, unit: str) -> Array:
-    """Return numbers of a unit as times, those of dates as days; digits that do not fit are cut."""
+    """Return numbers of a unit as times, those of dates as days."""
     numbers = texts.cast(pa.int64())
     arrow_type: Any = to_arrow_type(data_type)
     if data_type.root is TypeRoot.DATE:
         return numbers.cast(pa.int32()).cast(pa.date32())
     if data_type.root is TypeRoot.TIME:
-        millis = _scaled(numbers, _PER_SECOND[unit], _PER_SECOND["ms"])
+        millis = _scaled(numbers, unit, "ms", data_type)
         day: Any = 86_400_000
         outside = kernels.or_kleene(kernels.less(millis, 0), kernels.greater_equal(millis, day))
         if kernels.any(outside).as_py():
             raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING or BIGINT")
         return millis.cast(pa.int32()).cast(pa.time32("ms"))
-    return _scaled(numbers, _PER_SECOND[unit], _PER_SECOND[arrow_type.unit]).cast(arrow_type)
+    return _scaled(numbers, unit, arrow_type.unit, data_type).cast(arrow_type)
 
 
 def clock_texts(texts: Array, unit: str) -> Array:
     """Return numbers of a unit as `-838:59:59.0`: hours of any number, and signs."""
     numbers = texts.cast(pa.int64())
-    micros = kernels.abs_checked(_scaled(numbers, _PER_SECOND[unit], _PER_SECOND["us"]))
+    left, second = kernels.abs_checked(numbers), _PER_SECOND[unit]
     parts = []
-    for size, digits in ((10**6, 6), (60, 2), (60, 2)):
-        rest = kernels.divide(micros, size)
-        part = kernels.subtract(micros, kernels.multiply(rest, size)).cast(pa.string())
+    for size, digits in ((second, len(str(second)) - 1), (60, 2), (60, 2)):
+        rest = kernels.divide(left, size)
+        part = kernels.subtract(left, kernels.multiply(rest, size)).cast(pa.string())
         parts.append(kernels.utf8_lpad(part, digits, "0"))
-        micros = rest
+        left = rest
     fraction = kernels.utf8_rtrim(parts[0], "0")
     parts[0] = kernels.if_else(kernels.equal(fraction, ""), "0", fraction)
-    hours = kernels.utf8_lpad(micros.cast(pa.string()), 2, "0")
+    hours = kernels.utf8_lpad(left.cast(pa.string()), 2, "0")
     clock = kernels.binary_join_element_wise(hours, parts[2], parts[1], ":")
     sign = kernels.if_else(kernels.less(numbers, 0), "-", "")
     return kernels.binary_join_element_wise(
@@ -307,13 +361,15 @@ def clock_texts(texts: Array, unit: str) -> Array:
     )
 
 
-def _scaled(numbers: Array, held: int, wanted: int) -> Array:
-    if held <= wanted:
-        return kernels.multiply_checked(numbers, wanted // held)
-    step: Any = held // wanted
+def _scaled(numbers: Array, unit: str, wanted: str, data_type: DataType) -> Array:
+    held, per_second = _PER_SECOND[unit], _PER_SECOND[wanted]
+    if held <= per_second:
+        return kernels.multiply_checked(numbers, per_second // held)
+    step: Any = held // per_second
     quotient = kernels.divide(numbers, step)
-    is_below = kernels.less(kernels.subtract(numbers, kernels.multiply(quotient, step)), 0)
-    return kernels.subtract(quotient, is_below.cast(pa.int64()))
+    if not _all(kernels.equal(kernels.multiply(quotient, step), numbers)):
+        raise _lost_digits(data_type)
+    return quotient
 
 
 def binary(texts: Array, mode: BinaryMode) -> Array:
@@ -342,6 +398,14 @@ def reversed_bytes(column: Array) -> Array:
     return binary_of(ends, data[places], column)
 
 
+def too_many_digits(most: int) -> pa.ArrowInvalid:
+    """Return the error of a decimal."""
+    return pa.ArrowInvalid(
+        f"the number has more than {most} digits; let the connector write decimals as texts "
+        "(decimal.handling.mode=string)"
+    )
+
+
 def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16) -> Array:
     """Return big-endian two's complements of any length as decimals; 32 bytes wide: decimal256.
 
@@ -359,7 +423,7 @@ def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16)
         if length > width:
             extra = length - width
             if (held[:, :extra] != signs).any() or ((held[:, extra] ^ signs[:, 0]) > 127).any():
-                raise pa.ArrowInvalid(f"the number has more than {precision} digits")
+                raise too_many_digits(precision)
             held = held[:, extra:]
         words[rows, : width - held.shape[1]] = signs
         words[rows, width - held.shape[1] :] = held

@@ -208,7 +208,7 @@ LOGICAL = [
 @pytest.mark.parametrize(("kind", "expected"), LOGICAL)
 def test_types_by_logical_types_and_connects(kind: Any, expected: str) -> None:
     row = {"type": "record", "name": "Row", "fields": [{"name": "v", "type": kind}]}
-    value = {"int": 1, "long": 1, "string": "a", "bytes": b"\1", "array": []}
+    value = {"int": 1, "long": 1000, "string": "a", "bytes": b"\1", "array": []}
     name = kind["type"] if isinstance(kind, dict) else ""
     plain = fastavro.parse_schema(json.loads(json.dumps(row).replace("logicalType", "x")))
     out = io.BytesIO()
