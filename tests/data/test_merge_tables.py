@@ -3,17 +3,24 @@
 import tempfile
 from decimal import Decimal
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets import InvalidInputError, Schema
+from paimon_assets.engine.contract.report_tasks import COVERED_TASK, row_starts
+from paimon_assets.engine.contract.wire import dump, dump_split
+from paimon_assets.engine.data.threads import CALLER_ONLY
+from paimon_assets.engine.data.worker import run_task
+from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.types.data_types import RowKind
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 from tests.testkit.model import parse_row_kind
-from tests.testkit.tables import new_catalog_in, read_dicts, write
+from tests.testkit.tables import compact, new_catalog_in, read_dicts, write
 
 INTS = st.none() | st.integers(-2, 2)
 COLUMNS = {
@@ -125,6 +132,39 @@ def test_a_table_holds_what_merging_its_commits_gives(engine, commits, subset):
         columns = ["k", *sorted(subset)]
         found = sorted(read_dicts(table, columns), key=lambda row: row["k"])
         assert found == [{name: row[name] for name in columns} for row in expected]
+
+
+DEDUPLICATES = {
+    "by age": {},
+    "deletes ignored": {"ignore-delete": "true"},
+    "in order of t": {"sequence.field": "t"},
+    "newest t first": {"sequence.field": "t", "sequence.field.sort-order": "descending"},
+    "vectors": {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"},
+}
+
+
+@pytest.mark.parametrize("kind", DEDUPLICATES)
+@settings(max_examples=often(12))
+@given(commits=st.lists(ROWS, min_size=1, max_size=4), compacts=st.sets(st.integers(0, 3)))
+def test_rows_of_files_that_are_not_covered_are_those_of_the_table(kind, commits, compacts):
+    with tempfile.TemporaryDirectory() as path:
+        table = new_table(path, DEDUPLICATES[kind])
+        for number, rows in enumerate(commits):
+            write(table, *rows)
+            if number in compacts:
+                compact(table, "minor" if number % 2 else "full")
+        plan = table.new_read_builder().plan()
+        live = []
+        for split in plan.splits:
+            payload, context = dump_split(split), dump(plan.context)
+            file_io = open_file_io(plan.context.file_io)
+            answer = run_task(COVERED_TASK, context, payload, file_io, CALLER_ONLY)
+            bits = np.unpackbits(np.frombuffer(answer, np.uint8), bitorder="little")
+            for file, start in zip(split.data_files, row_starts(split.data_files), strict=False):
+                stored = pq.ParquetFile(split.path_of(file)).read(list(COLUMNS)).to_pylist()
+                live += [row for row, bit in zip(stored, bits[start:], strict=False) if not bit]
+        live.sort(key=lambda row: row["k"])
+        assert live == sorted(read_dicts(table), key=lambda row: row["k"])
 
 
 def test_a_delete_of_a_partial_update_table_is_refused_at_the_latest_when_read(tmp_path):

@@ -4,12 +4,15 @@
     segment-footers    the footers of some external files of one format; of text formats, which have
                        none, the rows are read, checked and counted
     overflow           the losses of casts of one data file's columns
+    covered            which rows of one split's files a newer record of their key, or a delete,
+                       takes out of the table: a bit a row, those of a file from a whole word on
 
 Distinct values are counted by the smallest hashes: as long as a column has fewer than `MOST_HASHES`
 of them the number is exact, beyond that an estimate within about 2 % (one standard deviation).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from msgspec import field
@@ -26,6 +29,8 @@ from paimon_assets.engine.spec.types.literals import Internal
 from paimon_assets.engine.spec.values import Value
 
 ANALYZE_TASK = "analyze"
+COVERED_TASK = "covered"
+WORD_BITS = 64
 MOST_HASHES = 4096
 _HASHES = 2.0**64
 
@@ -202,3 +207,9 @@ class OverflowResult(Value):
     """The losses of one file, column by column: the result of one task."""
 
     columns: tuple[ColumnLosses, ...]
+
+
+def row_starts(files: Sequence[DataFileMeta]) -> list[int]:
+    """Return the number of the first bit of each file in an answer of `covered`, and the end."""
+    words = (-(-file.row_count // WORD_BITS) for file in files)
+    return [WORD_BITS * word for word in accumulate(words, initial=0)]

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.fileio.opening import current_spec
 from paimon_assets.engine.spec.predicate.predicate import (
     CompareOp,
@@ -52,7 +53,9 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.plan import counted_columns, fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import to_spark
+from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.plans import attribute_id, attribute_ids, items
+from paimon_assets.spark.shortcuts.driver_read import is_driver_read
 from paimon_assets.spark.shortcuts.native_read.scans import read_natively
 from paimon_assets.spark.types import compares_as_spark, quoted, to_spark_schema
 
@@ -106,7 +109,9 @@ def relation(session: SparkSession, read: ReadBuilder) -> DataFrame | None:
     if not 0 < sum(len(split.data_files) for split in plan.splits) <= _FEW_FILES:
         return None
     context = replace(plan.context, file_io=current_spec(plan.context.file_io))
-    rows, left = read_natively(session, context, plan.splits)
+    is_small = is_driver_read(session, context, plan.splits)
+    runner = EmbeddedExecutor() if is_small else SparkExecutor(session)
+    rows, left = read_natively(session, context, plan.splits, runner)
     return None if left else rows
 
 

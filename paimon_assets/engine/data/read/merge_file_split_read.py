@@ -18,15 +18,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import ClusterOrder
+from paimon_assets.engine.contract.report_tasks import row_starts
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import load, load_split
 from paimon_assets.engine.data.cluster import key_ranges as sorted_ranges
 from paimon_assets.engine.data.field_mapping import file_schema_of
 from paimon_assets.engine.data.merge.function import merge_function_of
@@ -38,7 +41,7 @@ from paimon_assets.engine.data.merge.sort_merge import (
     merge_ranges,
     merge_runs,
 )
-from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.data_files import POSITION, FileRead
 from paimon_assets.engine.data.read.row_stage import RowStage
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -64,6 +67,8 @@ Run = Sequence[DataFileMeta]
 
 _KEY_AGE = "_KEY_AGE"
 """Column of the age of a row among those of its key in other buckets (larger is newer)."""
+_PLACE = "_PLACE"
+"""Column of the number of a row among those of a split's files."""
 _COPIES = 4
 """A range of sorted rows is held about as often: as loaded, gathered, merged, and the next one."""
 _ROWS_AT_HAND = 131_072
@@ -85,11 +90,32 @@ def read_merged(
         yield from read.section(section, function)
 
 
+def covered_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    """Return which rows of a split's files are not rows of the table; see `COVERED_TASK`.
+
+    For a table of which the newest record of a key is its row. Reads the key columns.
+    """
+    split = load_split(payload)
+    context = replace(load(ReadContext, shared), columns=(), predicate=None)
+    function = merge_function_of(context.schema, context.table)
+    starts = row_starts(split.data_files)
+    places = dict(zip((file.file_name for file in split.data_files), starts, strict=False))
+    read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads, places=places)
+    covered = np.ones(starts[-1], dtype=np.bool_)
+    types = [field.type for field in context.schema.key_fields]
+    for section in interval_partition(split.data_files, partial(key_range, types=types)):
+        for batch in read.section(section, function):
+            covered[to_numpy(batch.column(_PLACE))] = False
+    return np.packbits(covered, bitorder="little").tobytes()
+
+
 class _MergeRead(Value, dict=True):
     context: ReadContext
     split: DataSplit
     file_io: FileIO
     threads: Threads
+    places: Mapping[str, int] | None = None
+    """File name → number of its first row: rows are only counted. None returns the rows."""
 
     @cached_property
     def stage(self) -> RowStage:
@@ -113,7 +139,7 @@ class _MergeRead(Value, dict=True):
         streams = [self._rows(run, read, plan) for run in aged]
         with closing(merge_runs(streams, plan, function, self.threads)) as merged:
             for batch in merged:
-                yield self.stage.apply(batch)
+                yield batch if self.places is not None else self.stage.apply(batch)
 
     def sorted_rows(self, function: MergeFunction) -> Iterator[pa.RecordBatch]:
         """Yield the merged rows of all files, sorted by key: some are in the order of other types.
@@ -196,7 +222,11 @@ class _MergeRead(Value, dict=True):
             descending=options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING,
             runs_by_age=is_sorted and runs_by_age(aged),
             whole_above_0=LookupStrategy.of(schema).merges_whole_rows,
-            columns=tuple(field.name for field in self.stage.file_fields),
+            columns=(
+                (_PLACE,)
+                if self.places is not None
+                else tuple(field.name for field in self.stage.file_fields)
+            ),
             repeats_keys=not is_sorted,
             keeps_retracts=self.context.keeps_kinds,
         )
@@ -226,8 +256,11 @@ class _MergeRead(Value, dict=True):
 
     def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:
         for file in read.following(run):
-            for batch in read.batches(file):
+            for batch in read.batches(file, with_positions=self.places is not None):
                 rows = batch
+                if self.places is not None:
+                    place: Any = pc.add(rows.column(POSITION), self.places[file.file_name])
+                    rows = rows.append_column(_PLACE, place)
                 if self.key_predicate is not None:
                     rows = self.stage.filter(batch, self.key_predicate)
                 if not plan.runs_by_age:

@@ -1,6 +1,7 @@
 """Which files Spark's own readers read as this engine does: where a file is what the read returns.
 
-Parquet or ORC, no deletion vector, nothing to merge, no retractions
+Parquet or ORC, no deletion vector, nothing to merge, no retractions; or Parquet whose rows that
+    count are known (`is_covered`)
 every column in its type of now; under another name, or not at all, if the file is older
 types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones, and no
     file that may hold an instant: Spark's reader does not parse the name of its type
@@ -9,6 +10,7 @@ storage that Spark reaches as this engine does: local paths, HDFS
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -23,6 +25,7 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
+from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -41,6 +44,8 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.plans import FOOTERS_AT_ONCE, footer_of, has_julian_dates
 from paimon_assets.spark.types import MICROS
 
+_PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
+"""Names that Spark gives as they are."""
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
 _SCHEMES = frozenset({"file", "hdfs", "viewfs"})
 _MILLIS = 3
@@ -172,6 +177,22 @@ def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> b
         and all(len(group) == 1 for group in group_by_row_range(split.data_files))
         and not (has_key and any(file.delete_row_count != 0 for file in split.data_files))
         and all(_is_plain_file(split.path_of(file), file, schemas) for file in split.data_files)
+    )
+
+
+def is_covered(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> bool:
+    """Whether the rows of a split are rows of its files, and the `covered` task says which."""
+    return (
+        context.schema.has_primary_key
+        and EngineTraits.of(context.schema).newest_wins
+        and not (split.is_streaming or split.is_difference or split.is_fallback)
+        and all(
+            file.file_format == "parquet"
+            and file.external_path is None
+            and _PLAIN_NAME.fullmatch(file.file_name) is not None
+            and _is_plain_file(split.path_of(file), file, schemas)
+            for file in split.data_files
+        )
     )
 
 

@@ -2,6 +2,11 @@
 
     one scan  =  files of one format that name their columns alike
                + of one partition, or of any partitions below one folder
+               + whose rows all count, or of which bits say which rows count
+
+Of overlapping files the bits come from a task that reads their keys (`COVERED_TASK`), once in a
+session: three uncompacted writes of a tenth, summed up by Spark in 0.25 s of CPU, merged by our
+tasks in 0.40, compacted in 0.15.
 
 Planning a scan takes tens of milliseconds, and Spark lists many files by a job of one task each: a
 hundred partitions of a thousand files must be neither. Partition columns come from the metadata.
@@ -18,6 +23,9 @@ from contextlib import contextmanager
 from functools import cache, reduce
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -25,19 +33,25 @@ from pyspark.sql import functions as fn
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.report_tasks import COVERED_TASK, WORD_BITS, row_starts
 from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import dump, dump_split
+from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
 from paimon_assets.engine.spec.partition import unescape
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.job_names import is_connect
+from paimon_assets.spark.plans import items
 from paimon_assets.spark.python_rows import SessionCache
 from paimon_assets.spark.shortcuts.native_read.condition import to_condition
 from paimon_assets.spark.shortcuts.native_read.plain_files import (
     LITERAL_ROOTS,
     PlainSchemas,
     columns_fit,
+    is_covered,
     is_plain,
     names_in,
     needed_fields,
@@ -64,17 +78,31 @@ _READ_OPTIONS: Mapping[str, str] = {
 _listing = threading.Lock()
 _MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
+_MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
+"""Of a read: Spark compares each row with the names of the files, and holds a bit for it."""
+_masks = SessionCache(16)
+"""Bits of overlapping files: at most 64 MB."""
+_BITS = pa.list_(pa.list_(pa.int64()))
 _relations = SessionCache(64)
 """Relations of files. Spark asks the storage for every file, and its class path for every format,
 each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of an earlier read."""
 
 
 def read_natively(
-    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+    session: SparkSession,
+    context: ReadContext,
+    splits: Sequence[DataSplit],
+    runner: TaskRunner | None = None,
 ) -> tuple[DataFrame | None, list[DataSplit]]:
     """Return the rows that Spark's own reader reads, and the splits left to the engine.
 
     Rows come in no order. What Spark cannot open is left to the engine, which says why.
+
+    Args:
+        session: Whose reader it is.
+        context: The read.
+        splits: What to read.
+        runner: Looks at the keys of overlapping files; without it these are left to the engine.
     """
     left = list(splits)
     is_on = str(session.conf.get(NATIVE_READ, "true")).lower() == "true"
@@ -88,7 +116,16 @@ def read_natively(
     schemas = PlainSchemas.of(context)
     plain = [split for split in left if is_plain(context, split, schemas)]
     plain = with_plain_times(context, plain)
-    scans = plan_scans(context, plain)
+    whole = {id(split) for split in plain}
+    masked = [s for s in left if id(s) not in whole and is_covered(context, s, schemas)]
+    files = [file for split in masked for file in split.data_files]
+    if (
+        runner is None
+        or len(files) > _MOST_MASKED_FILES
+        or sum(file.row_count for file in files) > _MOST_MASKED_ROWS
+    ):
+        masked = []
+    scans = plan_scans(context, plain, masked)
     if not scans:
         return None, left
     paths = {scan: [s.path_of(f) for s, f in files] for scan, files in scans.items()}
@@ -98,13 +135,21 @@ def read_natively(
         scanned = reduce(
             DataFrame.union,
             (
-                _scan_frame(session, context, scan, paths[scan], condition, keep=is_own)
-                for scan in scans
+                _scan_frame(
+                    session,
+                    context,
+                    scan,
+                    paths[scan],
+                    condition,
+                    keep=is_own,
+                    mask=_mask(session, context, files, runner) if scan.is_masked else None,
+                )
+                for scan, files in scans.items()
             ),
         )
         if is_connect(session):  # it looks for the files only when it is asked something
             logger.debug("columns: %s", scanned.schema)
-    except AnalysisException as error:
+    except (AnalysisException, PaimonError) as error:
         logger.debug("Spark cannot read files of %s: %s", context.table, error)
         return None, left
     logger.debug("Spark reads files of %s by %d scans", context.table, len(scans))
@@ -122,12 +167,15 @@ class Scan(Value):
     """The folder below which Spark finds the partition columns in the names of folders."""
     partition: bytes = EMPTY_ROW
     """The partition whose values are constants, if Spark does not find them."""
+    is_masked: bool = False
+    """Whether bits say which rows count."""
 
 
 def plan_scans(
-    context: ReadContext, splits: Sequence[DataSplit]
+    context: ReadContext, plain: Sequence[DataSplit], masked: Sequence[DataSplit] = ()
 ) -> dict[Scan, list[tuple[DataSplit, DataFileMeta]]]:
     """Group files into the `MAX_SCANS` fullest scans; a split goes with all files or none."""
+    splits, bare = [*plain, *masked], {id(split) for split in plain}
     fields = context.schema.partition_fields
     needs_partition = not set(fields).isdisjoint(needed_fields(context))
     is_readable = all(field.type.root in LITERAL_ROOTS for field in fields)
@@ -150,6 +198,7 @@ def plan_scans(
             names=names_of(file.schema_id),
             base=below,
             partition=split.partition if needs_partition and below is None else EMPTY_ROW,
+            is_masked=id(split) not in bare,
         )
 
     scans_of = [[scan_of(split, file) for file in split.data_files] for split in splits]
@@ -200,6 +249,7 @@ def _scan_frame(
     condition: str | None,
     *,
     keep: bool,
+    mask: Column | None,
 ) -> DataFrame:
     """Return the rows of one scan that pass (all for None), as the columns of the read.
 
@@ -226,14 +276,65 @@ def _scan_frame(
         rows = cached_relation(session, key, load)
     else:
         rows = load()
+    if mask is not None:
+        rows = rows.where(mask)
     names = [field.name for field in fields]
-    if scan != Scan(file_format=scan.file_format, names=tuple(names)):
+    if replace(scan, is_masked=False) != Scan(file_format=scan.file_format, names=tuple(names)):
         columns = _columns(context, scan, fields)
         names = list(columns)
         rows = rows.select(*(column.alias(name) for name, column in columns.items()))
     if condition is not None:
         rows = rows.filter(condition)
     return rows if names == [*context.columns] else rows.select(*map(quoted, context.columns))
+
+
+def _mask(
+    session: SparkSession,
+    context: ReadContext,
+    files: Sequence[tuple[DataSplit, DataFileMeta]],
+    runner: TaskRunner | None,
+) -> Column:
+    """Return the condition that is true for the rows of files that count."""
+    options = tuple(sorted(context.schema.options.items()))
+    key = (context.schema.id, options, *(split.path_of(file) for split, file in files))
+    condition = _masks.get(session, key)
+    if condition is not None:
+        return Column(condition)
+    rows = pa.table({"bits": pa.array([_covered(context, files, runner)], _BITS)})
+    held = session.createDataFrame(rows)._jdf.queryExecution().analyzed()  # noqa: SLF001
+    (column,) = items(held.output())
+    sql: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no constant of arrays
+    # Spark prints it by its hash, not by its values.
+    bits = sql.catalyst.expressions.Literal(held.data().head().getArray(0), column.dataType())
+    names = (f"WHEN '{file.file_name}' THEN {n}" for n, (_, file) in enumerate(files))
+    file = f"CASE _metadata.file_name {' '.join(names)} ELSE raise_error('no such file') END"
+    of_file = fn.get(Column(sql.classic.ExpressionUtils.column(bits)), fn.expr(file))
+    word = fn.get(of_file, fn.expr("CAST(_metadata.row_index >> 6 AS INT)"))
+    mask = fn.getbit(word, fn.expr("CAST(_metadata.row_index & 63 AS INT)")) == 0
+    _masks.keep(session, key, mask._jc)  # noqa: SLF001
+    return mask
+
+
+def _covered(
+    context: ReadContext, files: Sequence[tuple[DataSplit, DataFileMeta]], runner: TaskRunner | None
+) -> list[Any]:
+    """Return the bits of the rows of each file, in words: 1 does not count."""
+    splits = list({id(split): split for split, _ in files}.values())
+    batch = TaskBatch(
+        name=COVERED_TASK,
+        shared=dump(context),
+        payloads=tuple(map(dump_split, splits)),
+        weights=tuple(split.file_bytes for split in splits),
+        file_io=context.file_io,
+        subject=f"{context.table}, overlapping files",
+    )
+    words: dict[str, Any] = {}
+    for number, answer in () if runner is None else runner.map_tasks(batch):
+        split = splits[number]
+        ends = [start // WORD_BITS for start in row_starts(split.data_files)[1:-1]]
+        parts = np.split(np.frombuffer(answer, "<i8"), ends)
+        words |= zip(map(split.path_of, split.data_files), parts, strict=True)
+    return [words[split.path_of(file)] for split, file in files]
 
 
 def cached_relation(session: SparkSession, key: object, load: Callable[[], DataFrame]) -> DataFrame:
