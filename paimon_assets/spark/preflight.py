@@ -3,8 +3,9 @@
     first job ─▶ a task a core asks: which Python, which paimon_assets, is the storage seen?
                    none, or another one ─▶ a zip of ours is sent, and they are asked again
 
-Local masters are not asked: their workers are this Python on this machine. The zip is sent to all
-workers, those that come later too. A cluster that has this very package keeps its own.
+Local masters are asked only if their workers run another Python than this process, as in a session
+that a user makes without PYSPARK_PYTHON: Spark then takes the first `python3`. The zip is sent to
+all workers, those that come later too. A cluster that has this very package keeps its own.
 
 What this process has compiled goes along, because a worker would compile some hundred modules each
 time it starts: loading them takes half as long. It serves Pythons of this minor version, as Spark
@@ -17,6 +18,7 @@ import json
 import logging
 import re
 import shutil
+import sys
 import tempfile
 import threading
 import zipfile
@@ -119,7 +121,8 @@ def check_workers(
         name = str(remote.session_id)
     else:
         master, name = str(session.sparkContext.master), str(session.sparkContext.applicationId)
-        if master == "local" or master.startswith("local["):
+        is_local = master == "local" or master.startswith("local[")
+        if is_local and _is_this_python(str(session.sparkContext.pythonExec)):
             return
     scheme = None if file_io is None or path is None else file_io.scheme
     with _Known.lock:
@@ -137,6 +140,12 @@ def check_workers(
         _Known.ready.add(name)
         if scheme is not None:
             _Known.seen.add((name, scheme))
+
+
+def _is_this_python(program: str) -> bool:
+    """Whether a program is in the environment of this process; links lead out of it."""
+    place = shutil.which(program)
+    return place is not None and Path(place).parent.samefile(Path(sys.executable).parent)
 
 
 def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:

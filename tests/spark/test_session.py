@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -200,6 +201,56 @@ def test_the_workers_of_a_local_session_are_asked_nothing(spark):
     preflight.check_workers(spark)
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert not spark.sparkContext.statusTracker().getJobIdsForGroup("asked")
+
+
+PROGRAM_OF_ANOTHER_PYTHON = """
+import sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from paimon_assets import InvalidInputError, Schema, open_catalog
+from paimon_assets.spark.data_source import register
+from paimon_assets.spark.dataframes.sources import files_to_dataframe
+from paimon_assets.spark.dataframes.tables import to_spark, write_dataframe
+
+catalog = open_catalog(sys.argv[1])
+catalog.create_database("db")
+table = catalog.create_table("db.t", Schema.of({"id": "BIGINT"}, options={"bucket": "-1"}))
+table.new_write_builder().write(pa.table({"id": [1]}))
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+session.conf.set("spark.paimon_assets.readHere", "0")
+session.conf.set("spark.paimon_assets.nativeRead", "false")
+for work in (
+    lambda: to_spark(table.new_read_builder(), session),
+    lambda: write_dataframe(table, session.range(3)),
+    lambda: files_to_dataframe(session, ["/nowhere"], "csv", pa.schema({"id": pa.int64()})),
+    lambda: register(session),
+):
+    try:
+        work()
+    except InvalidInputError as error:
+        print(error.kind, "PYSPARK_PYTHON" in error.message, sys.argv[2] in error.message)
+"""
+
+
+@pytest.mark.spark
+def test_a_session_whose_workers_run_another_python_is_refused_before_the_first_task(tmp_path):
+    other = tmp_path / "other"
+    venv.create(other, symlinks=True)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM_OF_ANOTHER_PYTHON, encoding="utf-8")
+    root = str(Path(__file__).resolve().parents[2])
+    path = f"{other}/bin{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, program, tmp_path / "warehouse", f"{other}/bin/python3"],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root, "PATH": path, "SPARK_SUBMIT_OPTS": sharing("")},
+        text=True,
+        timeout=LONGEST_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["spark-worker True True"] * 4, done.stderr
 
 
 PROGRAM_OF_TWO_SESSIONS = """

@@ -32,6 +32,7 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.executor import parallelism
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.packing import POSITION_COLUMN, columns
+from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import PythonRows, remembering
 from paimon_assets.spark.shuffle import partition_slots
 from paimon_assets.spark.types import spark_arrow_schema, to_spark_batch, to_spark_schema
@@ -78,6 +79,7 @@ def files_to_dataframe(
     kind = FileKind(
         format=cast("ExternalFormat", format.lower()), options=text_options or {}, others=others
     )
+    check_workers(session)
     storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
         with open_external_file(file_io_for(paths[0], storage), paths[0], kind) as opened:

@@ -181,7 +181,7 @@ def is_plain(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> b
 
 
 def is_covered(context: ReadContext, split: DataSplit, schemas: PlainSchemas) -> bool:
-    """Whether the rows of a split are rows of its files, and the `covered` task says which."""
+    """Whether the rows of a split are rows of its files, which the `covered` task finds."""
     return (
         context.schema.has_primary_key
         and EngineTraits.of(context.schema).newest_wins

@@ -2,7 +2,7 @@
 
     one scan  =  files of one format that name their columns alike
                + of one partition, or of any partitions below one folder
-               + whose rows all count, or of which bits say which rows count
+               + whose rows all count, or of which bits mark the rows
 
 Of overlapping files the bits come from a task that reads their keys (`COVERED_TASK`), once in a
 session: three uncompacted writes of a tenth, summed up by Spark in 0.25 s of CPU, merged by our
@@ -101,7 +101,7 @@ def read_natively(
     Args:
         session: Whose reader it is.
         context: The read.
-        splits: What to read.
+        splits: Of this table.
         runner: Looks at the keys of overlapping files; without it these are left to the engine.
     """
     left = list(splits)
@@ -168,7 +168,7 @@ class Scan(Value):
     partition: bytes = EMPTY_ROW
     """The partition whose values are constants, if Spark does not find them."""
     is_masked: bool = False
-    """Whether bits say which rows count."""
+    """Whether bits mark the rows that count."""
 
 
 def plan_scans(
@@ -300,7 +300,7 @@ def _mask(
     condition = _masks.get(session, key)
     if condition is not None:
         return Column(condition)
-    rows = pa.table({"bits": pa.array([_covered(context, files, runner)], _BITS)})
+    rows = pa.table({"bits": pa.array([_bits_of(context, files, runner)], _BITS)})
     held = session.createDataFrame(rows)._jdf.queryExecution().analyzed()  # noqa: SLF001
     (column,) = items(held.output())
     sql: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no constant of arrays
@@ -315,7 +315,7 @@ def _mask(
     return mask
 
 
-def _covered(
+def _bits_of(
     context: ReadContext, files: Sequence[tuple[DataSplit, DataFileMeta]], runner: TaskRunner | None
 ) -> list[Any]:
     """Return the bits of the rows of each file, in words: 1 does not count."""
