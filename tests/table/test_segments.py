@@ -372,7 +372,7 @@ def test_folders_that_tables_own_are_refused(catalog, table, landing, tmp_path):
     write(landing / "delta" / "1.parquet", rows((1, "x")))
     (landing / "delta" / "_delta_log").mkdir()
     refused(table, landing / "delta", "a Delta table", error=UnsupportedFeatureError)
-    refused(table, "s3://bucket/x", "must lie on the table's", error=UnsupportedFeatureError)
+    refused(table, "s3://bucket/x", "must be on the table's", error=UnsupportedFeatureError)
 
 
 def test_a_column_that_is_not_null_takes_files_that_say_so(catalog, landing):

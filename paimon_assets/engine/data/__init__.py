@@ -1,7 +1,7 @@
 """The data plane: rows into files, files into rows. An executor calls it through `worker`.
 
 Concept → modules:
-    what an executor calls                                worker
+    entry points of executors                             worker
     reads                                                 read/
     writes                                                write/
     merges                                                merge/
@@ -11,7 +11,7 @@ Concept → modules:
     casts                                                 casting/
     columns of a file, and of a read by field id          field_mapping
     order of keys, sequence numbers and padding           key_order, sequence
-    what is inside nested columns                         nested
+    parts of nested columns                               nested
     footers of external files                             footer
     statistics of a table                                 analyze
     keys that several rows share                          repeated_keys

@@ -273,7 +273,7 @@ def _without(array: Array, rows: Flags) -> Array:
 
 
 def _unlike(values: Array, back: Array) -> Flags:
-    """Return which values differ after the way back; `losses_of` counts nulls apart."""
+    """Return which values differ after the way back; `losses_of` counts nulls separately."""
     same = truth_of(pc.equal(values, back))
     if pa.types.is_floating(values.type):
         same = same | truth_of(pc.and_(pc.is_nan(values), pc.is_nan(back)))

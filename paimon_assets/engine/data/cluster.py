@@ -5,7 +5,7 @@
 
 Rows that fit the memory are sorted there. Rows of one key share a range, however many they are.
 
-Curves use ranks, not values: each column gets as many cells as the others, for any type and
+Curves use ranks, not values: all columns get the same number of cells, for any type and
 distribution.
 Source: `org.apache.paimon.flink.sorter.SortUtils`, `org.apache.paimon.sort.zorder.ZIndexer`;
 J. Skilling, "Programming the Hilbert curve", 2004.
@@ -226,7 +226,7 @@ def _ranks(edges: Sequence[pa.Array[Any]], columns: Sequence[Any]) -> Words:
         pa.chunked_array([edge, *_chunks(column)])
         for edge, column in zip(edges, columns, strict=True)
     ]
-    order = sort_keys(values).order  # stable: an edge comes before the rows that equal it
+    order = sort_keys(values).order  # stable: an edge is before the rows that equal it
     is_edge = order < count
     ranks = np.empty(len(order) - count, dtype=np.uint64)
     ranks[order[~is_edge] - count] = np.cumsum(is_edge)[~is_edge]

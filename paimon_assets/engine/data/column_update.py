@@ -1,4 +1,4 @@
-"""Changes of some columns of a data-evolution table: files of these columns, beside the others.
+"""Changes of some columns of a data-evolution table: files of these columns beside the data.
 
     each range of row ids ─▶ positions of rows that match ─┬─ none: nothing
                                                            ├─ some: a file of the columns, all rows
@@ -215,9 +215,9 @@ class _ColumnFiles:
         first = min(other.first_row_id or 0 for other in group)
         self._files.append(file._replace(first_row_id=first))
 
-    def result(self, rows_in: int, others: DataIncrement) -> WriteResult:
-        """Return one message of the files, and of what else the task changes."""
-        return result_of(self._split, rows_in, replace(others, new_files=tuple(self._files)))
+    def result(self, rows_in: int, changes: DataIncrement) -> WriteResult:
+        """Return one message of the files, and of the task's other changes."""
+        return result_of(self._split, rows_in, replace(changes, new_files=tuple(self._files)))
 
     def abort(self) -> None:
         """Delete the files; no commit names them yet."""

@@ -56,7 +56,7 @@ class FieldMapping(Value):
     sources: tuple[DataField | None, ...]
     """The file's column for each field; None where the file is older than the column."""
     arrow_schema: pa.Schema
-    """Exactly what `apply` returns."""
+    """Schema of the batches of `apply`."""
     casts: CastSettings = field(default_factory=CastSettings)
     changed: frozenset[str] = frozenset()
     """Fields that have another type in the file."""
@@ -158,8 +158,8 @@ class FieldMapping(Value):
         missing = [name for name in self.file_columns if name not in present]
         if missing:
             message = (
-                f"Data file '{self.path}' has no column '{missing[0]}', which its schema says it"
-                f" holds; it has {', '.join(present)}."
+                f"Data file '{self.path}' has no column '{missing[0]}', which is in its schema;"
+                f" it has {', '.join(present)}."
             )
             raise FormatError(message, kind="column-missing", path=self.path, column=missing[0])
 

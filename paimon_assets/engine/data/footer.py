@@ -6,7 +6,7 @@
 
 Statistics that a footer lacks, or that would be wrong for pruning, stay unknown. Columns are
 decoded whose values a read might refuse, if the footer does not bound them: all of text and Avro
-files; of others times, and timestamps in a coarser unit than declared.
+files; of other formats times, and timestamps in a coarser unit than declared.
 """
 
 from collections.abc import Callable
@@ -111,7 +111,7 @@ def _check_values(
     bounds_of: BoundsOf,
     path: str,
 ) -> int:
-    """Read what a read might refuse, so that none fails later; return the rows that were read."""
+    """Read values that a read might refuse, so that none fails later; return the row count."""
     schema = context.schema
     if seg.column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
         return 0  # the columns are the error to report

@@ -7,7 +7,7 @@ compared by their true keys, and only groups with different keys are sorted agai
 
 Key order is Paimon's: numbers by value, false before true, strings and bytes by unsigned bytes,
 nulls first. Floating point is compared by `>` and `<`, so -0.0 and 0.0 are equal. NaN, which is
-neither larger nor smaller than a number, comes last; among sequence fields it ties with every
+neither larger nor smaller than a number, is last; among sequence fields it ties with every
 number, so that arrival decides (`order_within_groups`).
 Source: generated record comparators of `org.apache.paimon.codegen`; measured in `tools/bench`.
 """
@@ -228,7 +228,7 @@ def _differ(arrays: Sequence[pa.Array[Any]], before: Order, after: Order) -> Fla
 
 
 def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
-    """Return columns that pyarrow sorts in key order: bytes unchanged, others as words."""
+    """Return columns that pyarrow sorts in key order: bytes unchanged, all else as words."""
     if _is_bytes(array.type):
         if not array.null_count:
             return [array]
@@ -324,7 +324,7 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
 
 
 def float_words(values: npt.NDArray[Any]) -> Words:
-    """Map floating-point values to numbers in key order: the zeros are equal, NaN comes last."""
+    """Map floating-point values to numbers in key order: the zeros are equal, NaN is last."""
     return total_order_words(values.astype(np.float64) + 0.0)
 
 

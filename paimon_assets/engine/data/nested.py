@@ -1,4 +1,4 @@
-"""Nested columns and types: what is inside them, and the same with parts that were changed."""
+"""Nested columns and types: their parts, and the same with other parts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 def parts_of(column: Any) -> list[Any]:
     """Return the columns inside a column: fields, elements, or keys and values; of a flat one, [].
 
-    Null lists and maps have no elements, null rows have null fields, whatever lies below them.
+    Null lists and maps have no elements, null rows have null fields, in spite of stored children.
     """
     if pat.is_struct(column.type):
         return list(column.flatten())
@@ -27,7 +27,7 @@ def parts_of(column: Any) -> list[Any]:
 
 
 def with_parts(column: Any, parts: Sequence[Any], arrow_type: Any) -> Any:
-    """Return a column of a nested type whose `parts_of` are others, with the nulls of `column`."""
+    """Return a column of a nested type with new `parts_of`, and the nulls of `column`."""
     nulls = column.is_null()
     kind: Any = pa.StructArray
     if pat.is_struct(arrow_type):

@@ -76,7 +76,7 @@ def match_keys(
     """Yield the keys (`MergeOn.keys`) of the rows of a task's files that pass the predicate.
 
     Cost:
-        Reads the columns of the keys. A key of many rows comes once in 131,072 rows.
+        Reads the columns of the keys. A key of many rows is yielded once in 131,072 rows.
     """
     context = replace(change.read, columns=on.names)
     is_unique = change.read.schema.has_primary_key

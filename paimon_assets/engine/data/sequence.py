@@ -6,8 +6,8 @@
     second-to-micro   v → seconds·10⁶ + n rem 10⁶     (timestamps are milliseconds: first ÷ 1000)
     millis-to-micro   v → v·10³ + n rem 10³
 
-`n` counts the records of one unit (a second, a millisecond) in a bucket, and goes on above the
-highest number stored of it: a coarse time gets the order of arrival in its low digits. Under
+`n` counts the records of one unit (a second, a millisecond) in a bucket, from the highest stored
+number of the unit on: a coarse time gets the order of arrival in its low digits. Under
 `sequence.padding.legacy-counter` it counts all records of the bucket, from its highest number, as
 old Java did. Everything here is pure and works on whole columns. Source: Paimon before 0.8
 (`SequenceGenerator`); which columns may be padded, and why, is in `spec.merge.sequence_padding`.
@@ -190,7 +190,7 @@ def _refuse_overflow(
 
 
 def _digits(config: PaddingConfig) -> int:
-    """Return how many records of one unit the padding tells apart."""
+    """Return the number of records of one unit that the padding distinguishes."""
     return _COUNTER_RANGE[config.steps[config.counter_place]]
 
 
@@ -229,7 +229,7 @@ class UnitCounter(Struct, kw_only=True):
         """Return each record's counter, and how many of them the padding has no digits for.
 
         Args:
-            values: As for `pad`, in order of arrival; so are the others.
+            values: As for `pad`, in order of arrival, as the other arguments.
             is_add: Whether the record's effective kind adds a row.
         """
         flagged = _flagged(values, is_add, self.config)
@@ -276,11 +276,11 @@ class UnitCounter(Struct, kw_only=True):
         return low
 
     def _remember(self, units: Longs, following: Longs) -> None:
-        others = ~np.isin(self._units, units)
-        every = np.append(self._units[others], units)
+        untouched = ~np.isin(self._units, units)
+        every = np.append(self._units[untouched], units)
         order = np.argsort(every, kind="stable")
         self._units = every[order]
-        self._next = np.append(self._next[others], following)[order]
+        self._next = np.append(self._next[untouched], following)[order]
 
 
 def _rounds(counter: int, modulus: int) -> int:

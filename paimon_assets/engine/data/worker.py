@@ -1,4 +1,4 @@
-"""The data plane's API: what an executor calls, in this process or on a Spark worker.
+"""The data plane's API for executors, in this process or on a Spark worker.
 
 Without `threads`, the caller's thread does all the work.
 """
@@ -82,7 +82,7 @@ def run_task(
 
 
 def task_of(name: str) -> Task | None:
-    """Import what runs a task; a worker loads the modules of its tasks alone."""
+    """Import the function of a task; a worker loads the modules of its tasks alone."""
     from paimon_assets.engine.contract import report_tasks, write_tasks
 
     modules = {

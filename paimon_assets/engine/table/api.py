@@ -157,7 +157,7 @@ class TableCatalog:
         """Set and remove properties of a database, all at once.
 
         Raises:
-            NotFoundError: There is no such database; what is removed may be missing.
+            NotFoundError: There is no such database; removed properties may be missing.
             InvalidInputError: The location was to be changed.
             UnsupportedFeatureError: As `get_database`.
             CommitUnknownError: No answer came; look at the database first.
@@ -186,11 +186,11 @@ class TableCatalog:
         return with_properties(self._catalog).get_function(_identifier(name)).to_json()
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database; with `cascade` also its folder with all that lies in it.
+        """Drop a database; with `cascade` also its folder with all its content.
 
         Raises:
             NotFoundError: There is no such database.
-            InvalidInputError: It holds tables, views, functions or files of others and `cascade` is
+            InvalidInputError: It holds tables, views, functions or foreign files and `cascade` is
                 not set, or it is `sys`.
             StorageError: The storage failed; some tables may be gone.
         """
@@ -221,8 +221,8 @@ class TableCatalog:
 
         Args:
             identifier: Its name.
-            schema: Its columns, keys and options; what `Schema.of` takes as columns does for a
-                table without keys.
+            schema: Its columns, keys and options; for a table without keys also the columns alone,
+                as `Schema.of` takes them.
             ignore_if_exists: Whether a table of this name is opened as it is.
 
         Raises:
@@ -280,7 +280,7 @@ class TableCatalog:
 
         Args:
             identifier: Which.
-            options: Dynamic options, such as a moment to look at; none for those of the catalog.
+            options: Dynamic options, such as a time-travel target; none for those of the catalog.
 
         Raises:
             InvalidInputError: The name is not that of a system table.
@@ -386,7 +386,7 @@ class TableCatalog:
 
         Raises:
             InvalidInputError: A change is refused; nothing was changed.
-            CommitConflictError: Others changed the schema too often meanwhile.
+            CommitConflictError: Other writers changed the schema too often meanwhile.
             NotFoundError: There is no such table.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
@@ -418,7 +418,7 @@ class TableCatalog:
         Raises:
             InvalidInputError: No statement (kind `statement`), or it is wrong; nothing was done.
             UnsupportedFeatureError: A statement that is not taken, or not here; names the way out.
-            PaimonError: As what the statement does.
+            PaimonError: As the method that the statement calls.
         """
         from paimon_assets.engine.embedded import EmbeddedExecutor
         from paimon_assets.engine.table.sql.parse import parse_sql
@@ -443,7 +443,7 @@ class TableCatalog:
             query: A SELECT, in duckdb's SQL.
             database: Of tables that are named without one.
             external_access: Whether the query may read any file and address that this process can,
-                as `read_csv` does. Say False for a query that somebody else wrote.
+                as `read_csv` does. Pass False for a query of another person.
 
         Raises:
             PaimonError: When it is read, as `SqlQuery.to_reader`.
@@ -561,7 +561,7 @@ def open_catalog(
 
     Raises:
         UnsupportedFeatureError: Another catalog than these is asked for.
-        AccessDeniedError: The REST server does not know who asks.
+        AccessDeniedError: The REST server does not know the client.
         InvalidInputError: The path is blank or carries a key, its scheme is unknown, or the package
             for it is not installed.
         StorageError: The storage could not be opened.

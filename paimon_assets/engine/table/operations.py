@@ -1,7 +1,7 @@
 """Operations under Paimon's names: CALL and the page of procedures are made of these functions.
 
 Annotations are the types of parameters, defaults theirs, the first line of a docstring is the help.
-Parameters before the `*` are CALL's, in Paimon's order; those behind it come from who calls.
+Parameters before the `*` are CALL's, in Paimon's order; the caller passes those after it.
 
 Source: `org.apache.paimon.spark.procedure`.
 """

@@ -5,8 +5,8 @@
                                                                                   │
                         one new schema ◀── nothing is lost, or loss is allowed ◀──┘
 
-Judged is what the newest snapshot stores: of a primary-key table all rows of all files, also those
-that a newer row hides, because a read casts them too. Older snapshots and tags are not looked at.
+The check covers the newest snapshot: of a primary-key table all rows of all files, also those
+that a newer row hides, because a read casts them too. Older snapshots and tags are not checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -146,7 +146,7 @@ def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
     try:
         check_readable(store.label, store.schemas.schema(new.id - 1))
     except errors.UnsupportedFeatureError:
-        return new  # others made it so, and may need the change
+        return new  # another engine made it so, and may need the change
     catalog = store.environment and store.environment.catalog
     refuse_unreadable(store.label, new, catalog, verb="altered")
     return new
@@ -217,7 +217,7 @@ def _read_losses(
 
 
 def _cast_kind(source: DataType, target: DataType) -> str:
-    """Return `none`, `implicit` or `explicit`, as a report says it."""
+    """Return `none`, `implicit` or `explicit`, the words of a report."""
     if same_type(source, target):
         return "none"
     return "implicit" if supports_cast(source, target, explicit=False) else "explicit"
@@ -233,7 +233,7 @@ def change_schema(
 ) -> SchemaChangePlan:
     """Judge changes and make them: one schema, or none (`Table.alter_checked`).
 
-    Commits of others between judging and publishing are judged again. A writer that was opened
+    Concurrent commits between the check and the publish are checked again. A writer that was opened
     before the change and commits after it is refused, if the new type would change its values.
     """
     for _ in range(_MOST_TRIES):
@@ -253,8 +253,8 @@ def change_schema(
             continue
         return plan
     message = (
-        f"Table '{store.label}' was written or changed by others {_MOST_TRIES} times while the "
-        "change was judged; run it when fewer writers are at work."
+        f"Table '{store.label}' was written or changed by other writers {_MOST_TRIES} times while "
+        "the change was checked; run it when fewer writers are at work."
     )
     raise errors.CommitConflictError(message, kind="schema-conflict", table=store.label)
 

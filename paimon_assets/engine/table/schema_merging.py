@@ -54,8 +54,8 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
                 newest = store.schemas.latest() or newest
         store = store.with_schema(newest.with_dynamic_options(store.dynamic_options))
     message = (
-        f"Table '{store.label}' was changed by others {_MOST_TRIES} times while columns were added"
-        " to it; write again."
+        f"Table '{store.label}' was changed by other writers {_MOST_TRIES} times while columns were"
+        " added to it; write again."
     )
     raise CommitConflictError(message, kind="schema-conflict", table=store.label)
 
@@ -73,7 +73,7 @@ def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequ
             try:
                 type_of_rows = from_arrow_type(field.type)
             except InvalidInputError:
-                continue  # the writer says what is wrong with it
+                continue  # the writer raises its error
             if is_wider(column.type, type_of_rows):
                 changes.append(
                     UpdateColumnType(
@@ -96,7 +96,7 @@ def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str)
 
 
 def is_wider(column: DataType, wider: DataType) -> bool:
-    """Whether a type holds every value of the column's type, and others."""
+    """Whether a type holds every value of the column's type, and more."""
     if not isinstance(column, AtomicType) or not isinstance(wider, AtomicType):
         return False
     if is_widened_integer(column, wider):

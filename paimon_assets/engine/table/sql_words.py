@@ -1,8 +1,8 @@
 """Words: a statement of SQL, read word by word, for statements that this engine parses itself.
 
 sqlglot's tokens, as Spark cuts them: single and double quotes are texts, backticks are names, and
-comments are passed over. What stands between two places can be had as it was written, so that a
-query inside a statement reaches who runs it unchanged.
+comments are passed over. The text between two places is available as it was written, so that a
+query inside a statement reaches the query engine unchanged.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ class _Plain(SparkSql):
 
 
 class Word(Struct, frozen=True):
-    """A word of a statement, and where it stands."""
+    """A word of a statement, and its position."""
 
     kind: str
     """`text`, `quoted`, `word`, `mark` or `unknown`."""
@@ -103,8 +103,8 @@ def split_statements(text: str) -> list[str]:
 class Words(Struct, kw_only=True):
     """A statement, and how far it was parsed.
 
-    Every method that `wants` something raises `InvalidInputError` of kind `statement`, which says
-    what was expected where.
+    Every method that `wants` something raises `InvalidInputError` of kind `statement`, which names
+    the expected words and the position.
     """
 
     text: str
@@ -135,11 +135,11 @@ class Words(Struct, kw_only=True):
         return same
 
     def takes_any(self, *words: str) -> bool:
-        """Take one of these words if one comes next; return it."""
+        """Take one of these words if one is next; return it."""
         return any(self.takes(word) for word in words)
 
     def wants(self, *words: str) -> None:
-        """Take these words; refuse the statement if others come next."""
+        """Take these words; refuse the statement if other words are next."""
         if not self.takes(*words):
             self.refuse(" ".join(words))
 
@@ -263,7 +263,7 @@ def without_qualifiers(text: str, qualifiers: Sequence[tuple[str, ...]], instead
 
 
 def with_nulls_for_default(text: str) -> str:
-    """Return VALUES in which each DEFAULT that stands for a value is NULL.
+    """Return VALUES in which each DEFAULT in place of a value is NULL.
 
     >>> with_nulls_for_default("VALUES (1, DEFAULT), ('DEFAULT', f(DEFAULT, 2))")
     "VALUES (1, NULL), ('DEFAULT', f(DEFAULT, 2))"

@@ -186,7 +186,7 @@ class Table:
     def upsert(
         self, rows: Frame, *, on: Sequence[str] | None = None, executor: Executor[Any] | None = None
     ) -> WriteOutcome | RowChangeOutcome:
-        """Update the rows that exist and insert the others, as one snapshot.
+        """Update the rows that exist and insert the rest, as one snapshot.
 
         Args:
             rows: As `append`.
@@ -238,7 +238,7 @@ class Table:
     def compact(
         self, *, full: bool = False, executor: TaskRunner | None = None
     ) -> CompactionOutcome:
-        """Compact what is due, or with `full` everything; errors as `CompactionBuilder.run`."""
+        """Compact due files, or with `full` everything; errors as `CompactionBuilder.run`."""
         builder = self.new_compaction_builder()
         return (builder.with_strategy("full") if full else builder).run(executor)
 
@@ -272,8 +272,8 @@ class Table:
         """Begin to describe a write of some columns of a data-evolution table.
 
         Args:
-            columns: What is written.
-            reads: What it is made from.
+            columns: Columns to write.
+            reads: Columns from which they are made.
         """
         from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
 
@@ -303,8 +303,8 @@ class Table:
 
         Raises:
             NotFoundError: There is no such column.
-            CommitConflictError: The schema changed meanwhile (kind `schema-changed`), or others
-                were faster too often.
+            CommitConflictError: The schema changed meanwhile (kind `schema-changed`), or other
+                writers were faster too often.
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.
 
@@ -329,7 +329,7 @@ class Table:
         Raises:
             InvalidInputError: A change is refused; nothing was changed.
             UnsupportedFeatureError: Nothing here could read the table then; nothing was changed.
-            CommitConflictError: Others changed the schema too often meanwhile.
+            CommitConflictError: Other writers changed the schema too often meanwhile.
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first. Kind
                 `done-but-unread`: it is changed, only the new schema cannot be read.
@@ -348,8 +348,8 @@ class Table:
 
         By metadata alone: a snapshot of new manifests and the same files, then the options
         `row-tracking.enabled` and, if asked, `data-evolution.enabled`. Older snapshots and tags
-        stay as they are. If it ends on the way, the table is as before, or rows that others wrote
-        meanwhile have no ids: call it again. Writers of other engines are to open the table again.
+        stay as they are. If it ends on the way, the table is as before, or concurrently written
+        rows have no ids: call it again. Writers of other engines are to open the table again.
 
         Raises:
             InvalidInputError: The table cannot have row ids: it has a primary key or buckets.
@@ -398,7 +398,7 @@ class Table:
 
         Raises:
             InvalidInputError: A change is refused, or loses values (kind `schema-overflow`).
-            CommitConflictError: Others were faster too often.
+            CommitConflictError: Other writers were faster too often.
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
@@ -417,7 +417,7 @@ class Table:
         """Empty the table in one snapshot; older snapshots keep their rows until they expire.
 
         Raises:
-            CommitConflictError: Others were faster too often; nothing was committed.
+            CommitConflictError: Other writers were faster too often; nothing was committed.
             CommitUnknownError: It may have been committed.
             NotFoundError: The table was dropped or renamed.
             UnsupportedFeatureError: The table is not one this engine writes.
@@ -547,7 +547,7 @@ class Table:
         Raises:
             InvalidInputError: Kind `rescale`: the table has no fixed bucket count, and no dynamic
                 buckets with files of other key types; or rows wait for a compaction.
-            CommitConflictError: Others wrote into these partitions; nothing was committed.
+            CommitConflictError: Another commit wrote into these partitions; nothing was committed.
             CommitUnknownError: It may have been committed.
             UnsupportedFeatureError: The table is not one this engine writes.
         """

@@ -1,6 +1,6 @@
 """Tags of a table, and TableState: its files, sizes and bookkeeping, for code that looks after it.
 
-Light to import, as `table.table` is: each method imports what does its work.
+Light to import, as `table.table` is: each method imports its modules.
 """
 
 from __future__ import annotations
@@ -153,14 +153,14 @@ class TableState:
 
     @property
     def file_io(self) -> FileIO:
-        """The storage the table lies on."""
+        """The storage of the table."""
         return self._store.file_io
 
     def data_version(self, snapshot: Snapshot) -> str:
         """Return the name of the commit that last changed a row, as of a snapshot.
 
-        It stays through compactions and statistics, also when that commit has expired, and never
-        comes again for other rows. It begins with the id of the commit's snapshot, then `-`.
+        It stays through compactions and statistics, also when that commit has expired, and is never
+        used again for other rows. It begins with the id of the commit's snapshot, then `-`.
         """
         from paimon_assets.engine.control.commit.changes import data_version
 
@@ -181,7 +181,7 @@ class TableState:
     def newest_file_ms(self, snapshot: Snapshot, where: Predicate | None = None) -> int | None:
         """Return when the newest live file was made, milliseconds since 1970.
 
-        With `where`, of the files that may hold rows that pass. None if no file says it.
+        With `where`, of the files that may hold rows that pass. None if no file has it.
         """
         from paimon_assets.engine.table.system.table_health import newest_file_ms
 
@@ -265,7 +265,7 @@ class TableState:
 
         Raises:
             NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
-            StorageError: A file could not be deleted; what is left are orphans.
+            StorageError: A file could not be deleted; the rest are orphans.
         """
         from paimon_assets.engine.control.maintenance.orphan_files import drop_rejected
 

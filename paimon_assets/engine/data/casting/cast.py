@@ -25,7 +25,7 @@ from paimon_assets.engine.spec.types.data_types import AtomicType
 from paimon_assets.engine.spec.values import Value
 
 Array: TypeAlias = Any
-"""A `pa.Array` of some type; the stubs do not know what kernels return."""
+"""A `pa.Array` of some type; the stubs lack the results of kernels."""
 
 Numbers = npt.NDArray[Any]
 

@@ -236,7 +236,7 @@ def text_to_decimal(array: Array, cast: Cast) -> Array:
 
 
 def _round_digits(array: Array, cast: Cast) -> Array:
-    """Take texts apart and round them; a pass for each of at most 39 numbers of digits."""
+    """Split texts and round them; a pass for each of at most 39 numbers of digits."""
     texts = array
     if cast.is_java and (bytes_of(array) >= _NOT_ASCII).any():
         for value, letters in enumerate(_digit_letters()):

@@ -1,7 +1,7 @@
 """Integers, floating point and booleans ⇄ each other and text.
 
-Arrow's parsers read what both dialects agree on; texts they refuse, or read otherwise than Java
-does, are rewritten for them by regular expressions.
+Arrow's parsers read the texts on which both dialects agree; texts they refuse, or read otherwise
+than Java does, are rewritten for them by regular expressions.
 
 Java's text of a FLOAT or DOUBLE (`Double.toString`) is the shortest decimal that reads back as the
 same number, with at least two digits, written plainly from 0.001 to 9999999 and as 1.0E7 elsewhere.
@@ -68,7 +68,7 @@ _HEX_DIGITS = 15
 """They fit into 64 bits, and are more than a DOUBLE holds."""
 _LARGEST_EXPONENT = 1_000_000
 _BLANKS = "".join(map(chr, range(33)))
-"""What Java's `trim` removes."""
+"""Characters that Java's `trim` removes."""
 _TRUE, _FALSE = "t true y yes 1", "f false n no 0"
 
 
@@ -125,7 +125,7 @@ def _hexadecimal_reals(
     is_more = kernels.truth_of(
         pc.match_substring_regex(pc.utf8_slice_codeunits(digits, _HEX_DIGITS), "[^0]")
     )
-    # The lowest bit also says whether more digits follow, so that one rounding is right.
+    # The lowest bit also marks further digits, so that one rounding is right.
     significand = kernels.values_of(leading) | is_more
     dropped = np.maximum(kernels.lengths_of(digits) - _HEX_DIGITS, 0)
     exponent = kernels.values_of(pc.struct_field(parts, "exponent").cast(pa.float64()))

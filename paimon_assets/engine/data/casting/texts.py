@@ -1,7 +1,7 @@
 """CHAR, VARCHAR, BINARY and VARBINARY: lengths, and text ⇄ bytes.
 
-Java cuts what is too long for the target, and fills CHAR with blanks, BINARY with zeros; in C++
-lengths mean nothing. Bytes that become text are never checked or cut.
+Java cuts texts that are too long for the target, and fills CHAR with blanks, BINARY with zeros; in
+C++ lengths mean nothing. Bytes that become text are never checked or cut.
 """
 
 from __future__ import annotations

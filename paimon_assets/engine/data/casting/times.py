@@ -403,7 +403,7 @@ def text_to_time(array: Array, cast: Cast) -> Array:
         clock = _numbers(parts, ("h", "min", "s"), array, cast)
         hour, minute, second = (np.maximum(part, 0) for part in clock)
         of_day = ((hour * 60 + minute) * 60 + second) * MILLIS_PER_SECOND
-        # The fourth digit is rounded, the others are cut.
+        # The fourth digit is rounded, further ones are cut.
         millis[rows] = (of_day + (_fraction(parts, 4) + 5) // 10)[rows]
     cast.check(((millis < 0) | (millis >= _DAY_MILLIS)) & valid_rows(array), array)
     return column_of(millis.astype(np.int32), pa.time32("ms"), array)

@@ -98,7 +98,7 @@ class BucketVectors:
 def deleted_rows(
     split: DataSplit, file_io: FileIO
 ) -> Callable[[Sequence[DataFileMeta]], npt.NDArray[np.int64]]:
-    """Return what reads the positions of the deleted rows of a range of row ids, ascending."""
+    """Return a reader of the positions of the deleted rows of a range of row ids, ascending."""
     files = split.data_files
     deletions = dict(zip((f.file_name for f in files), split.deletion_files or (), strict=False))
 

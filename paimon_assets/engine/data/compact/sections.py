@@ -329,7 +329,7 @@ class Lookup(Value):
         stays = counts.copy()
         stays[split:] = True
         above_slices, start = [], 0
-        for rows in above:  # rows that are not merged are dropped, the others renumbered
+        for rows in above:  # rows that are not merged are dropped, the rest renumbered
             mask = stays[start : start + rows.num_rows]
             start += rows.num_rows
             if mask.any():
@@ -391,7 +391,7 @@ class RangeMerge(Value):
     drops_deletes: bool
     now_ms: int = 0
     delete_retention_ms: int = 0
-    """How long deletes stay nevertheless; the last column then says since when."""
+    """How long deletes stay nevertheless; the last column then has their time."""
     above_runs: int = 0
     """How many runs the lookup reads; they come first."""
     lookup: Lookup | None = None

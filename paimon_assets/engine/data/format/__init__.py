@@ -1,7 +1,7 @@
 """The formats of data files; each is one `FileFormat` value.
 
 Concept → modules:
-    what a format is             base
+    protocols of a format        base
     all of them                  formats
     Parquet, ORC, Avro           parquet, orc, avro
     the Julian calendar          calendars

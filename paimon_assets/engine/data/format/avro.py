@@ -3,9 +3,10 @@
     read     block ─▶ fastavro: a dictionary a row ─▶ stored columns ─▶ logical (`avro_types`)
     write    logical columns ─▶ stored ─▶ cells ─▶ rows ─▶ block
 
-fastavro builds a Python dictionary for every row, so reading Avro costs some ten times what Parquet
-does. Writing has no step a row: a cell is the encoded bytes of one value, and the position of each
-cell of a row follows from the lengths of all before it, so a column of cells is copied at once.
+fastavro builds a Python dictionary for every row, so Avro is read some ten times slower than
+Parquet. Writing has no step a row: a cell is the encoded bytes of one value, and the position of
+each cell of a row follows from the lengths of all before it, so a column of cells is copied at
+once.
 Source: `org.apache.paimon.format.avro.AvroBulkFormat`, `AvroRowDatumWriter`,
 https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """

@@ -83,7 +83,7 @@ class FormatReader(ABC):
 
         Raises:
             NotFoundError: There is no such file; the snapshot that names it may have expired.
-            FormatError: The file has another size than the table says, or is of another format.
+            FormatError: The file has another size than in the manifest, or is of another format.
         """
         self._file_io, self._path = file.file_io, file.path
         self._is_external = file.declared is not None
@@ -111,7 +111,7 @@ class FormatReader(ABC):
                 raise self._ranged.failure from error
 
     def limit_ahead(self, all_bytes: int, own_bytes: int) -> None:
-        """Limit what an object store is asked for ahead: of all files of the process, and of this.
+        """Limit the requests ahead to an object store: of all files of the process, and of this.
 
         Without a call, 64 MiB both.
         """
@@ -130,7 +130,7 @@ class FormatReader(ABC):
     def prepare(  # noqa: B027 - files that are read through are prepared before they are opened
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
     ) -> None:
-        """Let an object store send now what `batches` reads first, if the footer tells it."""
+        """Request the first bytes of `batches` from an object store now, if the footer has them."""
 
     def batches(
         self,
@@ -276,7 +276,7 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
 
 def _other_size(path: str, actual: int, expected: int) -> FormatError:
     message = (
-        f"Data file '{path}' has {actual} bytes; the table says {expected}. It was cut short"
+        f"Data file '{path}' has {actual} bytes; its manifest has {expected}. It was cut short"
         " or replaced."
     )
     return FormatError(message, kind="file-size", path=path, actual=actual, expected=expected)

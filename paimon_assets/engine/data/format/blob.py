@@ -113,7 +113,7 @@ def _varints(data: bytes) -> Iterator[int]:
     for byte in data:
         value |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:  # the high bit says that more bytes follow
+        if byte < 0x80:  # the high bit means that more bytes follow
             yield (value >> 1) ^ -(value & 1)
             value, shift = 0, 0
 

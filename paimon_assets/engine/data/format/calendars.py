@@ -1,8 +1,8 @@
 """Days and instants that a writer counted in the Julian calendar, before 1582-10-15.
 
-Spark 2 does so, and later ones if told to; the keys of a file's footer say it. Dates keep their
-names, as in Spark. So do instants of UTC; in other zones, Spark moves those before 1900 by the old
-offsets of its JVM, so these are refused.
+Spark 2 does so, and later ones if configured to; the keys of a file's footer show it. Dates keep
+their names, as in Spark. So do instants of UTC; in other zones, Spark moves those before 1900 by
+the old offsets of its JVM, so these are refused.
 Source: `org.apache.spark.sql.execution.datasources.DataSourceUtils`, `RebaseDateTime`.
 """
 

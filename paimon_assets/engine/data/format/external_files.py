@@ -49,7 +49,7 @@ _FORMS: Mapping[pa.DataType, str] = {
     pa.date32(): f"^{_DATE}$",
     pa.timestamp("us"): rf"^{_DATE}[ T]\d\d:\d\d:\d\d(\.\d{{1,6}})?$",
 }
-"""Type of a column that nobody declared → texts that are surely its values."""
+"""Type of an undeclared column → texts that are surely its values."""
 ALL_TYPES: Sequence[pa.DataType] = [*_FORMS, pa.string()]
 _EXACT_IN_DOUBLES = 2**53
 _CHANGED = re.compile(r"Column\(/([^/)]+)")

@@ -114,8 +114,8 @@ def _order(value: Any) -> Any:
 
 def _damaged(path: str, name: str, problem: str) -> FormatError:
     message = (
-        f"Data file '{path}' is not readable as ORC: column '{name}' {problem} that its footer "
-        "says; its bytes were changed."
+        f"Data file '{path}' is not readable as ORC: column '{name}' {problem} in its footer; "
+        "its bytes were changed."
     )
     return FormatError(message, path=path, column=name)
 
@@ -156,7 +156,7 @@ class OrcReader(base.FormatReader):
         )
 
     def _has_julian_dates(self, schema: pa.Schema, *, is_own: bool) -> bool:
-        """Whether dates are of the Julian calendar: Spark's always, Hive's if the file says so.
+        """Whether dates are of the Julian calendar: Spark's always, Hive's by a mark in the file.
 
         Paimon and Iceberg, which number columns, leave that to Java's writer, and it is wrong.
         """

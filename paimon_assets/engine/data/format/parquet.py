@@ -220,7 +220,7 @@ class ParquetReader(base.FormatReader):
 
     @property
     def _tail(self) -> bytes:
-        """The footer, and what is behind it."""
+        """The footer, and the bytes behind it."""
         size, source = self._source.size(), cast(Any, self._source)  # the stubs lack an argument
         footer = int.from_bytes(source.read_at(4, size - _FOOTER_END), "little") + _FOOTER_END
         return bytes(source.read_at(footer, size - footer))
@@ -391,7 +391,7 @@ def _batches(
         missing -= batch.num_rows
         yield batch
     if missing:  # pyarrow ends at the end of the first column
-        raise pa.ArrowInvalid(f"its footer says {missing} rows more than its columns hold")
+        raise pa.ArrowInvalid(f"its footer counts {missing} rows more than its columns hold")
 
 
 def _writer_schema(file: pq.ParquetFile) -> pa.Schema | None:
@@ -692,7 +692,7 @@ def _has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
 class _TwoKinds(Struct):
     """The storage of a file with timestamps of two kinds: INT96 nanoseconds, INT64 coarser ones.
 
-    Java reads INT64 nanoseconds as microseconds, and filters the others only if they are INT64.
+    Java reads INT64 nanoseconds as microseconds, and filters coarser ones only if they are INT64.
     pyarrow writes all timestamps as INT96 or none; so it gets coarser ones as integers, and the
     footer, which is held back, is changed to declare them as timestamps.
     """

@@ -74,7 +74,7 @@ def without_escapes(stream: Any, options: TextOptions) -> Iterator[bytes]:
         escaped, _ = escaped_places(data, escape=escape)
         is_quote = data == quote
         is_quote[escaped] = False
-        # A value begins and ends with an odd number of quotes beside its edge; others are text.
+        # A value begins and ends with an odd number of quotes at its edge; further ones are text.
         quotes = np.flatnonzero(is_quote)
         is_first = np.diff(quotes, prepend=-2) != 1
         starts, ends = quotes[is_first], quotes[np.append(is_first[1:], True)[: len(quotes)]]

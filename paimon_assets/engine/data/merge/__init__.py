@@ -8,6 +8,6 @@ Concept → modules:
     choose one record                               deduplicate
     fold every column                               aggregation, aggregate/
     last non-null, sequence groups                  partial_update
-    what they all work on                           records
+    input of all of them                            records
     which rows are equal                            equal_rows
 """

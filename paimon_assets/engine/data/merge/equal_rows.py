@@ -94,7 +94,7 @@ def _sizes(values: Any) -> Any:
 
 
 def _items(values: Any) -> Array:
-    """Return the items of all lists, one after the other, and no others."""
+    """Return the items of all lists, one after the other, without items outside of lists."""
     first, end = values.offsets[0].as_py(), values.offsets[-1].as_py()
     if pa.types.is_map(values.type):
         parts = [values.keys, values.items]

@@ -16,7 +16,7 @@ The order of a sequence group:
     late             ✓
 
 NaN is neither larger nor smaller than a number, so it is in order, and so is the number after it.
-The last record in order wins. Functions inside the group read late records before the others, the
+The last record in order wins. Functions inside the group read late records before the rest, the
 last to arrive first, as Java prepends each of them.
 Source: `org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction`.
 """
@@ -119,17 +119,17 @@ class GroupOrder(Struct, frozen=True):
     def grouped(self) -> Grouped:
         """Return the records of a column with a function, in the order of the function."""
         adds = self.groups.adds()
-        # A record that retracts may be a seed and take part too: it comes twice, as the seed first.
-        # Late records have negative numbers, so they precede all others, the last to arrive first.
+        # A record that retracts may be a seed and take part too: it is there twice, as seed first.
+        # Late records have negative numbers, so they precede the rest, the last to arrive first.
         seeds = np.flatnonzero(self.bases)
-        others = np.flatnonzero(self.takes_part & ~(self.bases & adds))
-        places = np.concatenate([seeds, others])
+        rest = np.flatnonzero(self.takes_part & ~(self.bases & adds))
+        places = np.concatenate([seeds, rest])
         arrivals = 2 * places
         arrivals[len(seeds) :] += 1
         late = np.zeros(len(places), dtype=np.bool_)
-        late[len(seeds) :] = ~self.in_order[others]
+        late[len(seeds) :] = ~self.in_order[rest]
         retracts = np.zeros(len(places), dtype=np.bool_)
-        retracts[len(seeds) :] = ~adds[others]
+        retracts[len(seeds) :] = ~adds[rest]
         of_group = self.groups.groups[places]
         order = np.lexsort((np.where(late, -arrivals, arrivals), of_group))
         return Grouped(

@@ -96,7 +96,7 @@ class Grouped(Value):
     arrivals: Order | None = None
     """Ranks of arrival within the group, if they differ from the order of the records."""
     late: Flags | None = None
-    """Whether a record comes before others that arrived earlier; None if no record does."""
+    """Whether a record sorts before records that arrived earlier; None if no record does."""
     seeds: Flags | None = None
     """Whether a record is the initial value of its group; None if no record is."""
     before: Grouped | None = None
@@ -254,7 +254,7 @@ class MergeFunction:
     __slots__ = ()
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that must be read to compute `columns`: these first, then others."""
+        """Return the columns that must be read to compute `columns`: these first."""
         return tuple(columns)
 
     @abstractmethod

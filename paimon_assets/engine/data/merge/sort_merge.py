@@ -180,7 +180,7 @@ class MergePlan(Value):
     """Records above level 0 include those of higher levels (`LookupStrategy`): of these records of
     a key only that of the lowest level counts. Batches hold `FILE_LEVEL` then."""
     columns: tuple[str, ...]
-    """Columns to return; batches hold these and the others that the function needs."""
+    """Columns to return; batches also hold further columns that the function needs."""
     repeats_keys: bool = False
     """A run may hold a key more than once."""
     keeps_retracts: bool = False

@@ -142,7 +142,7 @@ class FileRead(Value, dict=True):
             if file.file_format in _PLANNED and self.split.path_of(file) not in self._prepared
         ]
         if 2 * len(fresh) < len(files):
-            return  # some at a time, so that what is asked of them comes side by side
+            return  # some at a time, so that their requests are sent side by side
         open_ahead(self.split, self.file_io, fresh)
         indexes = filter(None, map(self._index_path, fresh)) if self.predicate is not None else ()
         with self.file_io.ahead(reads=indexes):
@@ -309,7 +309,7 @@ class FileRead(Value, dict=True):
         return self._mappings[key]
 
     def _check_blobs(self, file: DataFileMeta, present: Collection[str]) -> None:
-        """Refuse files that hold a BLOB column among others: as references, not as values."""
+        """Refuse files that hold a BLOB column beside other columns: those are references."""
         schema = self.context.schemas_by_id[file.schema_id]
         inline = _blob_columns(schema) & set(present)
         if inline and file.file_format != BLOB_FORMAT:
@@ -401,7 +401,7 @@ def _vector_of(
     if deletion.offset < 0 or not 0 <= deletion.length <= len(data):
         raise _unfit(
             deletion,
-            f"the table says that it has {deletion.length} bytes at {deletion.offset}, in a file"
+            f"by the manifest it has {deletion.length} bytes at {deletion.offset}, in a file"
             f" of {file_io.file_size(deletion.path)}",
         )
     from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector

@@ -119,7 +119,7 @@ class RowStage(Value, dict=True):
 
 
 Mask: TypeAlias = Any
-"""A `pa.BooleanArray` without nulls; the stubs do not know what kernels return."""
+"""A `pa.BooleanArray` without nulls; the stubs lack the results of kernels."""
 
 _COMPARE: Mapping[pred.CompareOp, Callable[[Any, Any], Any]] = {
     pred.CompareOp.EQ: pc.equal,

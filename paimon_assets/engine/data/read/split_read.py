@@ -18,7 +18,7 @@ Files of one range of row ids hold some columns each of the same rows; they are 
 
     per file: FileRead of its columns ─▶ aligned by position ─▶ live rows ─▶ one batch
 
-A column comes from the newest file that has it, by field id; BLOB columns come from blob files, of
+A column is read from the newest file that has it, by field id; BLOB columns from blob files, of
 which several may follow each other. No row of a file is dropped before its rows are aligned.
 
 Columns of row tracking:
@@ -316,7 +316,7 @@ def read_joined(
 
 
 def _sources(read: FileRead, files: Sequence[DataFileMeta]) -> list[_Source]:
-    """Return the sources of a range, the newest first; a blob file comes after its data file."""
+    """Return the sources of a range, the newest first; a blob file is after its data file."""
     groups: defaultdict[Hashable, list[DataFileMeta]] = defaultdict(list)
     held_of: dict[Hashable, Mapping[int, DataField]] = {}
     for file in files:

@@ -299,7 +299,7 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
             self._counter = WrapCounter(config=padding)
 
     def write(self, part: RouteRows) -> None:
-        """Write rows, in order of arrival, as files in which every key stands once.
+        """Write rows, in order of arrival, as files that hold every key once.
 
         Cost:
             A sort of the keys and one gather of every column; memory for a few hundred thousand
@@ -396,7 +396,7 @@ def highest_stored(
     overlap. A file may be gone (`NotFoundError`), because its snapshot has expired meanwhile.
 
     Cost:
-        Reads one column of each file in which a range lies that does not hold its largest number.
+        Reads one column of each file with a range that does not hold the file's largest number.
     """
     name = SEQUENCE_NUMBER.name
     # The file is read for the ranges `start` to `end` - 1; the range of its largest number needs no

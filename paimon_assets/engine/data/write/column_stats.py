@@ -96,7 +96,7 @@ class _ColumnStats(Struct):
         if column.type.root in data_types.BINARY_ROOTS:  # Java would compare them as signed bytes
             return
         if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-            # NaN is the largest value for some engines and no value for others.
+            # NaN is the largest value for some engines and no value for other engines.
             self.unknown = True
             return
         extremes: Any = pc.min_max(values)

@@ -166,7 +166,7 @@ class InputCheck:
         )
         if ROW_KIND.name in extra:
             kind_column = self.schema.typed_options.get(opt.ROWKIND_FIELD)
-            unknown += f". '{ROW_KIND.name}' comes from a read with row kinds: drop it" + (
+            unknown += f". '{ROW_KIND.name}' is of a read with row kinds: drop it" + (
                 f", column '{kind_column}' has the same values"
                 if kind_column
                 else " after the rows of kind -U and -D, or write to a table that has such a STRING"
@@ -327,7 +327,7 @@ class InputCheck:
 
 
 def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
-    """Return (lowest number, highest number, description of others) of a type of times."""
+    """Return (lowest, highest number, description of numbers outside) of a type of times."""
     if pat.is_date32(arrow_type):
         return _FIRST_DAY, _LAST_DAY, "no dates of the years 0 to 9999"
     if pat.is_time(arrow_type):

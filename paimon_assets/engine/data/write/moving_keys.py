@@ -4,7 +4,7 @@ A row whose key is in another partition already:
 
     the newest record wins    the key moves: -D in the old partition, the row in the new one
     the first record stays    the key stays: rows of other partitions are dropped
-    others                    the key stays: the row gets the partition of its first record
+    all other engines         the key stays: the row gets the partition of its first record
 
 `KeyIndex` holds these keys as Arrow columns, sorted by hash; the keys decide between equal hashes.
 Source: `org.apache.paimon.crosspartition.GlobalIndexAssigner`, `ExistingProcessor`.
@@ -73,7 +73,7 @@ class _Run(NamedTuple):
 
 
 class KeyPositions(Value):
-    """Keys, and what was found of them."""
+    """Keys, and their stored positions."""
 
     hashes: Hashes
     keys: "Sequence[Any]"
@@ -278,7 +278,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
                 self._counts[number][bucket] -= size
         deleted = order[left]
         retracts = self._in_partitions(rows.take(from_numpy(deleted)), former[left])
-        # A -D comes right before the row that moves its key.
+        # A -D is right before the row that moves its key.
         positions = np.argsort(np.concatenate([np.arange(rows.num_rows) * 2 + 1, deleted * 2]))
         row_buckets = np.empty_like(buckets)
         row_buckets[order] = buckets

@@ -340,14 +340,14 @@ class _TableWrite:
 
     def _write(self, route: _Route, part: RouteRows, threads: Threads) -> Work[None]:
         keyed = self.context.schema.has_primary_key
-        stands_alone = not keyed and part.total_bytes >= self._flush_bytes
-        if stands_alone or not route.grows:
+        fills_a_file = not keyed and part.total_bytes >= self._flush_bytes
+        if fills_a_file or not route.grows:
             route.writers.append(self._new_writer(route))
             route.last = None
         writer, before = route.writers[-1], route.last
-        route.grows = not stands_alone
+        route.grows = not fills_a_file
         route.next_sequence += part.row_count
-        ends = stands_alone or len(self._routes) > _MAX_OPEN_FILES
+        ends = fills_a_file or len(self._routes) > _MAX_OPEN_FILES
 
         def write() -> None:
             if before is not None:

@@ -1,6 +1,6 @@
-"""ScanDataset: a read as a dataset of pyarrow, for duckdb and others that scan datasets.
+"""ScanDataset: a read as a dataset of pyarrow, for duckdb and other engines that scan datasets.
 
-    columns, filter ─▶ our scan (columns, and what of the filter a Predicate says) ─▶ batches
+    columns, filter ─▶ our scan (columns, and the parts of the filter in a Predicate) ─▶ batches
                     ─▶ Arrow filters them exactly ─▶ rows
 
 Options of Arrow's own scans, such as `batch_size`, are taken and not looked at. Importing this
@@ -25,7 +25,7 @@ class ScanDataset(ds.Dataset):
     """A read as a dataset; nothing is read before it is scanned, and memory is bounded."""
 
     def __init__(self, schema: pa.Schema, scan: Scan, filtered: Any = None) -> None:
-        # Not the base class's: it stands for files of Arrow's, which all its methods go to.
+        # Not the base class's: it opens files of Arrow's, for all its methods.
         self._schema = schema
         self._scan = scan
         self._filter = filtered
@@ -98,11 +98,11 @@ class ScanDataset(ds.Dataset):
     @property
     def partition_expression(self) -> NoReturn:
         """Refused: nothing is known of all rows."""
-        _refuse("say what holds for all its rows")
+        _refuse("have an expression that holds for all its rows")
 
 
-def _refuse(what: str) -> NoReturn:
-    message = f"A dataset of a Paimon table does not {what}; use its scanner, or ReadBuilder."
+def _refuse(action: str) -> NoReturn:
+    message = f"A dataset of a Paimon table does not {action}; use its scanner, or ReadBuilder."
     raise InvalidInputError(message, kind="dataset")
 
 
@@ -114,7 +114,7 @@ def _refused(name: str) -> Callable[..., NoReturn]:
 
 
 for _name in ("get_fragments", "join", "join_asof", "replace_schema", "sort_by", "take"):
-    # The base class's would use what only Arrow's own datasets have, and end the process.
+    # The base class's would use members that only Arrow's datasets have, and end the process.
     setattr(ScanDataset, _name, _refused(_name))
 
 

@@ -1,7 +1,7 @@
 """Filters of pyarrow → Predicate.
 
 pyarrow gives no access to the parts of an Expression, but hands it over as Arrow data: its literals
-are the columns of one batch, typed, and its tree stands in the metadata of the schema, a key and a
+are the columns of one batch, typed, and its tree is in the metadata of the schema, a key and a
 value for each node, in the order of a walk. Keys repeat there, so they are read by Arrow's C
 interface.
 """
@@ -49,14 +49,14 @@ def columns_of(expression: Any) -> frozenset[str] | None:
 def weaker_filter(expression: Any) -> pred.Predicate | None:
     """Return a filter that is true wherever a pyarrow Expression is; None if there is none.
 
-    Parts of an AND that no Predicate says are left out.
+    Parts of an AND that have no Predicate are left out.
     """
     tree = _tree(expression)
     return None if tree is None else _predicate(tree, exactly=False)
 
 
 def exact_filter(expression: Any) -> pred.Predicate | None:
-    """Return the filter a pyarrow Expression is; None if no Predicate says it."""
+    """Return a pyarrow Expression as a filter; None if it has no Predicate."""
     tree = _tree(expression)
     return None if tree is None else _predicate(tree, exactly=True)
 
@@ -72,7 +72,7 @@ def _tree(expression: Any) -> _Field | _Value | _Call | None:
         batch = pa.ipc.open_file(data).get_batch(0)
         return _node(_pairs(batch.schema)[::-1], batch)
     except (pa.ArrowException, TypeError, ValueError, IndexError, KeyError):
-        return None  # fields by number have no name; and what a later pyarrow may write otherwise
+        return None  # fields by number have no name; a later pyarrow may write another form
 
 
 class _ArrowSchema(ctypes.Structure):

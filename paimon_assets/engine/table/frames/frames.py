@@ -1,12 +1,12 @@
 """Frames of pyarrow, pandas, polars, duckdb and Spark ⇄ rows of a table.
 
 The only place that knows frame libraries. None of them is imported: a frame is recognised by the
-module its type comes from, and whoever made it has imported its library.
+module of its type, and its creator has imported the library.
 
 Filters of polars → Predicate.
 
-An Expr says which parts it has (`meta.pop`, the last one first), but not what it does with them: so
-that is tried, and the result compared.
+An Expr lists its parts (`meta.pop`, the last one first), but not its function: so that is tried,
+and the result compared.
 """
 
 import importlib
@@ -140,7 +140,7 @@ def from_batches(kind: FrameKind, batches: Batches, schema: pa.Schema) -> Frame:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """Return a pandas DataFrame; `from_batches` says of which types."""
+    """Return a pandas DataFrame, with the types of `from_batches`."""
     has_nested = any(map(pat.is_nested, table.schema.types))
     frame = table.to_pandas(integer_object_nulls=has_nested)  # lists of integers stay integers
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -451,7 +451,7 @@ class FrameReads(FrameResults):
     def scan_polars(self) -> Any:
         """Return a polars LazyFrame; its query's columns, filters and limit reach the read.
 
-        It is planned for each `collect`: a moment of this read holds for all of them.
+        It is planned for each `collect`: a time-travel target of this read holds for all of them.
         """
         return to_lazy(self.narrowed, self.arrow_schema)
 

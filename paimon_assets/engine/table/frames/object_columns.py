@@ -1,9 +1,9 @@
 """Columns of Python objects → Arrow arrays that hold each value exactly, or the first misfit.
 
 pyarrow's own conversion cuts, shifts and splits in silence: 1.9 to 1, nanoseconds to microseconds,
-times of two zones to one, `"abc"` to a, b, c. So the kinds of objects are looked at first: what a
-column may hold is decided by the Arrow type wanted, at every level of nesting. Nested values are
-taken apart by level, so that one column of leaves is converted at once.
+times of two zones to one, `"abc"` to a, b, c. So the kinds of objects are checked first: the wanted
+Arrow type decides which objects a column may hold, at every level of nesting. Nested values are
+split by level, so that one column of leaves is converted at once.
 
 A missing value is a null: None, NaN, and the NaT and NA of pandas.
 """
@@ -78,7 +78,7 @@ def fitted(values: Any, target: Any) -> Any:
     """Return an Arrow array in the target type, where a frame cannot show the difference.
 
     Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
-    DOUBLE. What else is not of the target type is left: whoever writes casts it, or refuses it.
+    DOUBLE. Other values that are not of the target type stay: the write casts or refuses them.
     """
     source = values.type
     if source == target:

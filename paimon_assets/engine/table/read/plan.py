@@ -90,7 +90,7 @@ def fitting_parts(predicate: pred.Predicate | None, schema: TableSchema) -> pred
 def _is_exact(part: pred.Predicate, bound: pred.Predicate, schema: TableSchema) -> bool:
     """Whether a library that compares in a wider type than the column's finds the same rows.
 
-    It does not for 0.1 and a FLOAT, nor for a float and what it does not tell apart from others.
+    It does not for 0.1 and a FLOAT, nor for a float that stands for several numbers of the type.
     """
     match part, bound:
         case pred.And(children=parts) | pred.Or(children=parts), pred.And(children=sides) | pred.Or(
@@ -118,7 +118,7 @@ def _is_apart(number: float, root: TypeRoot) -> bool:
 
 
 class CountPlan(Value):
-    """The rows that metadata counts, and the splits that are read to count the others."""
+    """The rows that metadata counts, and the splits that are read to count the rest."""
 
     context: ReadContext
     """The read; of one column."""
@@ -217,12 +217,12 @@ class Plan(Value):
     def to_bytes(self, version: int = SPLIT_VERSION, *, for_java: bool = True) -> bytes:
         """Return the splits as Java's DataSplits, one behind the other, to be read elsewhere.
 
-        Columns, filter and credentials are not among them: who reads says those
+        Columns, filter and credentials are not among them: the reader sets those
         (`ReadBuilder.plan_from`, or Java's `DataSplit.deserialize` until the bytes end).
 
         Args:
             version: Of the DataSplits, 2 to 9: 8 is that of Paimon 1.3 to 2.0, 9 of 2.1.
-            for_java: Whether others may read them; False lets files of csv, json and text segments
+            for_java: Whether other engines read them; False lets csv, json and text segments
                 leave too, which `ReadBuilder.plan_from` alone reads right.
 
         Raises:

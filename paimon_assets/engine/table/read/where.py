@@ -2,7 +2,7 @@
 
     price > 3 AND dt IN ('2024-01-01')     comparisons of a column with a literal, IN, BETWEEN,
                                            IS NULL, LIKE, AND, OR, NOT
-    dt >= CURRENT_DATE - INTERVAL 7 DAYS   the day and the moment of now, in UTC
+    dt >= CURRENT_DATE - INTERVAL 7 DAYS   the day and the time of now, in UTC
     lower(name) = 'x', CAST(id AS INT) > 3 functions of one column, which may nest
     `order` = 1 OR "a b" = 2               names that are no plain words
     coalesce(price, 0) * 1.1               columns, literals, + - * /, ||, coalesce, round

@@ -116,11 +116,11 @@ def plan_import(
     held: frozenset[str] = frozenset(),
     roots: segments.SegmentRoots | None = None,
 ) -> ImportPlan:
-    """Plan the segments of a folder; a broken rule 16 to 18 is in the plan, others are raised.
+    """Plan the segments of a folder; a broken rule 16 to 18 is in the plan, all else is raised.
 
     Args:
         store: The table.
-        source: What to add.
+        source: The folder to add.
         live: The table's live segments.
         executor: Reads the footers.
         held: Plain paths of further external files that the table reads.
@@ -191,7 +191,7 @@ def plan_import(
 def data_files(
     store: FileStore, folder: str, file_format: str, roots: segments.SegmentRoots | None
 ) -> list[segments.FolderFile]:
-    """Return the files of a folder; those of 0 bytes have no rows, and no footer that says so."""
+    """Return the files of a folder; those of 0 bytes have no rows and no footer."""
     files = segments.walk(store.file_io, folder, roots)
     return [file for file in files if file.size or file_format in seg.TEXT_FORMATS]
 
@@ -336,8 +336,8 @@ def _segment_root(store: FileStore, path: str) -> str:
     scheme = scheme_of(root)
     if scheme != store.file_io.spec.scheme:
         message = (
-            f"'{path}' lies on storage '{scheme}' and table {store.label} on "
-            f"'{store.file_io.spec.scheme}'; segments must lie on the table's storage."
+            f"'{path}' is on storage '{scheme}' and table {store.label} on "
+            f"'{store.file_io.spec.scheme}'; segments must be on the table's storage."
         )
         raise errors.UnsupportedFeatureError(message, kind="segment-storage", path=path)
     folder, table = seg.plain_path(root), seg.plain_path(canonical_path(store.table_path))
@@ -349,12 +349,12 @@ def _segment_root(store: FileStore, path: str) -> str:
     if seg.is_within(table, folder):
         raise _owned(path, f"it holds table {store.label} itself")
     if seg.is_within(folder, table):
-        raise _owned(path, f"it lies in the directory of table {store.label}")
+        raise _owned(path, f"it is in the directory of table {store.label}")
     if database.endswith(".db"):
         warehouse = database.rpartition("/")[0]
         below = folder.removeprefix(f"{warehouse}/")
         if seg.is_within(folder, warehouse) and below.partition("/")[0].endswith(".db"):
-            raise _owned(path, "it lies in a database of the warehouse, and would be dropped too")
+            raise _owned(path, "it is in a database of the warehouse, and would be dropped too")
     at = folder
     while at.rpartition("/")[0] and not at.endswith(":/"):
         if store.file_io.exists(f"{at}/schema/schema-0"):

@@ -56,7 +56,7 @@ def all_now(store: FileStore, listed: SegmentList) -> list[seg.Segment | seg.Loa
 
     def load_now(load: seg.Load) -> seg.Load:
         if any(file.file_name in own for file in load.files):
-            # What took in the rows of a load that lives is not said.
+            # The commit that compacted rows of a live load is not shown.
             return replace(load, status=seg.SegmentStatus.SUCCESS, compacted_into=None)
         is_compacted = load.compacted_into is not None
         status = (
@@ -264,7 +264,7 @@ def queried_segments(segments: Sequence[seg.Segment | seg.Load]) -> pa.Table:
 
 
 def segment_rows(segments: Sequence[seg.Segment | seg.Load]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the system table `segments`; `readers` says which engines see theirs."""
+    """Yield the rows of the system table `segments`; `readers` lists the engines that see them."""
     for segment in segments:
         yield {
             "segment_id": segment.id,

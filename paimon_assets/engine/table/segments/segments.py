@@ -406,8 +406,8 @@ class Segments(Value):
 
         def add(stored: SegmentList) -> SegmentList:
             listed = with_loads(self.store, stored)
-            others = [item for item in listed.segments if item.commit_user != user]
-            refuse_taken(self.store, others, paths, user)
+            foreign = [item for item in listed.segments if item.commit_user != user]
+            refuse_taken(self.store, foreign, paths, user)
             new = [
                 seg.Segment(
                     id=listed.next_id + number,
@@ -433,13 +433,13 @@ class Segments(Value):
                 for number, folder in enumerate(plan.folders)
             ]
             next_id = listed.next_id + len(new)
-            return replace(listed, next_id=next_id, segments=(*others, *new))
+            return replace(listed, next_id=next_id, segments=(*foreign, *new))
 
         listed = self.registry.update(add)
         return [segment for segment in listed.segments if segment.commit_user == user]
 
     def _finish(self, user: str, snapshot: snap.Snapshot) -> list[seg.Segment]:
-        """List a command's segments as committed; remove others in progress with their files."""
+        """List a command's segments as committed; remove those in progress with their files."""
         own = [item for item in self.registry.load().segments if item.commit_user == user]
         paths = seg.paths_of(own)
 

@@ -5,6 +5,6 @@ Concept → modules:
     text → a statement                    parse
     statements as values                  statements
     types as SQL writes them              sql_types
-    running what needs no query engine    run, procedures
+    running all but queries               run, procedures
     SELECT by duckdb                      query
 """

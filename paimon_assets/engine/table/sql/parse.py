@@ -1,6 +1,6 @@
 """Text → a statement. Nothing is opened, and nothing runs.
 
-Parts that only who runs queries understands are cut from the text, as written.
+Parts that only a query engine understands are cut from the text, as written.
 """
 
 import re
@@ -374,7 +374,7 @@ def _clauses(words: Words) -> tuple[dict[str, str], tuple[str, ...], str | None]
         elif words.takes_any("LOCATION", "CLUSTERED", "STORED"):
             raise _refused(
                 "CREATE TABLE ... LOCATION, CLUSTERED BY or STORED AS",
-                "tables lie where their catalog says, and 'bucket' is a property",
+                "the catalog decides where tables are, and 'bucket' is a property",
             )
         elif words.takes("AS") or words.sees("SELECT") or words.sees("WITH"):
             return options, partitions, words.rest("a query")

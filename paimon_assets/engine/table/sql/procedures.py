@@ -40,7 +40,7 @@ _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
         [[sum(one.files for one in reports), sum(one.total_bytes for one in reports)]],
     ),
 }
-"""Operation → the rows that its CALL shows; those of the others are one, TRUE."""
+"""Operation → the rows that its CALL shows; all not listed show one, TRUE."""
 PROCEDURES: Mapping[str, Callable[..., Any]] = {
     name: operation
     for name, operation in vars(ops).items()
@@ -78,7 +78,7 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     CompactStrategy: CompactStrategy,
     **dict.fromkeys((Table, Sequence[Table], Identifier), str),
 }
-"""Type of a parameter → makes its value of a text. What has a name is opened afterwards."""
+"""Type of a parameter → makes its value of a text. Tables are opened by name afterwards."""
 
 
 def parameters_of(operation: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -88,7 +88,7 @@ def parameters_of(operation: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _type_of(parameter: inspect.Parameter) -> Any:
-    """Return the type of what is not None."""
+    """Return the type of a parameter without None."""
     types = get_args(parameter.annotation)
     return types[0] if NoneType in types else parameter.annotation
 

@@ -283,7 +283,7 @@ def _list(database: str, column: str, names: Iterable[str], statement: st.Show) 
 
 
 def describe(catalog: st.SqlCatalog, statement: st.Describe) -> pa.Table:
-    """Run a DESCRIBE: columns, then those of the partition; EXTENDED says more of the table."""
+    """Run a DESCRIBE: columns, then those of the partition; EXTENDED adds facts of the table."""
     name = statement.table
     if st.view_exists(catalog, name):
         view = catalog.views.get(str(name))

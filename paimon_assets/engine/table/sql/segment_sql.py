@@ -47,7 +47,7 @@ class DeleteSegments(Value):
 
 
 class CleanFiles(Value):
-    """CLEAN FILES of a table: forget the segments that are over; no file goes."""
+    """CLEAN FILES of a table: forget the segments that are over; deletes no file."""
 
     table: str
     force: bool = False

@@ -340,7 +340,7 @@ _ADDING_CALLS = ("create_tag", "create_branch", "rename", "compact", "rescale", 
 
 
 def _is_dry(call: Call) -> bool:
-    """Whether a procedure only looks for what it would delete."""
+    """Whether a procedure only lists the files that it would delete."""
     names = ("dry_run", "2") if call.procedure == "remove_orphan_files" else ()
     named = {name.lower(): value for name, value in call.arguments.items()}
     return any(str(named.get(name)).lower() == "true" for name in names)

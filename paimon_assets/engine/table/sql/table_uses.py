@@ -3,8 +3,8 @@
     SELECT o.id FROM db.orders VERSION AS OF 3 AS o JOIN db.items ON db.items.id = o.item
                      ^ use 1                             ^ use 2     ^ qualifier of use 2
 
-The text is changed where tables stand and nowhere else, so that who runs it sees the query as it
-was written, whatever sqlglot makes of the rest.
+The text is changed at the names of tables and nowhere else, so that the query engine sees the query
+as it was written, whatever sqlglot makes of the rest.
 """
 
 import re
@@ -59,7 +59,7 @@ class Query(Value):
     """Names of functions that are not of standard SQL, in small letters."""
 
     def replaced(self, choose: Callable[[TableUse], str | None], *, quote: str = "`") -> str:
-        """Return the query with other tables; one for which `choose` says None stays.
+        """Return the query with other tables; one for which `choose` returns None stays.
 
         Each has an alias then, its own name where it had none, so that its columns can be named
         as before, with the database too.
@@ -119,7 +119,7 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
 def names_in(text: str, without: str | None = None) -> frozenset[str]:
     """Return all names that columns of a query are made of: of columns, fields and tables.
 
-    Which of them are columns of a table, only the table says.
+    Only the table shows which of them are its columns.
     """
     tree = _tree(text)
     if tree is None:

@@ -69,7 +69,7 @@ def files(store: FileStore) -> Rows:
 
 
 def file_key_ranges(store: FileStore) -> Rows:
-    """Yield one row a live data file: where it lies and which keys it holds."""
+    """Yield one row a live data file: its path and its range of keys."""
     for entry in _live(store):
         yield _key_range_row(store, entry)
 

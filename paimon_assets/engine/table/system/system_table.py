@@ -4,16 +4,16 @@ Some of a table return the table's own rows, read in another way:
 
     audit_log      rows and their kinds
     binlog         the same, an update as one row: every column a list of [before, after]
-    ro             only what needs no merging
-    row_tracking   rows, their ids and who wrote them last
+    ro             only rows that need no merging
+    row_tracking   rows, their ids and the commit that wrote them last
 
 Those of a catalog have one row a table, partition or option, of every database; tables are read a
-few at once, and what was read of some is handed on before the next are opened. A table that cannot
-be read does not hide the others: a warning names it, `sys.tables` and `sys.table_health` show its
-name with nulls, the others leave it out. (Java fails as a whole.)
+few at once, and rows of some are handed on before the next are opened. A table that cannot
+be read does not hide the rest: a warning names it, `sys.tables` and `sys.table_health` show its
+name with nulls, other system tables leave it out. (Java fails as a whole.)
 
 `sys.tables`, `sys.partitions` and `sys.table_health` read the newest schema, snapshot and manifests
-of a table. Who made a table, and when, only a catalog server knows: else null, as in Java. Java's
+of a table. Only a catalog server knows a table's creator and time: else null, as in Java. Java's
 file system catalog leaves sizes null, too.
 
 Source: `org.apache.paimon.table.system.AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`,

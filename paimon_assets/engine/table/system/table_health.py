@@ -45,7 +45,7 @@ from paimon_assets.engine.spec.words import counted
 
 
 class RunShape(Value):
-    """One sorted run: a read merges it with the others of its bucket."""
+    """One sorted run: a read merges it with the other runs of its bucket."""
 
     level: int
     file_count: int
@@ -83,7 +83,7 @@ class TableShape(Value):
     file_sizes: tuple[int, ...] = ()
     """Bytes of each file, ascending."""
     waiting_files: int = 0
-    """Files whose rows have no bucket yet, so that nobody reads them."""
+    """Files whose rows have no bucket yet, so that no read shows them."""
 
     @property
     def total_bytes(self) -> int:
@@ -206,7 +206,7 @@ NUMBERS: Mapping[str, str] = {
     "small_file_count": "Files below half of the target size that share a bucket.",
     "most_runs": "Sorted runs that a read of one bucket merges, or files it opens.",
     "level_0_files": "Files that no compaction has seen.",
-    "waiting_files": "Files of postponed rows, which nobody reads yet.",
+    "waiting_files": "Files of postponed rows, which no read shows yet.",
     "deleted_rows": "Rows that a full compaction would drop.",
     "snapshot_count": "Snapshots.",
     "oldest_snapshot_ms": "Time of the oldest snapshot, milliseconds since 1970.",
@@ -215,7 +215,7 @@ NUMBERS: Mapping[str, str] = {
     "consumer_lag": "Snapshots that the slowest consumer is behind.",
     "iceberg_behind": "Commits that readers of Iceberg do not see in full.",
 }
-"""Numbers of `TableHealth` that are shown one by one, and what they are."""
+"""Numbers of `TableHealth` that are shown one by one, and their descriptions."""
 DUE_SCORE = 50
 """The score of a table that just reaches a limit."""
 
@@ -288,7 +288,7 @@ class TableHealth(Value):
     """Sorted runs that a read of one bucket merges, or files it opens."""
     level_0_files: int
     waiting_files: int
-    """Files of postponed rows, which nobody reads yet."""
+    """Files of postponed rows, which no read shows yet."""
     deleted_rows: int
     """Rows that a full compaction would drop."""
     snapshot_count: int
@@ -300,7 +300,7 @@ class TableHealth(Value):
     consumer_lag: int
     """Snapshots that the slowest consumer is behind."""
     orphan_bytes: int | None = None
-    """Bytes of files of more than a day that nothing names; None if nobody looked."""
+    """Bytes of files of more than a day that nothing names; None if not counted."""
     iceberg_behind: int | None = None
     """Commits that readers of Iceberg do not see in full; None without Iceberg metadata."""
 
@@ -418,6 +418,6 @@ def _score(load: float) -> int:
     [100, 75, 50, 25, 5]
     """
     if load < 1:
-        # Below its limit nothing is due, so rounding must not reach the score that says so.
+        # Below its limit nothing is due, so rounding must not reach the score of due work.
         return max(_FULL_SCORE - round(DUE_SCORE * max(load, 0)), DUE_SCORE + 1)
     return int(DUE_SCORE / load)

@@ -2,7 +2,7 @@
 
     ┌─▶ plan (manifests) ─▶ tasks on the executor ─▶ messages ─▶ commit
     │                                                              │ other commits were in the way
-    └── their buckets only, with what fits kept ◀── files deleted ◀┘
+    └── their buckets only, with fitting files kept ◀── deleted ◀──┘
 
 Nothing is visible before the commit. A compaction that is killed leaves orphan files, no more.
 
@@ -101,7 +101,7 @@ logger = logging.getLogger(__name__)
 MOST_BUCKETS = 1 << 20
 """Above any number of a bucket; a larger number in a text is a slip."""
 _MOST_PLANS = 5
-"""How often buckets are planned again that others changed meanwhile."""
+"""How often buckets are planned again after concurrent changes."""
 _WAITING_SUFFIX = "-waiting"
 """Ends the commit user of postponed rows, whose snapshot is one of its own."""
 _LOST_RACES = "commit-retries"
@@ -172,7 +172,7 @@ class CompactionOutcome(Value):
     """None if there was nothing to do."""
     buckets: tuple[CompactedBucket, ...] = ()
     left_out: int = 0
-    """Units that were given up: others changed their buckets each time they were compacted."""
+    """Units that were given up: other commits changed their buckets during each compaction."""
     was_already_committed: bool = False
     """This user and identifier had committed before: nothing was done now."""
 
@@ -255,7 +255,7 @@ class CompactionBuilder(CommitBuilder):
     clock: Clock = field(default_factory=SystemClock)
 
     def with_strategy(self, strategy: CompactStrategy | str) -> "CompactionBuilder":
-        """Compact what is due (`minor`, the default), everything (`full`), or `sort` it.
+        """Compact due files (`minor`, the default), everything (`full`), or `sort` it.
 
         Raises:
             ValueError: There is no such strategy.
@@ -477,7 +477,7 @@ class _Run(Struct, kw_only=True):
         self.messages = list(compress(self.messages, map(not_, conflicting)))
         self._discard(gone)
         logger.warning(
-            "table %s: %d buckets were changed by others while they were compacted: %s",
+            "table %s: other commits changed %d buckets while they were compacted: %s",
             builder.store.label,
             len(gone),
             conflict.message,

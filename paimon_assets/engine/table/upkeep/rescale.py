@@ -1,7 +1,7 @@
 """Another bucket count for partitions that hold rows already: read, hashed again, rewritten.
 
 Files of a partition agree on their bucket count, so all of a partition is replaced in one snapshot.
-Rows that others commit to it meanwhile would stay in the old buckets: that is a conflict.
+Rows of concurrent commits would stay in the old buckets: that is a conflict.
 Partitions with files whose key columns have another type are rewritten, whatever their count:
 their rows come to the order and the buckets of the new type.
 Source: `org.apache.paimon.flink.action.RescaleAction`.

@@ -1,9 +1,9 @@
 """Row ids for an append table that exists, by metadata alone.
 
-    files without ids get some ─▶ options in one schema ─▶ files that others added meanwhile, too
+    files without ids get some ─▶ options in one schema ─▶ files added meanwhile, too
 
-A process that dies on the way leaves ids that no option tells of, which all readers pass over; or
-files without ids that others added between: doing it again gives them some. Upstream discusses the
+A process that dies on the way leaves ids without the option, which all readers ignore; or
+files without ids that were added between: a second call gives them some. Upstream discusses the
 same order (https://github.com/apache/paimon/pull/10098).
 """
 
@@ -25,7 +25,7 @@ from paimon_assets.engine.spec.options.all_options import (
 
 
 def enable_row_ids(store: FileStore, *, data_evolution: bool) -> FileStore:
-    """Do what `Table.enable_row_ids` says, and return the store with the newest schema."""
+    """Run `Table.enable_row_ids`, and return the store with the newest schema."""
     store = store.current()
     check_writable(store.label, store.schema)
     if store.managed is not None:

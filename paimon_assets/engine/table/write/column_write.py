@@ -1,9 +1,9 @@
 """ColumnWriteBuilder: new values of some columns, made from the rows that there are.
 
 ┌─▶ newest snapshot ─▶ ranges of rows, perhaps only those behind
-│      each: rows ─▶ function ─▶ columns ─▶ a file of them, beside the others ─┐
+│      each: rows ─▶ function ─▶ columns ─▶ a file of them, beside the data ───┐
 │                                                                               ▼
-└── files deleted, planned again ◀── others changed what was read ◀────── one commit
+└── files deleted, planned again ◀── the rows changed meanwhile ◀──────── one commit
 """
 
 import logging
@@ -93,7 +93,7 @@ class ColumnWriteBuilder(CommitBuilder):
         return replace(self, predicate=predicate)
 
     def with_all_rows(self) -> "ColumnWriteBuilder":
-        """Write all rows, not only ranges whose values are missing or older than what is read."""
+        """Write all rows, not only ranges whose values are missing or older than their inputs."""
         return replace(self, only_behind=False)
 
     def with_rows_at_once(self, rows: int) -> "ColumnWriteBuilder":
@@ -117,16 +117,16 @@ class ColumnWriteBuilder(CommitBuilder):
         """Write the columns that a function makes of rows, in one snapshot, once.
 
         Args:
-            compute: Is given some rows at a time, and called again for the same rows if others
-                change what it read.
+            compute: Is given some rows at a time, and called again for the same rows if they
+                change meanwhile.
             executor: Writes the files; this process by default, which reads in any case.
 
         Raises:
             InvalidInputError: Values do not fit the columns, or are not as many as the rows (kind
                 `column-rows`); nothing was committed.
             NotFoundError: A column does not exist.
-            UnsupportedFeatureError: The table takes no columns alone; says the way out.
-            CommitConflictError: Others changed the same columns too often; nothing was committed.
+            UnsupportedFeatureError: The table type does not support column writes.
+            CommitConflictError: The same columns changed too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; write again as the same user with the
                 same identifier, which finds the commit if it happened.
 
@@ -140,7 +140,7 @@ class ColumnWriteBuilder(CommitBuilder):
     def planned(
         self, attempt: Callable[["ColumnWriteBuilder"], ColumnWriteOutcome]
     ) -> ColumnWriteOutcome:
-        """Write by what makes one plan and commits it; see `write`."""
+        """Write by a function that makes one plan and commits it; see `write`."""
         committed = self.find_committed()
         if committed is not None:
             return ColumnWriteOutcome(

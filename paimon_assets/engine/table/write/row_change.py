@@ -2,7 +2,7 @@
 
     ┌─▶ newest snapshot ─▶ plan (manifests) ─▶ tasks on the executor ─▶ messages ─▶ commit
     │                                                                                │
-    └────────────── files deleted, planned again ◀── others changed the same rows ◀──┘
+    └────────────── files deleted, planned again ◀── the same rows have changed ◀────┘
 
 A predicate over partition columns alone drops whole partitions by metadata.
 """
@@ -61,7 +61,7 @@ from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder, both
 
 Prepare = Callable[[], WriteContext]
-"""Says how rows are inserted now."""
+"""Returns how rows are inserted now."""
 
 
 class WhenMatched(StrEnum):
@@ -223,7 +223,7 @@ def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidIn
 logger = logging.getLogger(__name__)
 
 _MOST_PLANS = 5
-"""How often a change is planned when others change the same rows."""
+"""How often a change is planned when other writers change the same rows."""
 READ_CHANGED = "read-changed"
 """Kind of the conflict of a condition: the table is not as the caller read it before."""
 _FINAL = ("commit-retries", READ_CHANGED)
@@ -231,7 +231,7 @@ _FINAL = ("commit-retries", READ_CHANGED)
 
 
 def unchanged_since(store: FileStore, snapshot: Snapshot | None) -> Condition:
-    """Return a commit condition that fails if others changed rows since a snapshot was read.
+    """Return a commit condition that fails if rows changed since a snapshot was read.
 
     It raises a `CommitConflictError` of kind `READ_CHANGED`. Compactions change no row.
     """
@@ -310,7 +310,7 @@ class RowChangeBuilder(CommitBuilder):
             UnsupportedFeatureError: The table does not take deletes; names the option. Or, of kind
                 `segment-mixed-formats`, it has segments of another format; `Table.truncate` and
                 overwrites take these, too.
-            CommitConflictError: Others changed the same rows too often; nothing was committed.
+            CommitConflictError: The same rows changed too often; nothing was committed.
             CommitUnknownError: The storage's answer was lost; run again as the same user with the
                 same identifier, which finds the commit if it happened.
             NotFoundError: The table was dropped or renamed meanwhile.
@@ -374,14 +374,14 @@ class RowChangeBuilder(CommitBuilder):
         inserts: bool = True,
         executor: MergeExecutor | None = None,
     ) -> RowChangeOutcome:
-        """Merge rows into the table: matching rows are updated or deleted, others inserted.
+        """Merge rows into the table: matching rows are updated or deleted, new ones inserted.
 
         Args:
             rows: The source, in this process's memory.
             on: Columns, of both sides, in which a row and a source row are equal if they match;
                 of a primary-key table its primary key. Null equals nothing.
-            when_matched: What becomes of rows that match; a mapping says as `update` does which
-                columns take which values, and may name the source's (`source.price`).
+            when_matched: Action for rows that match; a mapping has columns and their new values,
+                as for `update`, and may name the source's (`source.price`).
             inserts: Whether source rows without a match become rows of the table.
             executor: Reads and writes; this process by default.
 
@@ -413,7 +413,7 @@ class RowChangeBuilder(CommitBuilder):
             when_matched: As in `merge`.
             inserts: As in `merge`.
             deletes: A boolean column of the source: rows that match one where it is true are
-                deleted, and the others updated.
+                deleted, and the rest updated.
 
         Raises:
             As `merge`.
@@ -480,7 +480,7 @@ class RowChangeBuilder(CommitBuilder):
                 if conflict.kind in _FINAL or number == _MOST_PLANS:
                     raise
                 logger.warning(
-                    "table %s: rows to change were changed by others: %s",
+                    "table %s: other writers changed the rows to change: %s",
                     self.store.label,
                     conflict.message,
                 )
@@ -517,7 +517,7 @@ class _Merge(Value):
     """Rows that match stay as they are."""
     inserts: bool
     deletes: str | None = None
-    """The source's column that says which rows are deleted."""
+    """The source's column that marks the rows to delete."""
 
 
 class _Run(Struct, kw_only=True):
@@ -537,8 +537,8 @@ class _Run(Struct, kw_only=True):
         """Plan, change and commit; uncommitted files are deleted.
 
         Raises:
-            CommitConflictError: Others changed the same rows meanwhile; kind `commit-retries` if
-                they were only faster.
+            CommitConflictError: The same rows changed meanwhile; kind `commit-retries` if other
+                commits were only faster.
         """
         snapshot = self.builder.store.snapshots.latest()
         deletes = self.assignments is None and self.merge is None
@@ -622,7 +622,7 @@ class _Run(Struct, kw_only=True):
         return builder.commit_as(kind, self.messages, planned_on=planned, condition=condition)
 
     def _columns_unchanged(self, planned_on: Snapshot | None) -> Condition | None:
-        """Return the condition of a change of some columns; what they were made from counts."""
+        """Return the condition of a change of some columns; their inputs count, too."""
         increments = [message.data_increment for message in self.messages]
         files = [f for each in increments for f in (*each.new_files, *each.deleted_files)]
         indexes = [index for increment in increments for index in increment.new_index_files]

@@ -59,7 +59,7 @@ class StagedBatch(Value):
         """Begin to describe a read of the batch; of each key its last row, deletes left out."""
         if not self.store.schema.has_primary_key:
             return ReadBuilder(store=self.store)
-        return batch_read(self.store, self.snapshot)  # also what waits for a compaction
+        return batch_read(self.store, self.snapshot)  # also rows that wait for a compaction
 
 
 class BatchRefusedError(InvalidInputError):
@@ -68,7 +68,7 @@ class BatchRefusedError(InvalidInputError):
     Args:
         message: Why, and where the batch is.
         details: As of any error.
-        results: What each check said, for those who show it.
+        results: The result of each check, to show it.
     """
 
     default_kind = "batch-refused"

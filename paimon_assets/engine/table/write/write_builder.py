@@ -67,7 +67,7 @@ class CommitBuilder(Value):
     def with_commit_user(self, user: str) -> Self:
         """Set the commit user. A retry with one (user, identifier) finds the first commit.
 
-        Commits of all sorts count: a user who writes and changes rows numbers the commits.
+        Commits of all sorts count: a user that writes and changes rows numbers the commits.
         """
         return replace(self, commit_user=user)
 
@@ -119,7 +119,7 @@ RowsT = TypeVar("RowsT")
 _LOOKED_UP = frozenset({BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC})
 """Where a writer asks an index for the bucket of a key."""
 _MOST_WRITES = 5
-"""How often rows are written when others bring keys to the same place meanwhile."""
+"""How often rows are written when other writers add keys to the same place meanwhile."""
 
 
 class Overwrite(Value):
@@ -166,7 +166,7 @@ class WriteBuilder(CommitBuilder):
 
         Args:
             partition: Partition column → value, perhaps of some partition columns only: replaces
-                these partitions, and without rows empties them; rows of others are refused. An
+                these partitions, and without rows empties them; rows elsewhere are refused. An
                 empty mapping means the whole table. None means the partitions that the rows lie in
                 (the whole table, if it has none or `dynamic-partition-overwrite` is false).
 
@@ -206,16 +206,16 @@ class WriteBuilder(CommitBuilder):
     def with_last_check(self, check: Callable[[], None]) -> WriteBuilder:
         """Call `check` when all rows are written and none is committed; an error undoes them.
 
-        It checks, for example, whether the source of the rows is still what it was.
+        It checks, for example, whether the source of the rows is unchanged.
         """
         return replace(self, last_check=check)
 
     def with_condition(self, condition: Condition) -> WriteBuilder:
         """Commit only on top of a snapshot that `condition` does not raise for.
 
-        It is called in each try of the commit with the snapshot the try goes on top of, so that
-        nothing can come between the look and the commit. What it raises undoes the write. A second
-        one is asked too.
+        It is called in each try of the commit with the snapshot below it, so that nothing can
+        happen between the check and the commit. An error of it undoes the write. Several conditions
+        all count.
         """
         return replace(self, condition=both(self.condition, condition))
 
@@ -223,7 +223,7 @@ class WriteBuilder(CommitBuilder):
         """Judge the rows when all are written and none is committed (`staged_batch`).
 
         Args:
-            audit: What it raises is raised by the write, and nothing is committed; after a
+            audit: Its errors are raised by the write, and nothing is committed; after a
                 `BatchRefusedError` the rows stay readable on a branch.
             branch: Name of that branch, after its prefix; a random one by default. Writes at the
                 same time need names of their own.
@@ -240,9 +240,9 @@ class WriteBuilder(CommitBuilder):
 
         Raises:
             InvalidInputError: Rows do not fit the table; nothing was committed.
-            CommitConflictError: Too many other writers; or of kind `keys-changed`, others gave keys
-                a bucket meanwhile; or `schema-changed`, others changed the schema so that the rows
-                would be others. Nothing was committed, files were removed.
+            CommitConflictError: Too many other writers; or of kind `keys-changed`, keys got a
+                bucket meanwhile; or `schema-changed`, the schema changed so that the rows would
+                change. Nothing was committed, files were removed.
             CommitUnknownError: The storage's answer was lost; look before trying again under the
                 same user and identifier, which finds the commit if it happened.
             UnsupportedFeatureError: The table is not one this engine writes, or not so.
@@ -281,7 +281,7 @@ class WriteBuilder(CommitBuilder):
 
         Raises:
             InvalidInputError: A new column cannot be one; nothing was changed.
-            CommitConflictError: Others changed the schema too often meanwhile.
+            CommitConflictError: Other writers changed the schema too often meanwhile.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
         from paimon_assets.engine.table.schema_merging import merged_with
@@ -291,7 +291,7 @@ class WriteBuilder(CommitBuilder):
     def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         """Write and commit like `write`, without looking for an earlier commit or new columns.
 
-        Where others gave keys a bucket or changed the schema meanwhile, the rows are written again,
+        Where keys got a bucket or the schema changed meanwhile, the rows are written again,
         a few times; a stream of rows is read once, so it is not.
 
         Raises:
@@ -312,7 +312,7 @@ class WriteBuilder(CommitBuilder):
 
     def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
         context = self.prepare()
-        with self.store.file_io.ahead():  # what was asked ahead was for the plan
+        with self.store.file_io.ahead():  # the requests ahead so far were for the plan
             result = executor.map_rows(context, rows)
             try:
                 if self.last_check is not None:
@@ -366,7 +366,7 @@ class WriteBuilder(CommitBuilder):
                 kind="overwrite-cross-partition",
                 table=store.label,
             )
-        # Of what an overwrite replaces, nothing counts: neither numbers nor bucket counts.
+        # Of the rows that an overwrite replaces, neither numbers nor bucket counts matter.
         latest = None if over else store.snapshots.latest()
         newest_id = 0 if latest is None else latest.id
         return replace(

@@ -1,7 +1,7 @@
 """Aggregate functions: name → kernel, and whether it supports retractions.
 
 A kernel computes one outcome for each group from the values of its records. Kernels of functions
-that choose a value return row numbers; the others return values.
+that choose a value return row numbers; all other kernels return values.
 Source: `org.apache.paimon.mergetree.compact.aggregate.factory.FieldAggregatorFactory`.
 """
 

@@ -238,8 +238,8 @@ def _fill(texts: Any) -> Flags:
 
 
 def _distinct_pieces(groups: Order, texts: Array, delimiter: str) -> tuple[Order, Any]:
-    """Return the first text of each group whole, then pieces of the others that are new."""
-    # Pieces of a first text are not listed themselves; what equals one of them is no longer new.
+    """Return the first text of each group whole, then pieces of later texts that are new."""
+    # Pieces of a first text are not listed themselves; a piece equal to one of them is not new.
     split = pc.split_pattern(texts, delimiter or " ")
     pieces, texts_of = pc.list_flatten(split), to_numpy(pc.list_parent_indices(split))
     piece_groups = groups[texts_of]

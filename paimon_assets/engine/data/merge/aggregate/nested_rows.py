@@ -43,7 +43,7 @@ def merge_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregati
     """Return the entry of each map key with the latest time, the first of several.
 
     In all maps but the group's first, a null value removes the entry and a value without a time is
-    skipped. A late map counts as the first, and the others are merged into it.
+    skipped. A late map counts as the first, and the rest are merged into it.
 
     Cost:
         A Python loop over the entries of groups that have late records.

@@ -17,7 +17,7 @@ def last_value(values: Array, grouped: Grouped) -> Order:
     """Pick the last value, null or not; a record that retracts leaves null behind."""
     rest = after_last_retract(grouped)
     if rest.late is not None:
-        # Late records are never the last, even if a retraction removed all others.
+        # Late records are never the last, even if a retraction removed all the rest.
         rest = rest.keep(~rest.late)
     return rest.pick(run_ends(rest.groups))
 
