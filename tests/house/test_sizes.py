@@ -17,7 +17,7 @@ BUDGETS = {
     "paimon_assets/cdc": (9_334, 44),
     "paimon_assets/iceberg": (2_766, 19),
     "paimon_assets/server": (3_345, 16),
-    "tests and tools": (102_645, 564),
+    "tests and tools": (102_532, 561),
 }
 """Lines and modules at most; they only shrink. The core goes towards 80,000 lines."""
 

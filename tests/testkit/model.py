@@ -1,4 +1,4 @@
-"""ModelTable: what a table must hold, said by a dict. The oracle of state machines and interop.
+"""ModelTable: what a table must hold, said by a dict. The oracle of interop.
 
 It knows no files and no levels: among the records of one key the greatest
 (sequence values, whether the record adds, arrival) wins; the second counts only where
@@ -32,73 +32,41 @@ class ModelTable:
     _arrivals: int = 0
     _appended: list[Row] = field(default_factory=list)
     _by_key: dict[tuple[Any, ...], _Record] = field(default_factory=dict)
-    _versions: list[tuple[Row, ...]] = field(default_factory=list)
 
-    @property
-    def version_count(self) -> int:
-        return len(self._versions)
+    def write(self, rows: Iterable[Row]) -> None:
+        """Commit rows."""
+        for row in rows:
+            self._arrivals += 1
+            if self.schema.primary_keys:
+                self._upsert(row)
+            else:
+                self._appended.append(row)
 
-    def write(self, rows: Iterable[Row]) -> bool:
-        """Commit rows; False if none of them had to be written."""
-        options = opt.Options(self.schema.options)
-        kept = [row for row in rows if not self._is_ignored(row, options)]
-        self._take(kept, options)
-        if kept:
-            self._versions.append(tuple(self._visible()))
-        return bool(kept)
-
-    def overwrite(self, rows: Iterable[Row], replaced: Callable[[Row], bool] | None) -> bool:
-        """Commit rows in the place of others; False if nothing had to be done.
+    def overwrite(self, rows: Iterable[Row], replaced: Callable[[Row], bool] | None) -> None:
+        """Commit rows in the place of others.
 
         `replaced` tells of a row whether its partition is; without it, those of `rows` are.
         """
-        options = opt.Options(self.schema.options)
-        kept = [row for row in rows if not self._is_ignored(row, options)]
-        if replaced is None and not kept:
-            return False
-        partitions = {self._partition(row) for row in kept}
+        rows = list(rows)
+        partitions = set(map(self._partition, rows))
         goes = replaced or (lambda row: self._partition(row) in partitions)
         self._appended = [row for row in self._appended if not goes(row)]
         self._by_key = {key: r for key, r in self._by_key.items() if not goes(r.row)}
-        self._take(kept, options)
-        self._versions.append(tuple(self._visible()))
-        return True
+        self.write(rows)
 
     def _partition(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.schema.partition_keys)
 
-    def _take(self, kept: Iterable[Row], options: opt.Options) -> None:
-        for row in kept:
-            self._arrivals += 1
-            if self.schema.primary_keys:
-                self._upsert(row, options)
-            else:
-                self._appended.append(row)
-
-    def rows(self, version: int | None = None) -> list[Row]:
-        """Return the rows after commit number `version` (from 1); after the last by default."""
-        if version is None:
-            version = len(self._versions)
-        return list(self._versions[version - 1]) if version else []
-
-    def _visible(self) -> list[Row]:
+    def rows(self) -> list[Row]:
         if self.schema.primary_keys:
             return [record.row for record in self._by_key.values() if record.is_add]
         return list(self._appended)
 
-    def _kind(self, row: Row, options: opt.Options) -> RowKind:
-        column = options.get(opt.ROWKIND_FIELD)
-        return parse_row_kind(row[column]) if column else RowKind.INSERT
-
-    def _is_ignored(self, row: Row, options: opt.Options) -> bool:
-        kind = self._kind(row, options)
-        if options.get(opt.IGNORE_DELETE):
-            return not kind.is_add
-        return options.get(opt.IGNORE_UPDATE_BEFORE) and kind is RowKind.UPDATE_BEFORE
-
-    def _upsert(self, row: Row, options: opt.Options) -> None:
+    def _upsert(self, row: Row) -> None:
         """Let a record compete for its key."""
-        is_add = self._kind(row, options).is_add
+        options = opt.Options(self.schema.options)
+        kind = options.get(opt.ROWKIND_FIELD)
+        is_add = not kind or parse_row_kind(row[kind]).is_add
         values = [_null_first(row[name]) for name in options.get(opt.SEQUENCE_FIELD)]
         flag_first = options.get(opt.SEQUENCE_AUTO_PADDING)[:1] == (
             opt.SequencePadding.ROW_KIND_FLAG,
