@@ -113,6 +113,28 @@ def branch_fast_forward(args: Arguments) -> None:
     say(f"{target} is branch {name} now, at snapshot {newest.id}", facts)
 
 
+@command("TARGET", executor=True)
+@click.option("--from", "before", default="main@latest", show_default=True, help="A state.")
+@click.option("--to", "after", default="latest", show_default=True, help="Another one.")
+@click.option(
+    "--examples", type=click.IntRange(min=0), default=10, help="Rows to show; 0 hides all."
+)
+@flag("--markdown", help="Print the text of a comment.")
+def diff(args: Arguments) -> None:
+    """Show the rows, columns and schema that differ between two states of TARGET.
+
+    A state is `latest`, a snapshot's id or a tag; of another branch with its name in front, such as
+    `main@5` or `preview@latest`.
+    """
+    from msgspec import to_builtins
+
+    difference = args.table().diff(
+        args.before, args.after, args.new_executor(), examples=args.examples
+    )
+    text = difference.markdown().rstrip() if args.markdown else difference.lines()
+    say(text, to_builtins(difference))
+
+
 @command("TARGET", "NAME", group=consumer)
 @click.argument("next_snapshot", type=int)
 def consumer_reset(args: Arguments) -> None:

@@ -199,6 +199,10 @@ COMMANDS = {
         "tag": ("history", "List, create, rename and delete tags."),
         "branch": ("history", "List, create, delete and fast-forward branches."),
         "consumer": ("history", "List, set and delete how far readers have come."),
+        "diff": (
+            "history",
+            "Show the rows, columns and schema that differ between two states of TARGET.",
+        ),
         "rollback": ("history", "Return TARGET to a snapshot, a tag or a schema."),
     },
     "Files": {

@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.predicate.predicate import all_of, any_of, equal
 from paimon_assets.engine.spec.words import utc_text
+from paimon_assets.engine.table.read.diff import LATEST, TableDiff
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
@@ -284,6 +285,11 @@ def rollback_to_timestamp(table: Table, timestamp: Millis) -> tuple[int | None, 
         message = f"Table '{table.name}' has no snapshot at or before {utc_text(timestamp)}."
         raise NotFoundError(message, kind="snapshot-not-found")
     return rollback(table, snapshot=max(ids))
+
+
+def diff(table: Table, from_version: str, to_version: str = LATEST, *, executor: Any) -> TableDiff:
+    """Count the rows that differ between two states: `latest`, an id, a tag, or `branch@` one."""
+    return table.diff(from_version, to_version, executor, examples=0)
 
 
 def create_branch(

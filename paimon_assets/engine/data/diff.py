@@ -1,0 +1,341 @@
+"""The task `diff`: count the rows that differ between parts of two states.
+
+    rows of each state ─▶ a hash of 64 bits each ─▶ hashes that the other state lacks
+                                                    │ without identity: these are the numbers
+                                                    ▼
+    rows with such hashes, of both states ─▶ pairs by identity ─▶ added, removed, changed columns
+
+Hashes and rows that differ are in memory, of as many rows at a time as the bound allows: with more,
+the parts are read again, and each pass takes the identities of one remainder. Parts that fit are
+read once. A difference escapes only if a row that went and one that came share their 64 bits: of a
+million differing rows, one time in ten million comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Words, from_numpy
+from paimon_assets.engine.codec.hashing.row_words import fixed_values, null_mask
+from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.contract.context import ReadContext
+from paimon_assets.engine.contract.report_tasks import (
+    DiffContext,
+    DiffExample,
+    DiffRequest,
+    RowDiff,
+)
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.data.merge.equal_rows import equal_values
+from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.words import plain_sample
+
+_HASH_BYTES = 16
+"""Of a row in memory: its hash, and a copy while it is sorted."""
+_NULL, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x517CC1B727220A95)
+_SHIFT = np.uint64(44)
+"""Hashes are looked for by their first 20 bits before they are searched."""
+
+
+def diff_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
+    context, request = load(DiffContext, shared), load(DiffRequest, payload)
+    states = [
+        _Rows(read, splits, context, file_io, threads)
+        for read, splits in ((context.before, request.before), (context.after, request.after))
+    ]
+    parts = -(-sum(state.row_count for state in states) * _HASH_BYTES // context.most_bytes) or 1
+    total = RowDiff()
+    for part in range(parts):
+        before, after = (
+            np.sort(_concat(each.hashes[each.identities % np.uint64(parts) == part] for each in it))
+            for it in states
+        )
+        only = _surplus(before, after), _surplus(after, before)
+        del before, after
+        if context.identity:
+            for differing in _by_identity(context, states, only, parts, part):
+                total = total.plus(differing, context.examples)
+        else:
+            total = total.plus(_as_bags(context, states, only), context.examples)
+    return dump(replace(total, compared=states[1].merged_rows))
+
+
+class _Hashed(NamedTuple):
+    rows: pa.RecordBatch
+    identities: Words
+    hashes: Words
+
+
+class _Rows:
+    """The rows of one state with their hashes, read as often as asked unless they fit in memory."""
+
+    def __init__(
+        self,
+        read: ReadContext,
+        splits: tuple[DataSplit, ...],
+        context: DiffContext,
+        file_io: FileIO,
+        threads: Threads,
+    ) -> None:
+        self._read = read, splits, file_io, threads
+        self._context = context
+        self._batches: list[_Hashed] | None = None
+        self.row_count = sum(split.row_count for split in splits)
+        self.merged_rows = 0
+        """Those that readers see, once all have been read."""
+        self.row_bytes = 1
+        """The widest average of a batch."""
+
+    def __iter__(self) -> Iterator[_Hashed]:
+        if self._batches is not None:
+            yield from self._batches
+            return
+        batches: list[_Hashed] = []
+        left, rows = self._context.most_bytes // 4, 0
+        read, splits, file_io, threads = self._read
+        for split in splits:
+            for batch in read_split(read, split, file_io, threads):
+                hashed = self._with_hashes(batch)
+                rows += batch.num_rows
+                left -= batch.nbytes + hashed.hashes.nbytes * 2
+                self.row_bytes = max(self.row_bytes, -(-batch.nbytes // batch.num_rows))
+                if left > 0:
+                    batches.append(hashed)
+                else:
+                    batches.clear()
+                yield hashed
+        self.merged_rows = rows
+        self._batches = batches if left > 0 else None
+
+    def _with_hashes(self, batch: pa.RecordBatch) -> _Hashed:
+        columns: list[Any] = [
+            each.dictionary_decode() if isinstance(each, pa.DictionaryArray) else each
+            for each in batch.columns
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, names=list(self._context.after.columns))
+        hashes = list(map(value_hashes, columns))
+        identities = _row_hashes(hashes[: self._context.identity])
+        whole = _row_hashes([identities, *hashes[self._context.identity :]])
+        return _Hashed(rows, identities if self._context.identity else whole, whole)
+
+
+def _surplus(hashes: Words, other: Words) -> Words:
+    """Return the hashes that the other state lacks, each as often as it does; both are sorted."""
+    if not len(hashes):
+        return hashes
+    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
+    repeats = np.arange(len(hashes)) - np.repeat(starts, np.diff(np.append(starts, len(hashes))))
+    places = np.searchsorted(other, hashes) + repeats
+    same = places < len(other)
+    same[same] = other[places[same]] == hashes[same]
+    return hashes[~same]
+
+
+def _as_bags(context: DiffContext, states: list[_Rows], only: tuple[Words, Words]) -> RowDiff:
+    examples = [
+        [DiffExample(change=change, **{side: row}) for row in _first(context, state, hashes)]
+        for change, side, state, hashes in zip(
+            ("removed", "added"), ("before", "after"), states, only, strict=True
+        )
+    ]
+    return RowDiff(
+        removed=len(only[0]), added=len(only[1]), examples=_alternately(context, examples)
+    )
+
+
+def _first(context: DiffContext, state: _Rows, hashes: Words) -> Iterator[Mapping[str, str | None]]:
+    """Yield examples of rows with some hashes, each as often as its hash."""
+    chosen = hashes[: context.examples]
+    if not len(chosen):
+        return
+    left = len(chosen)
+    for batch in state:
+        rows = np.flatnonzero(_among(batch.hashes, np.unique(chosen)))[:left]
+        yield from _texts(batch.rows.take(from_numpy(rows)))
+        left -= len(rows)
+        if not left:
+            return
+
+
+def _by_identity(
+    context: DiffContext, states: list[_Rows], only: tuple[Words, Words], parts: int, part: int
+) -> Iterator[RowDiff]:
+    """Yield the differences of rows with some hashes, as many at a time as memory allows."""
+    row_bytes = max(state.row_bytes for state in states)
+    pieces = -(-sum(map(len, only)) * row_bytes * 2 // context.most_bytes) or 1
+    if not any(map(len, only)):
+        return
+    for piece in range(pieces):
+        sides = []
+        for state, hashes in zip(states, only, strict=True):
+            batches, identities = [], []
+            for batch in state if len(hashes) else ():
+                rest = batch.identities // np.uint64(parts) % np.uint64(pieces) == piece
+                rows = np.flatnonzero(_among(batch.hashes, hashes) & rest)
+                if len(rows):
+                    batches.append(batch.rows.take(from_numpy(rows)))
+                    identities.append(batch.identities[rows])
+            sides.append((batches, _concat(identities)))
+        yield _compare_pairs(context, *sides)
+
+
+def _compare_pairs(
+    context: DiffContext,
+    before: tuple[list[pa.RecordBatch], Words],
+    after: tuple[list[pa.RecordBatch], Words],
+) -> RowDiff:
+    _, old, new = np.intersect1d(before[1], after[1], return_indices=True)
+    gone = np.setdiff1d(np.arange(len(before[1])), old)
+    come = np.setdiff1d(np.arange(len(after[1])), new)
+    rows = [_table(each[0]) for each in (before, after)]
+    columns, differing = {}, np.zeros(len(old), np.bool_)
+    flags: dict[str, Flags] = {}
+    for name in context.after.columns[context.identity :] if len(old) else ():
+        pair = (
+            rows[0].column(name).take(from_numpy(old)),
+            rows[1].column(name).take(from_numpy(new)),
+        )
+        flags[name] = ~equal_values(*pair)
+        differing |= flags[name]
+        if flags[name].any():
+            columns[name] = int(np.count_nonzero(flags[name]))
+    changed = np.flatnonzero(differing)
+    most = context.examples
+    texts = [
+        _texts(table.take(from_numpy(indices[changed[:most]])))
+        for table, indices in zip(rows, (old, new), strict=True)
+        if len(changed)
+    ]
+    names = context.after.columns[: context.identity]
+    examples = [
+        [
+            DiffExample(
+                change="changed",
+                **{
+                    side: {n: v for n, v in row.items() if n in names or flags[n][at]}
+                    for side, row in (("before", left), ("after", right))
+                },
+            )
+            for at, left, right in zip(changed[:most], *texts, strict=True)
+        ]
+        if len(changed)
+        else [],
+        [
+            DiffExample(change="added", after=row)
+            for row in (_texts(rows[1].take(from_numpy(come[:most]))) if len(come) else ())
+        ],
+        [
+            DiffExample(change="removed", before=row)
+            for row in (_texts(rows[0].take(from_numpy(gone[:most]))) if len(gone) else ())
+        ],
+    ]
+    return RowDiff(
+        added=len(come),
+        removed=len(gone),
+        changed=len(changed),
+        columns=columns,
+        examples=_alternately(context, examples),
+    )
+
+
+def _alternately(
+    context: DiffContext, lists: Iterable[Iterable[DiffExample]]
+) -> tuple[DiffExample, ...]:
+    rows = (row for rows in zip_longest(*lists) for row in rows if row is not None)
+    return tuple(rows)[: context.examples]
+
+
+def _table(batches: list[pa.RecordBatch]) -> Any:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0] if batches else None
+
+
+def _texts(rows: pa.RecordBatch) -> list[dict[str, str | None]]:
+    return [
+        {name: None if value is None else plain_sample(value) for name, value in row.items()}
+        for row in shown_rows(rows)
+    ]
+
+
+def _concat(parts: Iterable[Words]) -> Words:
+    arrays = list(parts)
+    return np.concatenate(arrays) if arrays else np.empty(0, np.uint64)
+
+
+def _among(hashes: Words, wanted: Words) -> Flags:
+    """Return which hashes are among the wanted ones, which are sorted."""
+    starts = np.zeros(1 << 20, np.bool_)
+    starts[wanted >> _SHIFT] = True
+    rows = np.flatnonzero(starts[hashes >> _SHIFT])
+    flags = np.zeros(len(hashes), np.bool_)
+    places = np.minimum(np.searchsorted(wanted, hashes[rows]), max(len(wanted) - 1, 0))
+    flags[rows] = wanted[places] == hashes[rows]
+    return flags
+
+
+def value_hashes(values: Any) -> Words:
+    """Return 64 bits of each value, of any type: equal ones (`equal_values`) have equal hashes.
+
+    Floating point by its bits; the entries of a map count in any order.
+    """
+    kind = values.type
+    if not len(values):
+        return np.empty(0, np.uint64)
+    if pa.types.is_struct(kind):
+        hashes = _row_hashes([value_hashes(column) for column in values.flatten()])
+    elif pa.types.is_nested(kind):
+        hashes = _of_lists(values)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+        hashes = xxhash64(values)
+    elif pa.types.is_decimal(kind):
+        words = np.frombuffer(values.buffers()[1], np.uint64).reshape(-1, kind.byte_width // 8)
+        own = words[values.offset : values.offset + len(values)]
+        hashes = _row_hashes([own[:, number] for number in range(own.shape[1])])
+    else:
+        width = 1 if pa.types.is_boolean(kind) else kind.bit_width // 8
+        hashes = _mix(fixed_values(values, np.dtype(f"u{width}")).astype(np.uint64))
+    nulls = null_mask(values)
+    return hashes if nulls is None else np.where(nulls, _NULL, hashes)
+
+
+def _of_lists(values: Any) -> Words:
+    if pa.types.is_fixed_size_list(values.type):
+        size = values.type.list_size
+        offsets = np.arange(len(values) + 1) * size
+        items = values.values.slice(values.offset * size, len(values) * size)
+    else:
+        places = fixed_values(values.offsets, np.dtype("i4")).astype(np.int64)
+        offsets = places - places[0]
+        items = values.values.slice(places[0], offsets[-1])
+    lengths = np.diff(offsets)
+    hashes = value_hashes(items)
+    if not pa.types.is_map(values.type):
+        positions = np.arange(len(hashes)) - np.repeat(offsets[:-1], lengths)
+        hashes = _mix(hashes + positions.astype(np.uint64))
+    sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
+    return _mix(sums[offsets[1:]] - sums[offsets[:-1]] + lengths.astype(np.uint64))
+
+
+def _row_hashes(columns: list[Words]) -> Words:
+    """Return a hash of each row; of no columns one, which mixes with those of any rows."""
+    state = np.full(1, _SEED)
+    for column in columns:
+        state = _mix(state * np.uint64(31) + column)
+    return state
+
+
+def _mix(values: Words) -> Words:
+    """Mix 64 bits, each into all: the finalizer of SplitMix64."""
+    bits = values + _NULL
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
