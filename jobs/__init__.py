@@ -1,1 +1,1 @@
-"""What this deployment runs, and when."""
+"""The jobs of this deployment, and their schedules."""

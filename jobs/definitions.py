@@ -1,4 +1,4 @@
-"""The one Definitions of this deployment: what `workspace.yaml` loads."""
+"""The one Definitions of this deployment, which `workspace.yaml` loads."""
 
 import dagster as dg
 

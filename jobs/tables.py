@@ -1,4 +1,4 @@
-"""The tables of this deployment, and what its jobs do with them.
+"""The tables of this deployment, and the config of its jobs.
 
 The one file to edit for tables of your own: every other module of `jobs/` takes its values from
 here. Today they are the demo's.
@@ -21,9 +21,9 @@ ASSETS = [*demo.assets, *archive.assets]
 CHECKS = demo.checks
 
 INGESTED = dg.AssetSelection.groups("landing", "demo")
-"""What the ingestion job materializes, in which order their dependencies say."""
+"""Assets that the ingestion job materializes, in the order of their dependencies."""
 INGESTION_CONFIG = demo.ingestion_config(demo.FlightChangesConfig())
-"""What fills the Launchpad of the ingestion job."""
+"""Config that fills the Launchpad of the ingestion job."""
 LANDED = demo.flights
 """The table whose files are watched."""
 LANDED_FILES = demo.CHANGES
@@ -32,7 +32,7 @@ CHECKED = demo.flights
 """The table with a job of its own that runs its checks."""
 
 COMPACTED: list[dg.AssetsDefinition] = [demo.flights, demo.weather, demo.planes, demo.daily_delays]
-"""Without `flights_unpadded`: what it loses depends on when deleted rows are dropped."""
+"""Without `flights_unpadded`: its lost rows depend on when deleted rows are dropped."""
 COMPACTION_EXAMPLE = CompactionConfig(
     tables=["demo.flights"], strategy=StrategyChoice.full, dry_run=True
 )

@@ -1,4 +1,4 @@
-"""What this deployment stands on: values, by environment; the classes live in the library."""
+"""The resources of this deployment: values, by environment; the classes are in the library."""
 
 from paimon_assets.assets.resource import PaimonCatalogResource
 from resources.paimon import paimon_resource

@@ -10,7 +10,7 @@ DRIVER_MEMORY = "4g"
 
 
 def paimon_resource(executor: str | None = None) -> PaimonCatalogResource:
-    """The catalog and what executes reads and writes of its tables: Spark, unless said otherwise.
+    """The catalog and the executor of reads and writes of its tables: Spark by default.
 
     The variables are those of `PaimonCatalogResource.from_env`.
     """

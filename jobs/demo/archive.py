@@ -49,7 +49,7 @@ def _spark_type(arrow_type: Any) -> Any:
 
 
 def write_archive(session: Any, folder: Path, every: int) -> list[str]:
-    """Write what is missing of the archive by plain Spark; return the formats written."""
+    """Write the missing parts of the archive by plain Spark; return the formats written."""
     missing = [name for name in MONTHS if not (folder / name / "_SUCCESS").exists()]
     for name in missing:
         frame = session.createDataFrame(archived_flights(every, MONTHS[name])).coalesce(1)
@@ -59,7 +59,7 @@ def write_archive(session: Any, folder: Path, every: int) -> list[str]:
 
 
 def expected_archive(every: int = 1) -> "pd.DataFrame":
-    """What the whole table must hold: the flights of months 1 to 7 that departed."""
+    """Return the rows of the whole table: the flights of months 1 to 7 that departed."""
     from jobs.demo.expectations import expected_flights
 
     expected = expected_flights(every)

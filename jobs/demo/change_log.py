@@ -1,6 +1,6 @@
 """The change log of 336,776 flights, as a booking system would have emitted it.
 
-    scheduled   +I                   weeks before, with what is known then
+    scheduled   +I                   weeks before, with the columns known then
     departed    -U scheduled         both at one operation time: the second of departure
                 +U departed
     landed      -U departed          both at one operation time: the second of landing
@@ -114,7 +114,7 @@ def _scheduled(flights: pd.DataFrame) -> pd.DataFrame:
 
 
 def _state(flights: pd.DataFrame, status: str, unknown: tuple[str, ...]) -> pd.DataFrame:
-    """What the booking system knows in `status`: columns `unknown` are still empty."""
+    """Return the rows of the booking system in `status`: columns `unknown` are still empty."""
     state = flights.assign(status=status)
     nothing = pd.Series(pd.NA, index=state.index, dtype="Int32")
     return state.assign(**dict.fromkeys(unknown, nothing))

@@ -42,7 +42,7 @@ def create_first_release(catalog: TableCatalog) -> None:
 
 
 def evolve_flights(result: dg.ExecuteInProcessResult, run_job: RunJob) -> Iterator[str]:
-    """Make the changes that the check `schema` of an ingestion offered; yield what happened."""
+    """Make the changes that the check `schema` of an ingestion offered; yield lines about them."""
     for evaluation in result.get_asset_check_evaluations():
         if evaluation.check_name != "schema" or evaluation.asset_key.path != ["demo", "flights"]:
             continue

@@ -1,8 +1,8 @@
-"""What the demo's tables must hold, computed from the source by plain pandas.
+"""The rows that the demo's tables must hold, computed from the source by plain pandas.
 
-Written apart from `change_log` and from the engine: `expected_flights` reads the data file and
-never sees a change; `without_padding` and `with_padding` replay the change files with a sort, which
-is what `sequence.field` promises; `difference` compares a table with an expectation by value.
+Independent of `change_log` and of the engine: `expected_flights` reads the data file and
+never sees a change; `without_padding` and `with_padding` replay the change files with a sort, as
+`sequence.field` promises; `difference` compares a table with an expectation by value.
 """
 
 import functools
@@ -88,7 +88,7 @@ def without_padding(files: Sequence[Path]) -> int:
 
 
 def difference(actual: pa.Table, expected: pd.DataFrame, key: Sequence[str] = KEY) -> str | None:
-    """Say how a table differs from what is expected; None where every row and column agrees."""
+    """Describe how a table differs from its expectation; None if all rows and columns agree."""
     got = actual.to_pandas(date_as_object=False)
     if set(got.columns) != set(expected.columns):
         return f"columns differ: {sorted(set(got.columns) ^ set(expected.columns))}"

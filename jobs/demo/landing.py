@@ -1,6 +1,6 @@
 """The landing folder: the files of the demo "arrive" here, once.
 
-The source never changes, so a file that is there is right; what is missing is written again. A
+The source never changes, so a file that is there is right; missing files are written again. A
 file appears whole, under its final name, or not at all.
 """
 
@@ -27,7 +27,7 @@ def seen_at(folder: str) -> str:
 
 
 def deliver(folder: str, options: Mapping[str, str]) -> None:
-    """Upload what is missing of a folder of `LANDING` to where the tables find it."""
+    """Upload the missing files of a folder of `LANDING` to the tables' storage."""
     if not STORE:
         return
     store = file_io_for(STORE, options)

@@ -1,4 +1,4 @@
-"""What `make demo` says while it works: a line per step, and what the step itself reports."""
+"""Progress of `make demo`: a line per step, and the step's own report."""
 
 import logging
 import time
@@ -51,7 +51,7 @@ def _named(step: str) -> str:
 
 
 def _failure(event: dg.DagsterEvent) -> str:
-    """What a person needs of a failure: the message of the cause, without the stack."""
+    """Return the message of a failure's cause, without the stack."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return f"    {data.user_failure_data.description}"

@@ -36,11 +36,11 @@ class Compared:
     seconds: float
     """The seconds of the step that writes the table."""
     difference: str | None
-    """What is wrong; None if nothing is."""
+    """Difference from the expectation; None without one."""
 
 
 Judge = Callable[[pa.Table], tuple[int, str | None]]
-"""From a table's rows to how many there must be, and what is wrong."""
+"""From a table's rows to their expected number, and the difference."""
 
 
 def judges(every: int) -> Mapping[str, Judge]:
@@ -114,7 +114,7 @@ def _compare(table: Table, rows_in: int, seconds: float, judge: Judge) -> Compar
 
 
 def _rows_in(result: dg.ExecuteInProcessResult, step: str) -> int:
-    """Rows the run's materialization says it took in; 0 if it wrote nothing."""
+    """Return the ingested rows by the run's materialization; 0 if it wrote nothing."""
     events = result.asset_materializations_for_node(step)
     values = [event.metadata.get("paimon/rows_in") for event in events]
     return sum(value.value or 0 for value in values if isinstance(value, dg.IntMetadataValue))

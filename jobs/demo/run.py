@@ -38,7 +38,7 @@ _LOG_WIDTH = 130
 _AFTER = "`make dev` shows the run and the tables in Dagster."
 
 _SILENT = {"console": {"config": {"log_level": "CRITICAL"}}}
-"""Progress says what Dagster's console logger would."""
+"""`Progress` replaces Dagster's console logger."""
 
 
 @click.command()
@@ -56,7 +56,7 @@ def main(
     cdc: bool,  # noqa: FBT001
     kafka: str,
 ) -> None:
-    """Ingest a year of flight changes and compare the tables with what they must hold."""
+    """Ingest a year of flight changes and compare the tables with their expectations."""
     every = every or (FOLLOWED if cdc or kafka else 1)
     scale = [f"--every={every}", f"--files={files}", *(["--cdc"] if cdc else [])]
     if s3:
@@ -85,7 +85,7 @@ def main(
         catalog = resources.paimon.catalog()
         for line in keep_up(catalog, partial(_run_quietly, instance)):
             console.print(line)
-        console.print("\nComparing every row and column with what plain pandas expects ...")
+        console.print("\nComparing every row and column with the result of plain pandas ...")
         compared = compare_tables(catalog, result, progress.seconds, every=every)
     console.print(report_grid(compared))
     for table in compared:

@@ -33,7 +33,7 @@ _FLIGHT = {
         "when that happened, UTC, to the second; -U and +U of one update share it",
     ),
 }
-"""Column of a flight → its type, and what it says."""
+"""Column of a flight → its type and description."""
 
 
 def _flights(names: Iterable[str], **declared: Any) -> Schema:
@@ -68,7 +68,7 @@ FLIGHTS_UNPADDED = replace(
 FLIGHT_ARCHIVE = _flights(
     [name for name in _FLIGHT if name not in ("op", "op_time")],
     partition_keys=["month"],
-    comment="Flights of seven months: files of others, read where they lie, and rows of our own.",
+    comment="Flights of seven months: foreign files, read in place, and rows of our own.",
 )
 
 WEATHER = Schema.of(

@@ -1,8 +1,8 @@
 """`--s3`: the demo on an object store: an S3 server that is started for it, and ends with it.
 
 s3://demo/warehouse    the tables
-s3://demo/landing      what "arrives", and the archive: uploaded as it is made
-.demo/s3               the local side, made anew: Dagster's runs, and what is uploaded
+s3://demo/landing      files that "arrive", and the archive: uploaded as they are made
+.demo/s3               the local side, made again: Dagster's runs, and files to upload
 
 No Spark setting names the store: the engine's own tasks read and write it.
 """

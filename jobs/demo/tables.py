@@ -60,7 +60,7 @@ class FlightChangesConfig(dg.Config):
 
 
 def ingestion_config(changes: FlightChangesConfig) -> dg.RunConfig:
-    """The run config of the ingestion job; with the defaults it is what fills the Launchpad."""
+    """The run config of the ingestion job; with the defaults it fills the Launchpad."""
     return dg.RunConfig(
         ops={
             "landing__flight_changes": changes,
@@ -244,7 +244,7 @@ def daily_delays(
 def departures(
     context: dg.AssetExecutionContext, paimon: PaimonCatalogResource
 ) -> dg.MaterializeResult[Any]:
-    """Every flight that departed, in an append table; made anew when the flights have changed."""
+    """Every flight that departed, in an append table; made again when the flights have changed."""
     table = paimon.catalog().get_table("demo.flights")
     snapshot = table.latest_snapshot()
     if snapshot is None:

@@ -1,6 +1,6 @@
 """The end of the demo's night: its tables are compacted, maintained and checked.
 
-No row changes. All of it runs where the resource says, as the ingestion does.
+No row changes. All of it runs on the resource's executor, as the ingestion does.
 
 A second run finds nothing left to do, and commits nothing.
 """
@@ -22,7 +22,7 @@ _SHOWN_TO_ICEBERG = set_option("metadata.iceberg.storage", "table-location")
 def keep_up(catalog: TableCatalog, run_job: RunJob) -> Iterator[str]:
     """Show the flights to Iceberg's readers, compact them, maintain all tables, check the flights.
 
-    What happened is yielded. Such a table takes no narrower types, so this follows their dry run.
+    Yields lines about it. Such a table takes no narrower types, so this follows their dry run.
     """
     catalog.alter_table(COMPACTED, [_SHOWN_TO_ICEBERG])
     config = CompactionConfig(tables=[COMPACTED], strategy=StrategyChoice.full)

@@ -93,7 +93,7 @@ def db_show(args: Arguments) -> None:
 
 @command("NAME", group=db)
 @pairs("--property", "properties", help="KEY=VALUE.")
-@texts("--remove", "removals", help="KEY of a property that goes.")
+@texts("--remove", "removals", help="KEY of a property to remove.")
 def db_set(args: Arguments) -> None:
     """Set and remove properties of the database NAME."""
     args.catalog.alter_database(args.name, updates=args.properties, removals=args.removals)
@@ -182,7 +182,7 @@ def views_show(args: Arguments) -> None:
 @command("NAME", "QUERY", group=views)
 @texts("--column", "columns", required=True, help='"NAME TYPE"; repeated.')
 @pairs("--dialect", "dialects", help="NAME=QUERY.")
-@click.option("--comment", help="What the view is for.")
+@click.option("--comment", help="Description of the view.")
 def views_create(args: Arguments) -> None:
     """Create the view NAME, a database.view, of QUERY."""
     name, columns = args.name, args.columns
@@ -234,7 +234,7 @@ def views_drop(args: Arguments) -> None:
 @click.option(
     "--principals",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file of who may do what; it is read again when it changes.",
+    help="TOML file of principals and their grants; it is read again when it changes.",
 )
 @click.option(
     "--data-tokens",
@@ -245,7 +245,7 @@ def views_drop(args: Arguments) -> None:
 @flag("--read-only", help="Refuse whatever changes something.")
 @flag(
     "--sole-writer",
-    help="For a storage without conditional put: keep commits apart in this process. Nobody else "
+    help="For a storage without conditional put: order commits in this process. No other process "
     "may write to the warehouse.",
 )
 @texts(

@@ -246,7 +246,7 @@ _EXECUTOR = click.Option(
     type=click.Choice(["auto", "embedded", "spark"]),
     default="embedded",
     show_default=True,
-    help="Who does the work; auto is spark, if installed, for inputs above 512 MB. spark takes its"
+    help="Where tasks run; auto is spark, if installed, for inputs above 512 MB. spark takes its"
     " master from SPARK_MASTER, local[*] by default.",
 )
 
@@ -285,7 +285,7 @@ class Arguments(SimpleNamespace):
         return new_executor(self.executor, spark_session)
 
     def confirm(
-        self, what: str, show: Callable[[], None] | None = None, *, inputs: Iterable[str] = ()
+        self, plan: str, show: Callable[[], None] | None = None, *, inputs: Iterable[str] = ()
     ) -> None:
         """Print the plan, and ask for confirmation, unless --yes was given.
 
@@ -295,15 +295,15 @@ class Arguments(SimpleNamespace):
             return
         if any(map(_is_standard_input, inputs)):
             raise _NotConfirmed(
-                "the standard input is what is to be done, and no answer. Give --yes to go on"
+                "the standard input holds the data, and no answer. Give --yes to go on"
                 " without a question"
             )
         if show is not None:
             show()
         try:
-            is_agreed = click.confirm(f"{what} Go on?", err=True)
+            is_agreed = click.confirm(f"{plan} Go on?", err=True)
         except click.Abort:
-            raise _NotConfirmed("nobody answered. Give --yes to go on without a question") from None
+            raise _NotConfirmed("there was no answer. Give --yes to skip the question") from None
         if not is_agreed:
             raise _NotConfirmed("the answer was no")
 
@@ -382,7 +382,7 @@ def _tables_like(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 def name_and_rest(text: str, form: str) -> tuple[str, str]:
-    """Split a text at its first blank; a name with blanks stands in backquotes, as in SQL."""
+    """Split a text at its first blank; a name with blanks is in backquotes, as in SQL."""
     quoted = re.match(r"\s*`((?:[^`]|``)+)`\s+(?=\S)", text)
     if quoted:
         return quoted[1].replace("``", "`"), text[quoted.end() :].strip()

@@ -186,8 +186,8 @@ def rollback(args: Arguments) -> None:
 def snapshots(args: Arguments) -> None:
     """List the snapshots of TARGET.
 
-    Oldest first, times in UTC; --json shows all that a snapshot says. Records are what files hold:
-    of a table with a primary key a row may be several, until they are compacted.
+    Oldest first, times in UTC; --json shows all members of a snapshot. Records are counted in
+    files: of a table with a primary key a row may be several, until they are compacted.
     """
     rows = _rows(args.table(), "snapshots")
     print_rows_of(

@@ -1,4 +1,4 @@
-"""paimon-assets: the group of all commands. Stands on `engine.table`; adds no logic.
+"""paimon-assets: the group of all commands, on top of `engine.table`; adds no logic.
 
 Errors are one line. `--help` and the completion of a name need a command's name and summary only:
 the engine is loaded by a command's module, when the command is called.
@@ -83,8 +83,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.
 
-        Every `PaimonError`, and what the disk refuses, becomes one clear line and an exit code of
-        `EXIT_CODES`. With --verbose the traceback stands before it.
+        Every `PaimonError`, and every error of the disk, becomes one clear line and an exit code of
+        `EXIT_CODES`. With --verbose the traceback is printed before it.
         """
         try:
             return super().invoke(ctx)
@@ -187,12 +187,15 @@ COMMANDS = {
     "Rows": {
         "read": ("queries", "Read TARGET, or a system table such as TARGET$files."),
         "follow": ("rows", "Print the rows that come to TARGET, as one JSON object a line."),
-        "sql": ("queries", "Run STATEMENT: queries by duckdb, others by the engine, or by Spark."),
+        "sql": (
+            "queries",
+            "Run STATEMENT: queries by duckdb, the rest by the engine, or by Spark.",
+        ),
         "copy": ("rows", "Copy SOURCE to the new table TARGET: columns, options and rows."),
         "write": ("rows", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),
-        "segments": ("segments", "Make folders of others part of a table, without copying a byte."),
+        "segments": ("segments", "Add foreign folders to a table, without copying a byte."),
     },
     "History": {
         "snapshots": ("history", "List the snapshots of TARGET."),
@@ -228,7 +231,7 @@ COMMANDS = {
 @click.group(cls=LazyGroup, index=COMMANDS)
 @click.option("--warehouse", "-w", help="Root of the catalog; PAIMON_WAREHOUSE.")
 @click.option(
-    "--metastore", help="filesystem, or rest for a server; PAIMON_METASTORE. --uri says rest."
+    "--metastore", help="filesystem, or rest for a server; PAIMON_METASTORE. --uri implies rest."
 )
 @click.option(
     "--uri",
@@ -240,8 +243,8 @@ COMMANDS = {
     "storage_options",
     multiple=True,
     callback=key_values,
-    help="KEY=VALUE for the storage, such as s3.endpoint=…; may be repeated. Others see it in the "
-    "list of processes: give secrets by --storage-options-file or the environment.",
+    help="KEY=VALUE for the storage, such as s3.endpoint=…; may be repeated. Visible in the list "
+    "of processes: give secrets by --storage-options-file or the environment.",
 )
 @click.option(
     "--storage-options-file",
@@ -269,8 +272,8 @@ def main(ctx: click.Context, /, **args: object) -> None:
 
     TARGET is a database.table, or a table's directory. Options of the catalog and its storage come
     from the command line, then from --storage-options-file, from the --catalog of the config file,
-    from variables such as PAIMON_S3_SECRET_KEY, and from the rest of that file; what none of them
-    says, from the storage's own environment and fsspec's configuration.
+    from variables such as PAIMON_S3_SECRET_KEY, and from the rest of that file; all else, from the
+    storage's own environment and fsspec's configuration.
     """
     if args.pop("verbose"):
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")

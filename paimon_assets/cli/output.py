@@ -202,7 +202,7 @@ def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: in
 
 @contextmanager
 def progress(
-    what: str, total: int | None, noun: str = "rows"
+    action: str, total: int | None, noun: str = "rows"
 ) -> Iterator[Callable[[int, int | None], None]]:
     """Show a progress bar on stderr, if that is a terminal."""
     from rich.console import Console
@@ -228,7 +228,7 @@ def progress(
         disable=not sys.stderr.isatty(),
         transient=True,
     )
-    task = bar.add_task(what, total=total)
+    task = bar.add_task(action, total=total)
 
     def advance(done: int, of: int | None = None) -> None:
         if of is not None:
@@ -240,9 +240,9 @@ def progress(
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def working(action: str) -> Iterator[None]:
     """Show on stderr that a command is working, if that is a terminal."""
-    with progress(what, None, ""):
+    with progress(action, None, ""):
         yield
 
 

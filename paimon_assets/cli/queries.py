@@ -37,7 +37,7 @@ _READING_OPTIONS = (
     commands.integer("--snapshot", help="Snapshot id; the newest by default."),
     click.option("--tag", help="Tag to read."),
     click.option("--timestamp", help="Time to read, such as '2024-01-31 12:00:00' (UTC)."),
-    click.option("--between", help="Two snapshots or tags, 'A,B': what changed after A."),
+    click.option("--between", help="Two snapshots or tags, 'A,B': the changes after A."),
     click.option("--mode", type=commands.choice(opt.IncrementalMode), help="How --between looks."),
     commands.pairs(
         "--option", "options", help="KEY=VALUE of the table for this read; may be repeated."
@@ -60,7 +60,7 @@ def _reading_options(run: Callable[..., Any]) -> Callable[..., Any]:
     "--format",
     "file_format",
     type=click.Choice(output.OUTPUT_FORMATS),
-    help="Of --out; else its ending says. json is one object a line, and what - gets by default.",
+    help="Of --out; by its ending if not given. json is one object a line, and the default of -.",
 )
 @_reading_options
 @click.option(
@@ -86,7 +86,7 @@ def read(args: commands.Arguments) -> None:
         reader, total = system.to_reader(executor), None
     else:
         limit: int | None = args.limit
-        if args.out is None and not output.is_json():  # one row more says that there are more
+        if args.out is None and not output.is_json():  # one row more shows that there are more
             limit = 1 + (_TERMINAL_ROWS if limit is None else limit)
         builder = _reading(args.table(), args).with_limit(limit)
         splits = args.splits
@@ -223,10 +223,10 @@ def plan(args: commands.Arguments) -> None:
 @click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 @commands.root_option
 def sql(args: commands.Arguments) -> None:
-    """Run STATEMENT: queries by duckdb, others by the engine, or by Spark.
+    """Run STATEMENT: queries by duckdb, the rest by the engine, or by Spark.
 
     A query names tables as database.table, with VERSION AS OF 3 or TIMESTAMP AS OF '2024-01-31'
-    behind them for a moment, and "table$snapshots" for system tables.
+    behind them for a state of the past, and "table$snapshots" for system tables.
 
     A statement that deletes or changes rows, tables or history asks first, unless --yes is given.
 

@@ -42,8 +42,8 @@ def write(args: commands.Arguments) -> None:
     if args.commit_user:
         builder = builder.with_commit_user(args.commit_user)
     if args.overwrite:
-        what = "The partitions of the rows" if table.schema.partition_keys else "All rows"
-        args.confirm(f"{what} of {table.name} are replaced.", inputs=args.files)
+        scope = "The partitions of the rows" if table.schema.partition_keys else "All rows"
+        args.confirm(f"{scope} of {table.name} are replaced.", inputs=args.files)
         builder = builder.with_overwrite()
     columns = to_arrow_schema(table.schema.fields)
     with output.with_standard_input(args.files, args.file_format) as files:
@@ -181,7 +181,7 @@ def _show(outcome: RowChangeOutcome, done: str) -> None:
     "start",
     default="latest",
     show_default=True,
-    help="earliest: the rows there are, then what changes; latest; or the id of a snapshot.",
+    help="earliest: the rows there are, then changes; latest; or the id of a snapshot.",
 )
 @click.option("--consumer", help="Go on where this consumer is, and remember how far it came.")
 @commands.duration("--every", default="1 s", show_default=True, help="How often it looks.")

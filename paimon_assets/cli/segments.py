@@ -13,9 +13,7 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segments import SegmentOutcome, Segments
 
 _FORMATS = sorted(PAIMON_FORMATS | TEXT_FORMATS)
-segments = click.Group(
-    "segments", help="Make folders of others part of a table, without copying a byte."
-)
+segments = click.Group("segments", help="Add foreign folders to a table, without copying a byte.")
 
 
 @commands.command("TARGET", "PATH", group=segments)
@@ -34,7 +32,7 @@ segments = click.Group(
     " header=false, encoding=latin1, multiLine=true; may be repeated.",
 )
 @commands.flag("--only-new", help="Take the files that no segment holds yet.")
-@commands.flag("--dry-run", help="Only say what would happen.")
+@commands.flag("--dry-run", help="Only report the plan.")
 @commands.root_option
 def segments_add(args: commands.Arguments) -> None:
     """Make the files below PATH part of TARGET where they lie."""

@@ -42,7 +42,7 @@ from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_l
 @names("--primary-key", help="Comma list of columns.")
 @names("--partition-by", help="Comma list of columns.")
 @pairs("--option", "options", help="KEY=VALUE.")
-@click.option("--comment", help="What the table is for.")
+@click.option("--comment", help="Description of the table.")
 @flag("--if-not-exists", help="Do nothing if the table exists.")
 @any_option
 def create(args: Arguments) -> None:
@@ -170,7 +170,7 @@ def _schema_of_file(path: str) -> Schema:
     type=click.Path(exists=True, dir_okay=False),
     help="Also those of this file, in the JSON of REST catalogs: a list of {action, …}.",
 )
-@flag("--dry-run", help="Only say what would change and what would be lost.")
+@flag("--dry-run", help="Only report the changes and the values that they would lose.")
 @flag("--allow-loss", help="Make the change though values are lost; asks.")
 @any_option
 def alter(args: Arguments) -> None:
@@ -182,7 +182,7 @@ def alter(args: Arguments) -> None:
     args.check_options(args.options)
     changes = _changes(args)
     if not changes:
-        raise click.UsageError("Say what to change.")
+        raise click.UsageError("Name a change.")
     table = args.table()
 
     def judged(plan: SchemaChangePlan) -> None:

@@ -59,7 +59,7 @@ _EXPIRING = (
     type=choice(CompactStrategy),
     default="minor",
     show_default=True,
-    help="What is compacted.",
+    help="Files to compact.",
 )
 @click.option("--where", help="Only partitions for which this filter is true.")
 @click.option("--buckets", help="Only buckets of these numbers, such as 0-99,205.")
@@ -71,11 +71,11 @@ _EXPIRING = (
     help="Curve through several columns: order, zorder or hilbert.",
 )
 @pairs("--option", "options", help="KEY=VALUE.")
-@flag("--dry-run", help="Only say what would be compacted.")
+@flag("--dry-run", help="Only report the files to compact.")
 def compact(args: Arguments) -> None:
     """Merge the runs and fold the small files of TARGET.
 
-    One snapshot, or none; rows stay what they are.
+    One snapshot, or none; no row changes.
     """
     table = args.table(args.options)
     builder = table.new_compaction_builder().with_strategy(args.strategy)
@@ -126,7 +126,7 @@ def compact(args: Arguments) -> None:
 def rescale(args: Arguments) -> None:
     """Give the partitions of TARGET another number of buckets.
 
-    One snapshot, or none; rows stay what they are. Java's writers need the number in the option
+    One snapshot, or none; no row changes. Java's writers need the number in the option
     bucket, too.
     """
     with output.working("rescaling"):
@@ -143,7 +143,7 @@ def rescale(args: Arguments) -> None:
     "tasks",
     multiple=True,
     type=choice(MaintenanceTask),
-    help="What is done; may be repeated. By default all that expires.",
+    help="Task to run; may be repeated. By default all that expire something.",
 )
 @click.option("--keep", type=click.IntRange(min=1), help="Snapshots to keep, at least and at most.")
 @duration("--older-than", help="Snapshots older than this go, such as '1 h'.")
@@ -164,7 +164,7 @@ def expire(args: Arguments) -> None:
     table = args.table(options)
     if args.before is not None:
         if keep is not None or older_than is not None:
-            raise click.UsageError("--before goes with neither --keep nor --older-than.")
+            raise click.UsageError("--before excludes --keep and --older-than.")
         table.snapshot(args.before)
     tasks = [task for task in MaintenanceTask if task in (args.tasks or _EXPIRING)]
     _run_tasks(args, table, replace(table.maintenance(), expire_before=args.before), tasks)
@@ -200,7 +200,7 @@ def analyze(args: Arguments) -> None:
 def _run_tasks(
     args: Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
 ) -> None:
-    """Print what tasks would do, ask, and run them; with --dry-run only print."""
+    """Print the plans of tasks, ask, and run them; with --dry-run only print."""
     planned = _reports(replace(maintenance, dry_run=True), tasks)
     if args.dry_run:
         output.print_rows_of(planned)
@@ -210,9 +210,9 @@ def _run_tasks(
 
 
 def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:
-    what = "looking" if maintenance.dry_run else "expiring"
+    action = "looking" if maintenance.dry_run else "expiring"
     lines = []
-    with output.progress(what, len(tasks), "tasks") as advance:
+    with output.progress(action, len(tasks), "tasks") as advance:
         for task in tasks:
             report = maintenance.run(task)
             advance(1, None)
@@ -230,27 +230,27 @@ def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dic
 
 @command(yes=True)
 @click.argument("names", nargs=-1)
-@flag("--dry-run", help="Only say what is due, and why.")
+@flag("--dry-run", help="Only report due work, and why.")
 def maintain(args: Arguments) -> None:
     """Do the upkeep that is due for the tables NAMES, by the options of each.
 
     NAMES are database.table, with * for any part; all tables by default. Partitions, tags,
     snapshots, changelogs and rejected batches expire, tags that are due are made, manifests folded;
     files that no snapshot names are only counted: `clean` deletes them, `compact` merges data
-    files. Says first what is due and why, and asks. A table that fails stops no other; then it
-    ends with code 1.
+    files. Shows due work and its reasons first, and asks. A table that fails stops no other; then
+    it ends with code 1.
     """
     args.settings.check_warehouse()
     catalog = args.catalog
     named = [tables_named(name, catalog) for name in args.names or [EVERY_TABLE]]
     tables = list(dict.fromkeys(chain.from_iterable(named)))
     if not args.dry_run:
-        what = f"This is done to {counted(len(tables), 'table')}."
+        action = f"This is done to {counted(len(tables), 'table')}."
 
         def show() -> None:
             output.print_rows_grid(_lines(_maintained(catalog, tables, dry_run=True)))
 
-        args.confirm(what, show)
+        args.confirm(action, show)
     done = _maintained(catalog, tables, dry_run=args.dry_run)
     output.print_rows_of(_lines(done))
     if any(one.error for one in done):

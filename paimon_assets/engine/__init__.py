@@ -5,7 +5,7 @@
     engine/control/ ┊ data/    plans and commits ┊ reads, merges, writes      (never meet)
     engine/contract/ ┊ lsm     the values that cross ┊ the tree's shape, pure
     engine/codec/ ┊ fileio/    bytes ⇄ values ┊ bytes ⇄ storage
-    engine/spec/               what the format is; standard library only
+    engine/spec/               the format's definitions; standard library only
     engine/errors
 
     table ──asks──▶ control ──DataSplit──▶ Executor ──▶ data

@@ -1,8 +1,8 @@
 """The add-ons: packages on top of the core, which never imports them.
 
 This is the only module of the core that names them. The engine loads one where the options of a
-table ask for it; what an add-on may do is in `spec.schema.add_on_rules` (schemas) and
-`control.listeners` (commits, and all that comes after).
+table ask for it; the hooks of add-ons are in `spec.schema.add_on_rules` (schemas) and
+`control.listeners` (commits, and all later steps).
 """
 
 from collections.abc import Mapping

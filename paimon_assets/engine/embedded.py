@@ -1,6 +1,6 @@
 """EmbeddedExecutor: the data plane in this process.
 
-A few splits are read at once by threads; Arrow and numpy release the GIL where the time goes. A
+A few splits are read at once by threads; Arrow and numpy release the GIL in the costly parts. A
 split runs a few batches ahead of the consumer at most: memory does not grow with the table.
 
 The threads are the process's, shared by all executors that were given no number of their own, and
@@ -33,13 +33,13 @@ from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.options.all_options import WRITE_BUFFER_SIZE
 
 ArrowRows = pa.Table | pa.RecordBatchReader
-"""What this executor takes as rows."""
+"""Rows that this executor takes."""
 
 Batches = Generator[pa.RecordBatch, None, None]
 
 T = TypeVar("T")
 _FIRST_SECONDS, _SECONDS_BETWEEN = 2.0, 10.0
-"""Of work that goes on: until its first line of progress, and between the next ones."""
+"""Of long work: until its first line of progress, and between the next ones."""
 _BATCHES_AHEAD = 3
 """The batches ahead of each split that waits for its turn."""
 
@@ -49,7 +49,7 @@ class EmbeddedExecutor:
 
     Args:
         threads: How many this executor has for itself, and tasks it runs at a time; by default it
-            shares as many as there are cores with all others of this process.
+            shares as many as there are cores with all other executors of this process.
         log: Gets a line of progress after two seconds of a write or of tasks, then every ten.
     """
 
@@ -69,7 +69,7 @@ class EmbeddedExecutor:
             NotFoundError: A file is gone (kind `file-not-found`).
             InvalidInputError: A stored value cannot be cast to its column's type now (kind `cast`).
             FormatError: A file is damaged; names it.
-            UnsupportedFeatureError: A file holds what this engine does not read.
+            UnsupportedFeatureError: A file has a feature that this engine does not read.
             StorageError: The storage failed.
         """
         file_io = open_file_io(context.file_io)
@@ -117,7 +117,7 @@ class EmbeddedExecutor:
 
         Raises:
             InvalidInputError: Rows do not fit the table; files written so far are removed.
-            UnsupportedFeatureError: The table has what this engine does not write.
+            UnsupportedFeatureError: The table has a feature that this engine does not write.
             StorageError: The storage failed.
         """
         file_io = open_file_io(context.file_io)

@@ -1,13 +1,13 @@
-"""Errors, sorted by what the caller does next.
+"""Errors, sorted by the caller's next step.
 
     PaimonError
     ├── InvalidInputError        fix the call or the data; nothing was committed
     │   ├── NotFoundError        the named thing does not exist
     │   └── AlreadyExistsError   the named thing exists already
-    ├── AccessDeniedError        the catalog lets nobody, or not you: other credentials, or a grant
-    ├── CommitConflictError      somebody else was faster: plan again
+    ├── AccessDeniedError        the catalog refuses access: other credentials, or a grant
+    ├── CommitConflictError      another writer was faster: plan again
     ├── CommitUnknownError       look first, delete nothing
-    ├── FormatError              bytes on disk are not what the format says
+    ├── FormatError              bytes on disk do not follow the format
     ├── StorageError             the storage failed: try again later
     └── UnsupportedFeatureError  legal Paimon that this engine does not do
 
@@ -27,7 +27,7 @@ TOKEN_EXPIRED = "token-expired"  # noqa: S105
 CREDENTIALS_OVER = frozenset({ACCESS_DENIED, TOKEN_EXPIRED})
 """Kinds of errors that other credentials may mend."""
 HIDDEN = "******"
-"""What is shown in place of a value."""
+"""Shown in place of a secret value."""
 
 _USER_INFO = re.compile(
     # The part in front of the @ of abfss://container@account is no secret.

@@ -53,7 +53,7 @@ class AutoExecutor:
 
     Args:
         session: Returns the SparkSession; called when Spark is first needed.
-        log: Gets lines of progress of what this process does.
+        log: Gets lines of progress of this process.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class AutoExecutor:
         return self._of_rows(rows).row_schema(rows)
 
     def map_rows(self, context: WriteContext, rows: Any) -> WriteResult:
-        """Write rows: DataFrames of Spark on Spark, others in this process, which holds them."""
+        """Write rows: DataFrames of Spark on Spark, other rows in this process, in memory."""
         return self._of_rows(rows).map_rows(context, rows)
 
     def rewrite(
@@ -155,7 +155,7 @@ def spark_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # py4j comes with pyspark; who lacks it has not installed that.
+        # py4j is installed with pyspark; without the one the other is missing.
         package = str(error.name).partition(".")[0].replace("py4j", "pyspark")
         extra = "dagster-pyspark" if package == "dagster_pyspark" else "spark"
         message = (

@@ -5,14 +5,14 @@ Sorted runs are those of the levels of a bucket, or the fewest that some files m
     level 0      every file is a run of its own, the newest first
     level 1…     one run each, files without common keys
 
-What to compact: with a primary key the first rule that applies picks a prefix of the runs, the
+Compaction: with a primary key the first rule that applies picks a prefix of the runs, the
 newest:
 
     early full          an option asks for all runs: interval, total size, size below the top
     size amplification  the newer runs are large against the oldest one: all of them
     size ratio          runs of alike size follow each other
     file number         there are more runs than the trigger
-    forced level 0      what lies on level 0 must leave it (lookup, deletion vectors)
+    forced level 0      files on level 0 must leave it (lookup, deletion vectors)
 
 The files of the picked unit are merged, moved to its level, or left alone:
 
@@ -27,8 +27,8 @@ Without a primary key:
     any order    small files by size into bins of about twice the target size
     in order     neighbouring small files of a bucket whose rows stay in order
 
-Such files are joined when there are enough and none is larger than the others together. So each
-time a row is written anew its file doubles at least: a log of n equal files costs log2(n) rewrites
+Such files are joined when there are enough and none is larger than the rest together. So each
+time a row is rewritten its file doubles at least: a log of n equal files costs log2(n) rewrites
 of it, and not one for every few files; about as many small files as that, and a few, are left.
 Source: `org.apache.paimon.mergetree.Levels`, `LevelSortedRun`,
 `org.apache.paimon.mergetree.compact.IntervalPartition`,
@@ -57,7 +57,7 @@ _FEWEST_LEVELS = 2
 
 
 class LevelSortedRun(Value):
-    """A sorted run and the level it lies on."""
+    """A sorted run and its level."""
 
     level: int
     files: tuple[DataFileMeta, ...]
@@ -113,7 +113,7 @@ class Levels(Value):
 
 
 def num_levels(options: opt.Options) -> int:
-    """Return `num-levels`: one more than the compaction trigger, unless the table says."""
+    """Return `num-levels`: one more than the compaction trigger, unless the table sets it."""
     return options.get(opt.NUM_LEVELS) or options.get(opt.COMPACTION_TRIGGER) + 1
 
 
@@ -187,7 +187,7 @@ class CompactUnit(Value):
     """Newest run first."""
     reason: PickReason
     rewrites_files: bool = False
-    """Each file is rewritten by itself, rather than merged with the others."""
+    """Each file is rewritten by itself, rather than merged."""
 
     @staticmethod
     def of_runs(output_level: int, runs: Runs, reason: PickReason) -> CompactUnit:
@@ -197,7 +197,7 @@ class CompactUnit(Value):
 
     @property
     def changes_something(self) -> bool:
-        """Whether there is more than one file that lies where it should already."""
+        """Whether there is more than one file that is at its final level already."""
         if self.rewrites_files:
             return bool(self.files)
         return len(self.files) > 1 or any(file.level != self.output_level for file in self.files)
@@ -352,8 +352,8 @@ def pick_full(levels: Levels, to_rewrite: Sequence[DataFileMeta] = ()) -> Compac
 def drops_deletes(unit: CompactUnit, levels: Levels, *, has_vectors: bool) -> bool:
     """Whether records that retract are gone after the compaction.
 
-    They are as soon as nothing older lies below them; with deletion vectors always, because what
-    they delete is marked there.
+    They are as soon as nothing older is below them; with deletion vectors always, because those
+    mark the deleted rows.
     """
     if unit.output_level == 0:
         return False
@@ -369,7 +369,7 @@ class AppendCompaction(Value):
     target_bytes: int
     """Size of full files."""
     open_file_bytes: int
-    """What one more file counts at least."""
+    """Minimum cost of one file."""
     min_files: int
     """Small files that are worth it, where they do not fill a file."""
     is_full: bool = False
@@ -430,7 +430,7 @@ class AppendCompaction(Value):
         """Return the parts of a stretch of small files that are worth it.
 
         Cost:
-            As many looks at a file as its size doubles: what is left out is more than all the rest.
+            A file is examined as often as its size doubles: the part left out exceeds the rest.
         """
         total = _bytes_of(files)
         fills_files = total >= 2 * self.target_bytes
@@ -464,7 +464,7 @@ class UnitShape(Value):
     rewrites_files: bool = False
     """Every file is rewritten by itself."""
     moves_files: bool = True
-    """A file may stay what it is, and get a new level only."""
+    """A file may stay unchanged, and get a new level only."""
 
 
 class CompactSteps(Struct):
@@ -497,7 +497,7 @@ def compact_steps(sections: Sequence[Section], shape: UnitShape) -> CompactSteps
 
 
 def _rewrite(neighbours: list[Section], steps: CompactSteps, shape: UnitShape) -> list[Section]:
-    """Add neighbouring sections; a single file among no others is not rewritten for its size."""
+    """Add neighbouring sections; a single file alone is not rewritten for its size."""
     if len(neighbours) == 1 and len(neighbours[0]) == 1:
         for file in neighbours[0][0]:
             _upgrade(file, steps, shape)

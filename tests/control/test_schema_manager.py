@@ -393,7 +393,7 @@ def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(store, tmp_pa
     victim = tmp_path / "victim"
     victim.write_bytes(b"x")
     for path in (str(victim), f"{store.table_path}/../victim", f"{store.table_path}-2/x"):
-        with refused(errors.FormatError, "lies in none of the directories", kind="path-outside"):
+        with refused(errors.FormatError, "is in none of the directories", kind="path-outside"):
             delete_files(store, [path])
     assert victim.exists()
 

@@ -8,7 +8,7 @@ Concept → modules:
     their objects as files and folders; uploads            request_planner, object_uploads
     requests side by side                                  parallel_requests, ranged
     a listing in place of many requests                    request_planner
-    publish-if-absent, and what each storage guarantees    atomic
-    deleting only what a table owns                        owned_deletion
-    storages in front of others, renewed credentials       delegating
+    publish-if-absent, and guarantees of each storage      atomic
+    deleting only files that a table owns                  owned_deletion
+    storages around a storage, renewed credentials         delegating
 """

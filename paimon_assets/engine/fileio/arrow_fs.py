@@ -1,7 +1,7 @@
 """ArrowFileIO: HDFS and whatever fsspec knows, through pyarrow and fsspec filesystems.
 
-Data streams through a `pyarrow.fs.FileSystem`; publish-if-absent goes to the one primitive of the
-storage that is atomic (`fileio.atomic` lists them). Messages name paths, never option values, which
+Data streams through a `pyarrow.fs.FileSystem`; publish-if-absent uses the one atomic primitive of
+the storage (`fileio.atomic` lists them). Messages name paths, never option values, which
 may be credentials; therefore the texts of SDK errors stay in the exception chain.
 """
 
@@ -32,7 +32,7 @@ _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created"
 def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:
     """Publish by a rename that the storage refuses if the target exists (HDFS).
 
-    One that failed is judged by what is there.
+    After a failure, the stored file decides.
     """
     parent, _, name = path.rpartition("/")
     temporary = f"{parent}/{temporary_name(name)}"
@@ -64,7 +64,7 @@ class GuardedHandler(pafs.FSSpecHandler):
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         backend: Any = self.fs
-        # Its `isfile` says no to whatever goes wrong: a file would be missing that is there.
+        # Its `isfile` returns False on any error: an existing file would seem missing.
         if backend.info(path)["type"] != "file":
             raise FileNotFoundError(path)
         file: Any = _GuardedFile(backend.open(path, mode="rb"))
@@ -94,7 +94,7 @@ def _os_error(error: Exception) -> OSError:
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
-    """Return when an fsspec filesystem says that a file changed, in epoch milliseconds; 0 if not.
+    """Return the time of a file's last change by fsspec, in epoch milliseconds; 0 without one.
 
     >>> modified_ms({"LastModified": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)})
     1000
@@ -167,7 +167,7 @@ class ArrowFileIO(FileIO):
         raise errors.UnsupportedFeatureError(message, kind=NO_ATOMIC_PUBLISH, path=path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create or overwrite a small file; it may be absent for a moment."""
+        """Create or overwrite a small file; it may be absent for an instant."""
         if self._spec.scheme == "memory":
             self.write_bytes(path, data)
             return
@@ -204,7 +204,7 @@ class ArrowFileIO(FileIO):
     def _entries(self, inner: str) -> list[tuple[str, int, bool, int]]:
         """Return (name, bytes, whether it is a directory, epoch milliseconds) of each entry."""
         if self._backend is not None:
-            # One listing: a question first and a listing then may show different moments.
+            # One listing: a check and then a listing may show different states.
             try:
                 listed = self._backend.ls(inner, detail=True)
             except FileNotFoundError:

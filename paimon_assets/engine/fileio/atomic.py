@@ -1,6 +1,6 @@
 """Publish-if-absent: create a file with its whole content, only if there is none of that name.
 
-Everything a commit promises rests on this one step. What each storage guarantees:
+All promises of a commit rest on this one step. Guarantees of each storage:
 
 ============================  =====================================  ==============================
 storage                       how                                    guarantee
@@ -74,7 +74,7 @@ def link_if_absent(target: Path, data: bytes, write: Callable[[Path, bytes], Non
         write(temporary, data)
         return _link(target, temporary)
     finally:
-        # What became of the temporary file says nothing about the published one.
+        # A failed deletion of the temporary file does not concern the published one.
         with suppress(OSError):
             temporary.unlink()
 
@@ -122,9 +122,9 @@ def _unknown_outcome(target: Path, error: OSError) -> errors.CommitUnknownError:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether a failed request says that the storage does not take its credentials.
+    """Whether a request failed because the storage does not take its credentials.
 
-    The filesystems of fsspec pass on what their SDK raises: a `PermissionError`, or an error with
+    The filesystems of fsspec pass on errors of their SDK: a `PermissionError`, or an error with
     the HTTP status, somewhere in its chain of causes.
     """
     cause: BaseException | None = error

@@ -32,7 +32,7 @@ class FileIOSpec(Value, hidden=("options",)):
     expires_ms: int | None = None
     """Epoch milliseconds after which the options open nothing any more; None is never."""
     renewed_by: str | None = None
-    """In the process it comes from, the storage that renews them (`opening.renewing`)."""
+    """In its own process, the storage that renews them (`opening.renewing`)."""
 
 
 class FileStatus(Value):
@@ -83,7 +83,7 @@ class FileIO(Protocol):
         folders: Iterable[str] = (),
         guesses: bool = False,
     ) -> AbstractContextManager[Callable[[], bool]]:
-        """Say what the block will read, ask for and list.
+        """Declare the files that the block will read, ask for and list.
 
         An object store is asked for all at once, and the block's first `read_bytes`, `exists`,
         `list_directory` or `is_directory` of each takes that answer. Other storages are asked as
@@ -119,7 +119,7 @@ class FileIO(Protocol):
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read the bytes between `(start, end)`, fewer where the file ends.
 
-        An object store is asked for near ranges together, and for others side by side.
+        An object store is asked for near ranges together, and for distant ones side by side.
         """
         found = []
         with self.open_input(path) as source:
@@ -148,7 +148,7 @@ class FileIO(Protocol):
     def open_output(self, path: str) -> pa.NativeFile:
         """Create a new file for streaming writes, with its parent directories.
 
-        For data files and manifests, whose fresh names nobody else writes.
+        For data files and manifests, whose fresh names no other process writes.
         """
         ...
 
@@ -174,7 +174,7 @@ class FileIO(Protocol):
     def write_hint(self, path: str, data: bytes) -> None:
         """Create or overwrite a few bytes, as cheaply as can be; readers may see a mixture.
 
-        For what is checked wherever it is read, such as the number of the newest snapshot.
+        For values that every reader checks, such as the number of the newest snapshot.
         """
         ...
 
@@ -195,7 +195,7 @@ class FileIO(Protocol):
         ...
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
-        """Return what lists directories below a path, one after the other.
+        """Return a function that lists directories below a path, one after the other.
 
         An object store lists all below the path at once, 1,000 files a request, and remembers it.
         """
@@ -222,8 +222,8 @@ class FileIO(Protocol):
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if it is empty; return whether it is gone by this call.
 
-        What somebody writes there meanwhile stays. Object stores delete what stands for an empty
-        directory, and nothing else.
+        Files written there meanwhile stay. Object stores delete the object of an empty directory,
+        and nothing else.
         """
         ...
 

@@ -26,9 +26,9 @@ def _passing(method: Callable[Concatenate[FileIO, P], T]) -> Callable[Concatenat
 
 
 class DelegatingFileIO(FileIO):
-    """The base of storages in front of another; what `FileIO` does goes through `_passed`.
+    """The base of storages in front of another one; all calls of `FileIO` use `_passed`.
 
-    Calls that spare requests become single ones; who passes them on says so.
+    Calls that spare requests become single ones, unless a subclass passes them on.
     """
 
     @property
@@ -72,7 +72,7 @@ def make(file_io: FileIO, method: Callable[Concatenate[FileIO, P], T], *args: An
 class RenewedFileIO(DelegatingFileIO):
     """A storage whose credentials expire; it is opened again behind its users.
 
-    Credentials that the storage refuses before their end are asked for anew, once a call.
+    Credentials that the storage refuses before their end are renewed, once a call.
     """
 
     def __init__(self, opened: Callable[[FileIOSpec | None], tuple[FileIO, int]]) -> None:
@@ -102,7 +102,7 @@ class RenewedFileIO(DelegatingFileIO):
         return make(other, method, *args)
 
     def ahead(self, **asked: Any) -> AbstractContextManager[Callable[[], bool]]:
-        """See `FileIO`; what is opened with other credentials meanwhile asks for itself."""
+        """See `FileIO`; files opened with other credentials meanwhile send their own requests."""
         return self._opened(None)[0].ahead(**asked)
 
     def at_once(self) -> AbstractContextManager[None]:

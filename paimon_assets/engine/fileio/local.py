@@ -52,7 +52,7 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """Turn what the disk refuses in the block into our errors."""
+    """Turn errors of the disk in the block into ours."""
     try:
         yield
     except FileNotFoundError as error:
@@ -175,10 +175,9 @@ class LocalFileIO(FileIO):
     def list_directory(self, path: str) -> list[FileStatus]:
         """List a directory, not its subdirectories; empty if it does not exist.
 
-        What was there all the while is listed. A name that is gone when it is looked at may have
-        been followed by one that came after the names were read, so the names are read again: of
-        files called by numbers the newest is what counts. Hidden ones, which become others, are
-        let go.
+        Files that were there all the while are listed. A name that is gone when it is looked at may
+        have been followed by one that came after the names were read, so the names are read again:
+        of files called by numbers the newest counts. Hidden ones, which are renamed, are left out.
         """
         with storage_errors(path):
             statuses, torn = _list(base := path.rstrip("/"), local := local_path(path))
@@ -201,7 +200,7 @@ class LocalFileIO(FileIO):
             for _ in range(_MOST_LISTINGS):
                 try:
                     return shutil.rmtree(local_path(path))
-                except OSError as error:  # others delete in it, or make files there
+                except OSError as error:  # another process deletes or makes files in it
                     if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                         raise
                     if not Path(local_path(path)).exists():
@@ -229,7 +228,7 @@ class LocalFileIO(FileIO):
             try:
                 Path(local_path(source)).rename(goal)
             except OSError as error:
-                # Somebody made the target since; an own table in it keeps rename from replacing it.
+                # The target was made since; its content keeps rename from replacing it.
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                     raise taken from error
                 raise
@@ -240,7 +239,7 @@ def _tag(stat: os.stat_result) -> str:
 
 
 def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
-    """Return the entries of a directory, and whether one went that others may have followed."""
+    """Return the entries of a directory, and whether one vanished and may have a successor."""
     statuses, torn = [], False
     try:
         with os.scandir(local) as entries:

@@ -125,7 +125,7 @@ def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -
         "base": 2,
     }
     retries = {"max_retries": max(0, attempts - 1), "backoff": backoff}
-    # Who is silent for so long is not asked again.
+    # A server that is silent for so long is not asked again.
     arguments: dict[str, Any] = {
         "retry_config": {**retries, "retry_timeout": limits["read_timeout"]}
     }
@@ -177,7 +177,7 @@ def _listing(
     attempts: int,
     limits: Mapping[str, dt.timedelta],
 ) -> S3Listing:
-    """Return what lists a bucket where obstore, which reads the environment, too, finds it."""
+    """Return a lister of a bucket at the endpoint of obstore, which reads the environment, too."""
 
     def setting(name: str) -> str:
         return str(settings.get(name) or os.environ.get(f"AWS_{name.upper()}") or "")
@@ -241,7 +241,7 @@ def _s3(settings: dict[str, Any], bucket: str) -> Provider | None:
 
 
 def _keys_of_session(session: Any) -> Provider:
-    """Return what asks botocore for keys: environment, profiles, roles, containers, machines."""
+    """Return a provider of botocore's keys: environment, profiles, roles, containers, machines."""
     credentials = session.get_credentials()
     if credentials is None:
         raise StorageError(
@@ -303,9 +303,9 @@ def _is_true(value: object) -> bool:
 
 
 def os_error(error: BaseException) -> OSError:
-    """Return an error of obstore as one with an error number, and without what may be secret.
+    """Return an error of obstore as one with an error number, and without possible secrets.
 
-    What the store answers may hold the session token; of it only status and code are told.
+    The store's answer may hold the session token; only its status and code are shown.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error
@@ -332,8 +332,8 @@ def os_error(error: BaseException) -> OSError:
     if "incorrectly configured region" in text:
         code = "the bucket is in another region: set 's3.region'"
     reason = " ".join(part for part in (status, code) if part)
-    told = f"the storage failed ({reason or type(error).__name__})"
-    return OSError(number, "; ".join(filter(None, (told, _way_out(status, code, text)))))
+    failure = f"the storage failed ({reason or type(error).__name__})"
+    return OSError(number, "; ".join(filter(None, (failure, _way_out(status, code, text)))))
 
 
 _TIMEOUT = (

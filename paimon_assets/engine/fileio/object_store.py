@@ -57,7 +57,7 @@ from paimon_assets.engine.fileio.request_planner import (
 from paimon_assets.engine.fileio.s3_listing import NoListingError, Page, S3Listing
 
 _MARK = "paimonpublish"
-"""Metadata key of an object that says which publish made it; Azure takes letters only."""
+"""Metadata key of the publish that made an object; Azure takes letters only."""
 _PROVEN: set[tuple[str, str]] = set()
 """(endpoint, bucket) that was seen to refuse a put of a name that was taken."""
 _ENDS_HELD = 64
@@ -197,7 +197,7 @@ class ObjectFileIO(FileIO):
         raise ranged.ChangedFileError(found, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Create a new file, which goes up in parts while it is written."""
+        """Create a new file, which is uploaded in parts while it is written."""
         with self._errors(path):
             store, key = self._at(path)
             sizes = {"buffer_size": PART_BYTES, "max_concurrency": PARTS_AT_ONCE}
@@ -258,7 +258,7 @@ class ObjectFileIO(FileIO):
             mark = uuid4().hex
             try:
                 result = store.put(key, data, mode="create", attributes={_MARK: mark})
-            except Exception as error:  # noqa: BLE001 - whatever it was, what is there now decides
+            except Exception as error:  # noqa: BLE001 - after any error the stored object decides
                 return self._looked_up(path, mark, os_error(error))
             if not self._is_stored(result, data):
                 return self._looked_up(path, mark, OSError(errno.EIO, _NOT_STORED))
@@ -289,7 +289,7 @@ class ObjectFileIO(FileIO):
         try:
             # Were the name of the first taken, it would be by its own put, whose answer was lost.
             is_refused = self._refused(store, probe) or self._refused(store, probe)
-        finally:  # nobody waits for it: if it stays it is an orphan
+        finally:  # in the background: if it stays it is an orphan
             send(self.delete_file, f"{root_of(path)}/{probe}")
         if not is_refused:
             message = (
@@ -327,7 +327,7 @@ class ObjectFileIO(FileIO):
         return self._is_file(path) or self._holds(path)
 
     def _holds(self, path: str) -> bool:
-        """Whether anything lies below a path."""
+        """Whether anything is below a path."""
         with self._errors(path):
             return bool(next(iter(self._pages(path, most=1)), []))
 
@@ -421,7 +421,7 @@ class ObjectFileIO(FileIO):
         return listing_of(self._spec.scheme, root_of(path).rpartition("/")[2], self._options)
 
     def make_directory(self, path: str) -> None:
-        """Make an empty object `.directory` where nothing is: it stands for a directory."""
+        """Make an empty object `.directory`, which represents a directory, unless there is one."""
         if not self.exists(path):
             self.write_bytes(f"{path.rstrip('/')}/{MARKER}", b"")
 
@@ -435,7 +435,7 @@ class ObjectFileIO(FileIO):
     def delete_directory(self, path: str) -> None:
         with self._errors(path):
             self.delete_files([f"{root_of(path)}/{key}" for key in self._keys(path)])
-            # What is left are names that end with a slash, of other engines' directories.
+            # The rest are names that end with a slash, of other engines' directories.
             left = self._keys(path) if self._spec.scheme in S3_SCHEMES else []
             for key in left:
                 self._delete_slash(path, key)
@@ -464,7 +464,7 @@ class ObjectFileIO(FileIO):
             with suppress(errors.NotFoundError), self._errors(paths[0]):
                 self._at(paths[0])[0].delete([self._at(path)[1] for path in paths])
                 return
-        for path in paths:  # Azure says that one of many is missing
+        for path in paths:  # Azure fails if one of many is missing
             self.delete_file(path)
 
     def _delete_slash(self, path: str, key: str) -> None:

@@ -16,7 +16,7 @@ PARTS_AT_ONCE = 4
 
 
 class Upload:
-    """A file that goes up in parts while it is written; one that fails leaves no parts."""
+    """A file that is uploaded in parts while it is written; a failed one leaves no parts."""
 
     mode = "wb"
 
@@ -29,7 +29,7 @@ class Upload:
         self._opening, self._put, self._keep_end = opening, put, keep_end
         self._writer: Any = None
         self._whole = io.BytesIO()
-        """A file that is too small for parts: whether one is stored, the answer to its put says."""
+        """A file that is too small for parts; the answer to its put decides about it."""
         self._at = self._held = 0
         self._last = deque[bytes]()
         self.closed = False
@@ -69,7 +69,7 @@ class Upload:
             self._keep_end(self._at, b"".join(self._last))
 
     def discard(self) -> None:
-        """Forget what was written; the object never appears."""
+        """Forget the written bytes; the object never appears."""
         if not self.closed:
             self.closed = True
             with suppress(Exception):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _HDFS = frozenset({"hdfs", "viewfs"})
 _WITHOUT_USERS = S3_SCHEMES | {"gs", "gcs", "oss"}
-"""Schemes whose paths name a bucket and nobody who uses it."""
+"""Schemes whose paths name a bucket and no user."""
 
 
 class Renewing(FileIO, Protocol):
@@ -58,7 +58,7 @@ def scheme_of(path: str) -> str:
 
 
 def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
-    """Open the storage a path lies on."""
+    """Open the storage of a path."""
     if Options(options or {}).get(LOCK_ENABLED):
         raise errors.UnsupportedFeatureError(
             f"'{LOCK_ENABLED.key}' = true: this engine takes no catalog lock, and other writers "
@@ -130,7 +130,7 @@ def open_file_io(spec: FileIOSpec) -> FileIO:
 def renewing(file_io: Renewing) -> str:
     """Return the option of a storage that renews its credentials (`renewed_by`).
 
-    As long as somebody holds the storage, `open_file_io` of this process returns it.
+    As long as the storage is referenced, `open_file_io` of this process returns it.
     """
     key = uuid4().hex
     _RENEWING[key] = file_io
@@ -186,7 +186,7 @@ def _open_hdfs(spec: FileIOSpec) -> pafs.FileSystem:
 
 
 def absolute_path(path: str) -> str:
-    """Return a path that says the same wherever its reader runs.
+    """Return a path that means the same on every machine.
 
     >>> absolute_path("s3://b/wh/db.db/t"), absolute_path("/wh/db.db/t")
     ('s3://b/wh/db.db/t', '/wh/db.db/t')

@@ -1,7 +1,7 @@
 """Deleting files of a table and nothing else: the one way by which names in metadata are deleted.
 
-A path is owned if it lies below one of the table's roots, as it is written and as links lead on a
-local disk: a bucket that is a link belongs to whoever owns what it leads to.
+A path is owned if it is below one of the table's roots, as it is written and as links lead on a
+local disk: a bucket that is a link belongs to the owner of its target.
 """
 
 import logging
@@ -25,7 +25,7 @@ def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
     below = None if root is None else path.removeprefix(root)
     if root is None or below is None or not _is_straight(below):
         message = (
-            f"'{directory}' lies in none of the directories that the table owns ("
+            f"'{directory}' is in none of the directories that the table owns ("
             f"{', '.join(roots)}), so nothing there is deleted. Look at who wrote the table's "
             "metadata, or its options."
         )

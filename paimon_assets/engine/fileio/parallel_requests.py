@@ -1,6 +1,6 @@
 """Requests to an object store side by side: independent requests do not wait for each other.
 
-A call at a time is what the engine's logic is written in. Where it is known beforehand which files
+The engine's logic makes one call at a time. Where it is known beforehand which files
 a step reads, `ahead` asks for all of them at once, and the step then finds the answers; where a
 step writes files that nothing reads before its end, `at_once` lets them go up together. Both are
 per thread, and change no order between a step and the next.
@@ -41,8 +41,8 @@ _IS_WITNESSED: ContextVar[bool] = ContextVar("is_witnessed", default=False)
 def witnessed() -> Iterator[None]:
     """Let an object store answer each question of the block by a request of its own.
 
-    For what decides a deletion. A directory is asked for by two different requests, and has the
-    files of both; of a single file that was deleted it is asked whether it is gone.
+    For facts that decide a deletion. A directory is asked for by two different requests, and has
+    the files of both; of a single file that was deleted it is asked whether it is gone.
     """
     before = _IS_WITNESSED.set(True)
     try:
@@ -84,7 +84,7 @@ class Together(local):
         """Send requests now; within the block, the first `answer` to each is their result.
 
         Until `confirm`, which is yielded, a question has the answer that `guess` returns, if that
-        is not None. What an outer block has asked is not asked twice; its other answers wait for
+        is not None. Questions of an outer block are not asked twice; its other answers wait for
         its own code.
         """
         outer, guesses = self._answers, self._guesses
@@ -122,7 +122,7 @@ class Together(local):
         """Let the writes of the block go side by side; the block ends when all have.
 
         Raises:
-            PaimonError: The first error of a write; the others have ended, too.
+            PaimonError: The first error of a write; all writes have ended.
         """
         writes: list[Future[Any]] = []
         self._writes = writes

@@ -2,8 +2,8 @@
 
     plan (ranges) ─▶ blocks ─▶ sent ahead, as far as the window has room ─▶ read ─▶ forgotten
 
-A reader that knows which ranges it needs says so (`plan`), or that it needs all (`read_through`).
-Other reads fetch a block that doubles as long as they go on forward. The end of the file, where
+A reader that knows its ranges declares them (`plan`), or that it needs all (`read_through`).
+Other reads fetch a block that doubles as long as they move forward. The end of the file, where
 formats keep their footers, is fetched once; a small file at once.
 """
 
@@ -145,11 +145,11 @@ class _Block:
 class RangedFile(io.RawIOBase):
     """An object for random access by one reader at a time.
 
-    Memory: what it has in the window, a block of 8 MiB and the end of the file.
+    Memory: its part of the window, a block of 8 MiB and the end of the file.
     """
 
     def __init__(self, fetch: Fetch, size: int, end: Future[pa.Buffer] | None = None) -> None:
-        """Take what fetches ranges, the bytes of the file, and perhaps its end on the way."""
+        """Take a fetcher of ranges, the size of the file, and perhaps its end on the way."""
         self._fetch, self._size, self._at = fetch, size, 0
         self._end = _Block(tail_start(size), size, None)
         self._end.sent = end
@@ -157,7 +157,7 @@ class RangedFile(io.RawIOBase):
         self._blocks: list[_Block] = []
         self._partly_read: deque[_Block] = deque()
         self._plan: tuple[list[_Range], int] | None = None
-        """What was planned, as long as nothing of it was read."""
+        """The planned ranges, as long as none was read."""
         self._reads_through = False
         self._window_bytes = self._own_bytes = _DEFAULT_WINDOW
         self._in_window = 0
@@ -167,7 +167,7 @@ class RangedFile(io.RawIOBase):
         """The storage's last one, for those whose libraries hide it."""
 
     def limit(self, window_bytes: int, own_bytes: int) -> None:
-        """Limit what is sent ahead: of all files of the process, and of this one."""
+        """Limit the requests ahead: of all files of the process, and of this one."""
         self._window_bytes, self._own_bytes = window_bytes, own_bytes
 
     def plan(self, ranges: Iterable[_Range], most_bytes: int = MOST_BLOCK) -> None:
@@ -196,7 +196,7 @@ class RangedFile(io.RawIOBase):
     def read_through(self) -> None:
         """Say that the file will be read from its start to its end."""
         if self._end.start and self._end.sent is None and self._end.data is None:
-            self._kept.remove(self._end)  # it comes with what is before it
+            self._kept.remove(self._end)  # one request reads it with the bytes before it
             self._end = _Block(self._size, self._size, None)
         starts = range(0, self._end.start, MOST_BLOCK)
         ends = (min(start + MOST_BLOCK, self._end.start) for start in starts)
@@ -235,7 +235,7 @@ class RangedFile(io.RawIOBase):
         return self.read_buffer(size).to_pybytes()
 
     def read_buffer(self, size: int = -1) -> pa.Buffer:
-        """Read as `read` does, without a copy of what one request gave; pyarrow prefers it."""
+        """Read as `read` does, without a copy of the answer of a request; pyarrow prefers it."""
         end = self._size if size < 0 else min(self._size, self._at + size)
         parts: list[pa.Buffer] = []
         while self._at < end and (part := self._piece(self._at, end)).size:
@@ -294,7 +294,7 @@ class RangedFile(io.RawIOBase):
             block.sent = send(self._fetch, block.start, block.end)
 
     def _load(self, block: _Block) -> None:
-        """Wait for the bytes of a block, and ask for them if nobody did."""
+        """Wait for the bytes of a block, and request them if that was not done."""
         if block.data is not None:
             return
         sent, block.sent = block.sent, None

@@ -10,7 +10,7 @@ from paimon_assets.engine.fileio.parallel_requests import Question, Together, is
 from paimon_assets.engine.spec.values import Value
 
 MARKER = ".directory"
-"""The name of an object that stands for a directory."""
+"""The name of an object that represents a directory."""
 _LEAST_LISTED = 3
 """Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
 _SHORT = 100
@@ -35,7 +35,7 @@ def directory_status(path: str) -> FileStatus:
 def directories_of(
     base: str, listed: Iterable[dict[str, Any]]
 ) -> Callable[[str], list[FileStatus]]:
-    """Return what lists the directories below a path, given the objects there."""
+    """Return a function that lists the directories below a path, given the objects there."""
     directories: dict[str, dict[str, FileStatus]] = {}
     for each in listed:
         directory, *_ = each["path"].rpartition("/")
@@ -78,7 +78,7 @@ class Requests(Value):
     is_file: Callable[[str], bool]
     listing: Callable[[str], list[FileStatus]]
     holds: Callable[[str], bool]
-    """Whether anything lies below a path."""
+    """Whether anything is below a path."""
     page: Callable[[str, str], list[dict[str, Any]]]
     """Returns the first objects below a path, from a directory on."""
     lists_wide: bool
@@ -161,7 +161,7 @@ class RequestPlanner:
     def _listed(self, above: str, first: str) -> dict[str, dict[str, Any]] | None:
         """Return path → object below a path, from a directory on; None if many, or no answer."""
         page: list[dict[str, Any]] | None = None
-        with suppress(Exception):  # what is asked one by one instead tells what is wrong
+        with suppress(Exception):  # single requests follow, and raise the error
             page = self._requests.page(above, first)
         if page is None or len(page) > _SHORT:
             self._long.add(above)

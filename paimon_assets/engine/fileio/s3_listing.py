@@ -1,7 +1,7 @@
 """Listings of an S3 bucket, whose answers are looked at: obstore takes any XML for an empty one.
 
-A gateway may answer 200 with a page of its own, S3 with an `<Error>`. Deletions go by what is not
-listed, so only a whole `ListBucketResult` about the prefix that was asked for is a listing.
+A gateway may answer 200 with a page of its own, S3 with an `<Error>`. Deletions depend on names
+that are not listed, so only a whole `ListBucketResult` of the requested prefix is a listing.
 """
 
 import datetime as dt
@@ -56,7 +56,7 @@ class S3Listing(Value, dict=True):
     """Whether the server's certificate is checked."""
     proxy: str = ""
     pays: bool = False
-    """Whether who asks pays for it."""
+    """Whether the requester pays for it."""
 
     def pages(
         self, prefix: str, *, delimiter: str = "", after: str = "", most: int = 1_000
@@ -134,7 +134,7 @@ class S3Listing(Value, dict=True):
 def _parsed(body: bytes, prefix: str) -> tuple[Page, str | None]:
     """Return a page, and the token of the next one; raises NoListingError."""
     try:
-        root = ElementTree.fromstring(body)  # noqa: S314 - expat refuses what grows without bounds
+        root = ElementTree.fromstring(body)  # noqa: S314 - expat refuses unbounded growth
     except ElementTree.ParseError:
         raise NoListingError("it is no XML, or not whole") from None
     if _tag(root) != "ListBucketResult":
@@ -151,7 +151,7 @@ def _parsed(body: bytes, prefix: str) -> tuple[Page, str | None]:
         raise NoListingError(f"it has '{other}', and was asked for '{prefix}'")
     following = _text(root, "NextContinuationToken") or None
     if following is None and _text(root, "IsTruncated") == "true":
-        raise NoListingError("it is cut, and does not say how it goes on")
+        raise NoListingError("it is cut, and has no token of the next page")
     return Page(objects, directories), following
 
 
