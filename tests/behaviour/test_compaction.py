@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from tests.testkit.compacting import create, rows_of, some_rows, write
+from tests.testkit.compacting import create, rows_of, some_rows
+from tests.testkit.tables import write
 
 WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "rowkind.field": "kind"}
 

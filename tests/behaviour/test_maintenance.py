@@ -10,8 +10,9 @@ from paimon_assets import EmbeddedExecutor, open_table
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from tests.testkit.compacting import create, rows_of, some_rows, write
+from tests.testkit.compacting import create, rows_of, some_rows
 from tests.testkit.metadata_tables import ORPHAN
+from tests.testkit.tables import write
 
 pytestmark = pytest.mark.spark
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from paimon_assets.engine.table.api import open_table
 from tests.stateful.test_maintenance import Keeper, named_files, needed_exactly, stored_files
-from tests.testkit.compacting import create, some_rows, write
+from tests.testkit.compacting import create, some_rows
 from tests.testkit.faults.writers import DEATHS, exit_code, maintain, maintain_until_killed
-from tests.testkit.tables import new_catalog_in
+from tests.testkit.tables import new_catalog_in, write
 
 STRIDE = 23
 MOST_STEPS = 4000

@@ -259,6 +259,12 @@ CASES: tuple[TableCase, ...] = (
     ),
 )
 
+_PADDED = {
+    "bucket": "1",
+    "rowkind.field": "kind",
+    "sequence.field": "op_time",
+    "sequence.auto-padding": "row-kind-flag",
+}
 PADDED_CASES: tuple[TableCase, ...] = (
     TableCase(
         name="padded_row_kind",  # M1, M3, M4
@@ -268,12 +274,7 @@ PADDED_CASES: tuple[TableCase, ...] = (
             (_change(1, "-U", 10, "old"), _change(2, "+U", 10, "new"), _change(3, "-D", 11, "a")),
         ),
         primary_keys=("id",),
-        options={
-            "bucket": "1",
-            "rowkind.field": "kind",
-            "sequence.field": "op_time",
-            "sequence.auto-padding": "row-kind-flag",
-        },
+        options=_PADDED,
     ),
     TableCase(
         name="padded_micros",  # the column is finer than the number
@@ -285,12 +286,7 @@ PADDED_CASES: tuple[TableCase, ...] = (
             (_at(4, "+U", 5, "old"),),
         ),
         primary_keys=("id",),
-        options={
-            "bucket": "1",
-            "rowkind.field": "kind",
-            "sequence.field": "op_time",
-            "sequence.auto-padding": "row-kind-flag",
-        },
+        options=_PADDED,
     ),
     TableCase(
         name="padded_decimal",
@@ -300,12 +296,7 @@ PADDED_CASES: tuple[TableCase, ...] = (
             (_decimal(1, "-U", 10, "old"), _decimal(2, "+U", 9, "b")),
         ),
         primary_keys=("id",),
-        options={
-            "bucket": "1",
-            "rowkind.field": "kind",
-            "sequence.field": "op_time",
-            "sequence.auto-padding": "row-kind-flag",
-        },
+        options=_PADDED,
     ),
     TableCase(
         name="padded_second",  # M5, M6

@@ -13,7 +13,6 @@ from paimon_assets.engine.spec.types.data_types import string
 from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
 from tests.testkit.compacting import (
     COLUMNS,
-    EXECUTOR,
     changelog_of,
     compact,
     create,
@@ -24,9 +23,9 @@ from tests.testkit.compacting import (
     replay,
     rows_of,
     some_rows,
-    write,
 )
 from tests.testkit.errors import refused
+from tests.testkit.tables import EXECUTOR, write
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,10 @@ import pytest
 
 from paimon_assets import StorageError, Table, open_table
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.testkit.compacting import EXECUTOR, compact, create, index_files_of, rows_of, some_rows
+from tests.testkit.compacting import compact, create, index_files_of, rows_of, some_rows
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.row_changing import Meddling, data_files
+from tests.testkit.tables import EXECUTOR
 
 COLUMNS = {"id": "BIGINT", "p": "STRING", "n": "BIGINT"}
 

@@ -9,8 +9,9 @@ import pytest
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.table.system.table_health import FileDebt, HealthLimits, table_health
 from tests.testkit import compacting
-from tests.testkit.compacting import compact, create, delete_rows, some_rows, write
+from tests.testkit.compacting import compact, create, delete_rows, some_rows
 from tests.testkit.metadata_tables import ORPHAN
+from tests.testkit.tables import write
 
 DAY_MS = 86_400_000
 

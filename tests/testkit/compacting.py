@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_assets import EmbeddedExecutor, Schema
+from paimon_assets import Schema
 from paimon_assets.engine.codec.bitmaps.deletion_vector import DeletionVector, write_index_file
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.manifest import DELETION_VECTORS_INDEX, IndexFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
+from tests.testkit.tables import EXECUTOR, write
 
-EXECUTOR = EmbeddedExecutor(2)
 COLUMNS = {"id": "BIGINT", "n": "BIGINT", "t": "STRING", "seq": "BIGINT", "kind": "STRING"}
 KINDS = ("+I", "-U", "+U", "-D")
 
@@ -27,10 +27,6 @@ def create(catalog, name, options=None, *, keyed=True, columns=COLUMNS, partitio
         options={"bucket": "1" if keyed else "-1", **(options or {})},
     )
     return catalog.create_table(f"db.{name}", schema)
-
-
-def write(table, rows):
-    return table.new_write_builder().write(rows, EXECUTOR).snapshot
 
 
 def compact(table, strategy="minor", **changes):

@@ -236,11 +236,8 @@ class SchemaManager:
             )
 
     def _missing(self, problem: str) -> errors.NotFoundError:
-        return errors.NotFoundError(
-            f"Table '{self._paths.table}' {problem}.",
-            kind="table-not-found",
-            path=self._paths.table,
-        )
+        message = f"Table '{self._paths.table}' {problem}."
+        return errors.NotFoundError(message, kind="table-not-found", path=self._paths.table)
 
     def _conflict(self, problem: str) -> errors.CommitConflictError:
         message = f"Table '{self._paths.table}' {problem}; look at it and change it again."
