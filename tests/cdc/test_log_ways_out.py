@@ -21,6 +21,12 @@ from tests.testkit.asset_tables import failure_text, run
 ORDERS = Schema.of(
     {"id": "BIGINT", "state": "STRING"}, primary_keys=["id"], options={"bucket": "1"}
 )
+
+
+def _with_state(kind: str) -> Schema:
+    return Schema.of({"id": "BIGINT", "state": kind}, primary_keys=["id"], options={"bucket": "1"})
+
+
 AFTER_A_DAY = {"type": "insert", "database": "shop", "table": "orders", "ts": 5, "xid": 9,
                "data": {"id": 1, "state": "838:59:59"}}  # fmt: skip
 
@@ -288,6 +294,16 @@ WAYS = {
         rows=((1, "838:59:59"),),
         kind="maxwell-json",
     ),
+    **{
+        f"{text} in a decimal, {kind}": Way(
+            records=(debezium("c", 10, id=1, state=text),),
+            message="declare the column as DOUBLE or STRING",
+            before={"schema": _with_state("DECIMAL(10, 2)")},
+            after={"schema": _with_state(kind)},
+            rows=((1, text if kind == "STRING" else float(text)),),
+        )
+        for kind, text in (("STRING", "NaN"), ("DOUBLE", "Infinity"), ("DOUBLE", "-Infinity"))
+    },
 }
 
 

@@ -225,6 +225,10 @@ def from_texts(texts: Array, data_type: DataType) -> Array:
         )
         if kernels.any(is_long).as_py():
             raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING")
+    if data_type.root is TypeRoot.DECIMAL:
+        is_no_number = kernels.match_substring_regex(texts, "NaN|Infinity")
+        if kernels.any(is_no_number).as_py():
+            raise pa.ArrowInvalid(f"it is no {data_type}; declare the column as DOUBLE or STRING")
     column = cast_array(texts, string(), data_type)
     if pa.types.is_floating(column.type):
         is_word = kernels.match_substring_regex(texts, "NaN|Infinity")

@@ -7,6 +7,7 @@ Parquet, ORC, JSON   `data.format.external_files`, by the readers of tables
 
 import atexit
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -144,11 +145,25 @@ def naming(path: str, row_format: str) -> Iterator[None]:
 
 
 def unreadable(path: str, row_format: str, error: BaseException) -> PaimonError:
-    message = f"'{path}' cannot be read as {row_format}: {' '.join(str(error).split())}"
+    message = f"'{path}' cannot be read as {row_format}: {reason_of(error, row_format)}"
     # pyarrow reports damaged pages as OSError too, but without an error number.
     if isinstance(error, OSError) and error.errno is not None:
         return storage_failure(message, path, error)
     return FormatError(message, kind="source-file", path=path)
+
+
+def reason_of(error: BaseException, format_name: str) -> str:
+    """Return pyarrow's message in one line, with the way out of a text that is no such value."""
+    text = " ".join(str(error).split())
+    if not format_name.lower().startswith(("csv", "json")) or _NO_VALUE.search(text) is None:
+        return text
+    return f"{text.rstrip('.')}. Correct the file, or declare the column as STRING."
+
+
+_NO_VALUE = re.compile(
+    "onver(t|sion)|changed from|ecimal|parse string|from string to|base64|too big to be stored"
+)
+"""In messages about a text that is no value of a column's type; STRING takes any."""
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from msgspec import field
 
+from paimon_assets.engine.codec.row_files import reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.ranged import (
@@ -341,5 +342,5 @@ def storage_errors(path: str) -> Iterator[None]:
 
 
 def _format_error(path: str, format_name: str, error: Exception) -> FormatError:
-    message = f"Data file '{path}' is not readable as {format_name}: {' '.join(str(error).split())}"
-    return FormatError(message, path=path)
+    reason = reason_of(error, format_name)
+    return FormatError(f"Data file '{path}' is not readable as {format_name}: {reason}", path=path)

@@ -212,9 +212,12 @@ class InputCheck:
         self, values: Any, target: Any, column: types.DataField, cause: Exception | None = None
     ) -> NoReturn:
         example = self._example(values.drop_null(), 0)
+        more = ""
+        if pat.is_floating(values.type) and pat.is_decimal(target):
+            more = ", NaN and infinities as null, or declare it as DOUBLE"
         self._refuse(
             f"column '{column.name}' is {column.type} and needs Arrow type {target}, but the "
-            f"rows have {values.type}{example}. Cast the column to {target} first.",
+            f"rows have {values.type}{example}. Cast the column to {target} first{more}.",
             "input-type",
             column.name,
             cause,

@@ -1,0 +1,80 @@
+"""Texts that are no value of their column are refused by name, and each way out is taken."""
+
+import math
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_assets import FormatError, InvalidInputError, Schema
+from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
+from paimon_assets.engine.fileio.local import LocalFileIO
+from tests.testkit.errors import refused
+from tests.testkit.foreign import add_segment
+
+_TYPES = ("INT", "DOUBLE", "BOOLEAN", "DECIMAL(10, 2)", "DATE", "TIMESTAMP(3)", "TIME(3)", "BYTES")
+_TEXTS = ("NaN", "-Infinity", "x", "1e400", "300000000000000000000", "1.234", "2024-13-01")
+
+
+def _file(folder, text, form):
+    folder.mkdir()
+    if form == "csv":
+        (folder / "a.csv").write_text(f"a,i\n{text},1\n")
+    else:
+        quote = '"' if form == "quoted" else ""
+        (folder / "a.json").write_text(f'{{"a": {quote}{text}{quote}, "i": 1}}\n')
+    return "csv" if form == "csv" else "json"
+
+
+def _read_landing(folder, name, kind):
+    source, path = FileSource(folder=str(folder), format=name), str(folder / f"a.{name}")
+    declared = Schema.of({"a": kind, "i": "INT"})
+    schema = checked_schema(LocalFileIO(), [path], source, declared)
+    return read_files(LocalFileIO(), [path], source, schema).read_all()
+
+
+def _refusal(take, *arguments):
+    """Return the message of a refusal, or nothing."""
+    try:
+        take(*arguments)
+    except FormatError as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.parametrize("kind", _TYPES)
+def test_a_text_column_takes_texts_that_a_typed_one_refuses(catalog, tmp_path, kind):
+    typed = catalog.create_table("db.typed", Schema.of({"a": kind, "i": "INT"}))
+    refusals = 0
+    for number, (text, form) in enumerate(product(_TEXTS, ("csv", "quoted", "bare"))):
+        folder = tmp_path / str(number)
+        name = _file(folder, text, form)
+        for message in (
+            _refusal(add_segment, typed, folder, name),
+            _refusal(_read_landing, folder, name, kind),
+        ):
+            if not message:
+                continue
+            refusals += 1
+            assert f"{folder}/a.{name}" in message
+            texts = catalog.create_table(f"db.t{refusals}", Schema.of({"a": "STRING", "i": "INT"}))
+            add_segment(texts, folder, name)
+            assert texts.to_arrow().to_pylist() == [{"a": text, "i": 1}]
+            if form != "bare":  # a bare text may be no JSON at all
+                assert "or declare the column as STRING" in message
+                assert _read_landing(folder, name, "STRING").to_pylist() == [{"a": text, "i": 1}]
+    assert refusals >= 10
+
+
+def test_nan_and_infinities_are_no_decimals_and_each_way_out_is_taken(catalog):
+    rows = pa.table({"d": [1.5, math.nan, math.inf]})
+    table = catalog.create_table("db.t", Schema.of({"d": "DECIMAL(10, 2)"}))
+    with refused(InvalidInputError, "NaN and infinities as null, or declare it", kind="input-type"):
+        table.append(rows)
+    finite = pc.if_else(pc.is_finite(rows["d"]), rows["d"], None)
+    table.append(pa.table({"d": finite.cast(pa.decimal128(10, 2))}))
+    assert table.to_arrow()["d"].cast(pa.float64()).to_pylist() == [1.5, None, None]
+    doubles = catalog.create_table("db.u", Schema.of({"d": "DOUBLE"}))
+    doubles.append(rows)
+    assert str(doubles.to_arrow()["d"].to_pylist()) == "[1.5, nan, inf]"
