@@ -1,0 +1,226 @@
+"""Files of many writers: each filter finds the same rows with statistics and without them.
+
+`tests/golden/foreign_writers` has files of fastparquet 2026.9, pyorc 0.12 and Spark 4.3; files of
+pyarrow, polars and duckdb are written here, and the footers of pyarrow's are edited to be those of
+other and older writers.
+"""
+
+import datetime as dt
+import io
+import math
+import struct
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_assets import open_catalog
+from paimon_assets.engine.data.read.row_stage import passing_rows
+from paimon_assets.engine.spec.predicate import predicate as pred
+from tests.testkit import footers
+from tests.testkit.effort import often
+from tests.testkit.foreign import add_segment
+from tests.testkit.tables import new_table
+
+_GOLDEN = Path("tests/golden/foreign_writers").resolve()
+_REALS = [math.nan, -math.inf, -1.5, -0.0, 0.0, 1.5, math.inf]
+_WIDE = Decimal("-9999999999999999999.99")
+_UTC = dt.UTC
+_LATE = dt.datetime(2024, 2, 29, 1, 2, 3, 456_000)
+_EARLY = dt.datetime(1969, 12, 31, 23, 59, 59, 999_000)
+_TYPES: dict[str, tuple[str, Any, list[Any]]] = {
+    "bo": ("BOOLEAN", pa.bool_(), [True, False]),
+    "i1": ("TINYINT", pa.int8(), [-128, -1, 0, 127]),
+    "i2": ("SMALLINT", pa.int16(), [-32_768, -1, 0, 32_767]),
+    "i4": ("INT", pa.int32(), [-(2**31), -1, 0, 255, 2**31 - 1]),
+    "i8": ("BIGINT", pa.int64(), [-(2**63), -1, 0, 1, 2**63 - 1]),
+    "f4": ("FLOAT", pa.float32(), _REALS),
+    "f8": ("DOUBLE", pa.float64(), _REALS),
+    "d5": ("DECIMAL(5, 2)", pa.decimal128(5, 2), [*map(Decimal, ("-999.99", "0", "1.28"))]),
+    "d15": ("DECIMAL(15, 2)", pa.decimal128(15, 2), [*map(Decimal, ("-9999.99", "0", "2.56"))]),
+    "d30": ("DECIMAL(30, 2)", pa.decimal128(30, 2), [_WIDE, Decimal("-0.01"), Decimal("327.68")]),
+    "s": ("STRING", pa.string(), ["", "a", "ab", "z", "é", "zé", "\uffff", "\U0001f600", "a" * 70]),
+    "vc": ("VARCHAR(80)", pa.string(), ["", "a", "ab", "b", "é"]),
+    "b": ("BYTES", pa.binary(), [b"", b"\x00", b"\x7f", b"\x80", b"\xff", b"\xff" * 70]),
+    "x": ("DATE", pa.date32(), [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(9999, 12, 31)]),
+    "t3": ("TIMESTAMP(3)", pa.timestamp("ms"), [_EARLY, _LATE]),
+    "t6": ("TIMESTAMP(6)", pa.timestamp("us"), [_EARLY, _LATE]),
+    "z6": ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"),
+           [_EARLY.replace(tzinfo=_UTC), _LATE.replace(tzinfo=_UTC)]),
+    "tm": ("TIME(3)", pa.time32("ms"), [dt.time(0), dt.time(23, 59, 59, 999_000)]),
+}  # fmt: skip
+_CREATORS = (
+    b"parquet-mr version 1.8.1 (build 4aba4da)", b"parquet-mr version 1.6.0", b"parquet-mr",
+    b"parquet-mr version 1.12.3", b"impala version 1.4.0 (build x)", b"parquet-cpp version 1.3.2",
+    b"impala version 4.0.0-RELEASE (build 1)", b"DuckDB version v1.1.0", b"parquet-go", b"Velox",
+    b"RAPIDS Spark Plugin", b"Trino version 400", b"parquet-rs version 52.0.0", b"",
+)  # fmt: skip
+_EDITS = ("", "old", "both", "no low", "no high", "no nulls", "none", "NaN", "both NaN", "zero",
+          "cut")  # fmt: skip
+
+
+def _table(draw, names):
+    columns = {}
+    for name in names:
+        _, kind, values = _TYPES[name]
+        pool = draw.sample(values, draw.randint(1, min(3, len(values))))
+        if values is _REALS:  # which no bounds of pyarrow's name
+            pool = [math.nan, *pool[:2]]
+        nulls = draw.choice((0, 0.3, 0.3, 1))
+        columns[name] = pa.array(
+            [None if draw.random() < nulls else draw.choice(pool) for _ in range(7)], kind
+        )
+    return pa.table(columns)
+
+
+def _edit(statistics, edit, name):
+    """Change the bounds of a chunk: 6 and 5 are the lowest and highest, 2 and 1 the old ones."""
+    low, high = statistics.get(6), statistics.get(5)
+    is_real, form = name in ("f4", "f8"), "<f" if name == "f4" else "<d"
+    drops = {"old": (5, 6), "no low": (6,), "no high": (5,), "no nulls": (3,),
+             "none": (1, 2, 3, 4, 5, 6)}  # fmt: skip
+    if edit in ("old", "both") and low is not None:
+        statistics[2], statistics[1] = low, high
+    for number in drops.get(edit, ()):
+        statistics.pop(number, None)
+    if "NaN" in edit and is_real and low is not None:
+        statistics[5] = (footers.BINARY, struct.pack(form, math.nan))
+        statistics[6] = statistics[5] if "both" in edit else low
+    if edit == "zero" and is_real and low is not None:
+        for number, sign in ((5, -0.0), (6, 0.0)):
+            if struct.unpack(form, statistics[number][1])[0] == 0:
+                statistics[number] = (footers.BINARY, struct.pack(form, sign))
+    if edit == "cut" and name == "b" and low is not None:
+        statistics[6], statistics[8] = (footers.BINARY, low[1][:1]), (2, None)
+        above = high[1][:1].rstrip(b"\xff")
+        if above != high[1]:
+            statistics.pop(5)
+        if above and above != high[1]:
+            statistics[5], statistics[7] = (footers.BINARY, bytes([above[0] + 1])), (2, None)
+
+
+def _arrow_parquet(draw, table):
+    sink, is_edited = io.BytesIO(), draw.random() < 0.8
+    pq.write_table(
+        table, sink, version=draw.choice(("1.0", "2.4", "2.6")),
+        data_page_version="1.0" if is_edited else "2.0",  # of old writers: other faults
+        write_statistics=draw.choice((True, True, False, table.column_names[:1])),
+        write_page_index=draw.random() < 0.5, use_dictionary=draw.random() < 0.5,
+        row_group_size=draw.choice((1, 2, 100)), store_schema=draw.random() < 0.5,
+        store_decimal_as_integer=draw.random() < 0.5,
+    )  # fmt: skip
+
+    def change(footer):
+        footer[6] = (footers.BINARY, draw.choice(_CREATORS))
+        if draw.random() < 0.3:
+            footer.pop(7, None)
+        for name, groups in footers.parquet_statistics(footer).items():
+            edit = draw.choice(_EDITS)
+            for statistics in groups:
+                _edit(statistics, edit, name)
+
+    data = sink.getvalue()
+    return footers.change_parquet_footer(data, change) if is_edited else data
+
+
+def _arrow_orc(draw, table):
+    sink = io.BytesIO()
+    orc.write_table(
+        table, sink, compression=draw.choice(("uncompressed", "zlib", "zstd", "lz4")),
+        file_version=draw.choice(("0.11", "0.12")), stripe_size=draw.choice((64, 64 * 2**20)),
+        dictionary_key_size_threshold=draw.choice((0.0, 1.0)),
+    )  # fmt: skip
+    return sink.getvalue()
+
+
+def _polars(draw, table):
+    sink = io.BytesIO()
+    statistics: Any = draw.choice((True, False, "full"))
+    frame: Any = pl.from_arrow(table)
+    frame.write_parquet(sink, statistics=statistics, row_group_size=draw.choice((None, 2)))
+    return sink.getvalue()
+
+
+def _duckdb(draw, table, path):
+    # Its version 2 of an all-null column is beyond pyarrow.
+    duckdb.from_arrow(table).write_parquet(str(path), compression=draw.choice(("snappy", "zstd")))
+    return path.read_bytes()
+
+
+def _filters(draw, name):
+    values = _TYPES[name][2]
+    literals = tuple(draw.sample(values, min(3, len(values))))
+    yield from (pred.IsNull(name), pred.IsNull(name, negated=True))
+    yield from (pred.In(name, literals), pred.In(name, literals, negated=True))
+    low, high = sorted(literals[:2], key=str)
+    yield pred.And(
+        (pred.Comparison(name, pred.CompareOp.GE, low),
+         pred.Comparison(name, pred.CompareOp.LE, high))
+    )  # fmt: skip
+    for literal in literals:
+        yield from (pred.Comparison(name, op, literal) for op in pred.CompareOp)
+        yield from (pred.In(name, (literal,)), pred.In(name, (literal,), negated=True))
+        if name in ("s", "vc"):
+            yield from (pred.StartsWith(name, literal), pred.Like(name, f"%{literal}"))
+            yield from (pred.Like(name, f"{literal}%", negated=each) for each in (False, True))
+
+
+def _check(folder, file, draw):
+    """Compare filtered reads of a file with filters of all its rows; return how many."""
+    file_format = file.suffix[1:]
+    stored = pq.read_schema(file) if file_format == "parquet" else orc.ORCFile(file).schema
+    catalog = open_catalog(str(folder / "w"))
+    table = new_table(catalog, {name: _TYPES[name][0] for name in stored.names})
+    add_segment(table, file.parent, file_format)
+    rows = table.to_arrow().combine_chunks().to_batches()[0]
+    tried = 0
+    for name in stored.names:
+        for where in _filters(draw, name):
+            bound = pred.bind(where, table.schema)
+            passing = rows.filter(passing_rows(bound, rows.column, table.schema.by_name))
+            assert table.count(where) == passing.num_rows, (name, where, rows.column(name))
+            if tried % 9 == 0:
+                read = table.new_read_builder().with_filter(where).to_arrow()
+                assert str(read.to_pylist()) == str(passing.to_pylist()), (name, where)
+            tried += 1
+    return tried
+
+
+_WRITERS = {
+    "pyarrow": (_arrow_parquet, "parquet", ()),
+    "pyarrow orc": (_arrow_orc, "orc", ("tm", "z6")),
+    "polars": (_polars, "parquet", ()),
+    "duckdb": (_duckdb, "parquet", ("x", "t3", "tm")),
+}
+
+
+@pytest.mark.parametrize("writer", _WRITERS)
+def test_filters_of_drawn_files_agree_with_reads_of_all_rows(tmp_path, writer):
+    write, file_format, lacking = _WRITERS[writer]
+    tried = 0
+    for seed in range(often(16 if writer == "pyarrow" else 4)):
+        draw = Random(f"{writer} {seed}")  # noqa: S311 - no secret
+        table = _table(
+            draw, ["f8", *draw.sample([name for name in _TYPES if name not in ("f8", *lacking)], 3)]
+        )
+        file = tmp_path / str(seed) / "in" / f"a.{file_format}"
+        file.parent.mkdir(parents=True)
+        more = (file,) if write is _duckdb else ()
+        file.write_bytes(write(draw, table, *more))
+        tried += _check(tmp_path / str(seed), file, draw)
+    assert tried > 200
+
+
+@pytest.mark.parametrize("file", sorted(_GOLDEN.iterdir()), ids=lambda file: file.name)
+def test_filters_of_files_of_other_programs_agree_with_reads_of_all_rows(tmp_path, file):
+    copied = tmp_path / "in" / f"a{file.suffix}"
+    copied.parent.mkdir()
+    copied.write_bytes(file.read_bytes())
+    assert _check(tmp_path, copied, Random(file.name)) > 100  # noqa: S311 - no secret
