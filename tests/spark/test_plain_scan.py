@@ -411,12 +411,37 @@ def test_tables_of_sparks_catalog_are_read_by_spark(spark, tmp_path):
         (["hdfs://one:8020/a"], "hdfs://one:8020/warehouse/t", True),
         (["hdfs://one:8020/a"], "hdfs://two:8020/warehouse/t", False),
         (["hdfs://one:8020/a", "file:/a"], "hdfs://one:8020/warehouse/t", False),
-        (["s3a://bucket/a"], "s3a://bucket/t", False),
+        (["s3a://bucket/a", "s3a://bucket/b/c"], "s3://bucket/t", True),
+        (["s3a://bucket/a", "s3a://other/b"], "s3://bucket/t", False),
+        (["s3a://here/a"], "s3://here/t", False),
+        (["gs://bucket/a"], "gs://bucket/t", True),
+        (["gs://bucket/a"], "s3://bucket/t", False),
+        (["abfss://c@account.dfs.core.windows.net/a"], "abfss://c@other/t", False),
         (["dbfs:/a"], "/warehouse/t", False),
     ],
 )
 def test_files_of_other_storages_are_read_by_spark(paths, table, served):
-    assert (plain_scan_module.storage_of(paths, table, FileIOSpec()) is not None) is served
+    settings = {"fs.s3a.endpoint": "s3.eu-west-1.amazonaws.com"}
+    settings |= {"fs.s3a.bucket.here.endpoint": "http://127.0.0.1:9000"}
+    storage = plain_scan_module.storage_of(paths, table, FileIOSpec(), settings.get)
+    assert (storage is not None) is served
+
+
+@pytest.mark.parametrize(
+    ("of_spark", "of_table", "served"),
+    [
+        ("http://minio:9000/", "minio:9000", True),
+        ("http://minio:9000", "http://minio:9001", False),
+        ("http://minio:9000", "", False),
+        (None, "http://minio:9000", False),
+        ("https://s3.amazonaws.com", "", True),
+    ],
+)
+def test_a_bucket_of_another_endpoint_is_read_by_spark(of_spark, of_table, served):
+    spec = FileIOSpec(scheme="s3", options={"s3.endpoint": of_table})
+    settings = {"fs.s3a.endpoint": of_spark}
+    storage = plain_scan_module.storage_of(["s3a://b/a"], "s3://b/t", spec, settings.get)
+    assert (storage is not None) is served
 
 
 def test_long_strings_of_arrow_writers_are_written_alike(spark, new_catalog, tmp_path):

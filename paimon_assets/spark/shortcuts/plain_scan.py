@@ -9,8 +9,8 @@ the work of an append. So tasks read the files themselves, where that gives the 
     plan       a relation over Parquet files; columns are left out, reordered and renamed
     relation   no partition or bucket columns, no options that change what is read, no columns with
                metadata (defaults, field ids, CHAR, collations), flat columns of the types below
-    files      at most 256, on local paths or on the table's HDFS; each says in its footer that it
-               holds these very columns, and is as long as Spark has found it
+    files      at most 256, on local paths or in the table's own store; each says in its footer
+               that it holds these very columns, and is as long as Spark has found it
     settings   nothing corrupt or missing is passed over, nothing is decrypted
 
 Spark plans the scan: its pieces of files, its tasks, its order of rows. Of all else, of Spark
@@ -26,7 +26,7 @@ rows. A file that changes after that is an error before anything is committed. S
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
@@ -35,6 +35,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
+from msgspec.structs import replace
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -43,8 +44,8 @@ from pyspark.sql.types import StructType
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.parquet import ParquetPiece
 from paimon_assets.engine.errors import FormatError, PaimonError
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
-from paimon_assets.engine.fileio.opening import open_file_io
+from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, S3_SCHEMES, FileIO, FileIOSpec
+from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.failure import encoded_errors
 from paimon_assets.spark.plans import (
@@ -65,6 +66,7 @@ logger = logging.getLogger(__name__)
 READ_BY_WRITERS = "spark.paimon_assets.readByWriters"
 """Session setting: `false` lets Spark make the rows of all that is written."""
 
+_STORES = OBJECT_SCHEMES | {"hdfs", "viewfs"}
 _MOST_FILES = 256
 _SQL = "org.apache.spark.sql"
 _RELATION = f"{_SQL}.execution.datasources.LogicalRelation"
@@ -135,8 +137,8 @@ def scanned_rows(
 
     Args:
         frame: The rows; they come in the Arrow types of `spark_arrow_schema`.
-        table_path: Without it, HDFS paths are left to Spark.
-        file_io: How to open the table's HDFS.
+        table_path: Without it, paths of stores are left to Spark.
+        file_io: How to open the table's store.
 
     Cost:
         Of a plain scan Spark's planning, and a footer for each file; of others some calls.
@@ -193,9 +195,16 @@ def _plan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> "PlainFiles
     tasks = _tasks(execution.executedPlan())
     if not tasks or not _are_whole(tasks):
         return None
-    storage = storage_of({p.path for task in tasks for p in task}, table_path, file_io)
+    hadoop = _java(frame).sparkSession().sessionState().newHadoopConf()
+    storage = storage_of({p.path for task in tasks for p in task}, table_path, file_io, hadoop.get)
     if storage is None:
         return None
+    if storage is file_io:  # whose scheme may be spelled another way
+        scheme = table_path.partition("://")[0]
+        tasks = tuple(
+            tuple(replace(p, path=f"{scheme}://{p.path.partition('://')[2]}") for p in task)
+            for task in tasks
+        )
     option = _options(relation.relation()).get("datetimerebasemode")
     calendar = option or str(frame.sparkSession.conf.get(_REBASE))
     return PlainFiles(
@@ -207,13 +216,39 @@ def _plan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> "PlainFiles
     )
 
 
-def storage_of(paths: Collection[str], table_path: str, file_io: FileIOSpec) -> FileIOSpec | None:
-    """Return how tasks open files: local ones, or those of the table's HDFS; None for others."""
+def storage_of(
+    paths: Collection[str],
+    table_path: str,
+    file_io: FileIOSpec,
+    setting: Callable[[str], str | None] = lambda _: None,
+) -> FileIOSpec | None:
+    """Return how tasks open files: local ones, or those of the table's store; None for others.
+
+    A store is an HDFS, a bucket or a container; of S3 also one endpoint in both configurations.
+    `setting` returns a setting of Spark's Hadoop.
+    """
     if all(path.startswith("file:/") for path in paths):
         return FileIOSpec()
-    root = table_path.split("/")[:3]
-    is_hdfs = root[0] in ("hdfs:", "viewfs:")
-    return file_io if is_hdfs and all(path.split("/")[:3] == root for path in paths) else None
+    scheme, bucket = root = _store_of(table_path)
+    if scheme not in _STORES or any(_store_of(path) != root for path in paths):
+        return None
+    if scheme == "s3":
+        keys = (f"fs.s3a.bucket.{bucket}.endpoint", "fs.s3a.endpoint")
+        of_spark = next(filter(None, map(setting, keys)), "")
+        if _host(of_spark) != _host(file_io.options.get("s3.endpoint", "")):
+            return None
+    return file_io
+
+
+def _store_of(path: str) -> tuple[str, str]:
+    scheme = scheme_of(path)
+    return "s3" if scheme in S3_SCHEMES else scheme, path.partition("://")[2].partition("/")[0]
+
+
+def _host(endpoint: str) -> str:
+    """Return host and port of an endpoint of S3; nothing of Amazon's own, whatever the region."""
+    host = endpoint.rpartition("://")[2].strip("/").lower()
+    return "" if host.endswith(".amazonaws.com") else host
 
 
 def _java(frame: DataFrame) -> Any:
