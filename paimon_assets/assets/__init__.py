@@ -2,21 +2,21 @@
 
     tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
     files/        files that land, exactly once; folders of external files as segments
-    jobs/         compaction, maintenance, schema evolution, and what makes them due
+    jobs/         compaction, maintenance, schema evolution, and sensors of due work
     components/   all of it in YAML
-    external_tables  tables and views that others write
+    external_tables  tables and views of other writers
     snapshot_sensor, partition_key_sensor   sensors on such tables
     schedules     ingestion, compaction and maintenance by the clock; automation on new data
-    sensors       what all sensors share
+    sensors       parts that all sensors share
     resource      which warehouse, which Spark
     translator    tables ⇄ asset keys, groups, pools
     partitions    which rows a partition holds
-    provenance    which run wrote a snapshot; commit users of retries
-    metadata      what Dagster's pages show of a snapshot, a row count, a change of schema
+    provenance    the run that wrote a snapshot; commit users of retries
+    metadata      Dagster's metadata of a snapshot, a row count, a change of schema
     row_checks, table_checks, pandera_checks   asset checks of rows, files and schemas
-    check_run     what all checks share
+    check_run     parts that all checks share
     memory_warehouse  a warehouse for tests (`paimon_assets.testing`)
-    failures      what Dagster does after an error; unknown option names
+    failures      Dagster's reaction to an error; unknown option names
 
 Names are loaded when they are first used; none of them loads pyspark.
 """

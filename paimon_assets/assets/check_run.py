@@ -1,6 +1,6 @@
 """Shared parts of asset checks on tables: their options, their run, and the executor.
 
-Small tables are read in this process, so that nobody waits for a Spark session; larger ones by the
+Small tables are read in this process, without the wait for a Spark session; larger ones by the
 executor of the catalog resource.
 """
 
@@ -38,7 +38,7 @@ class CheckOptions(Value):
     name: str | None = None
     """The name of the check; a check's own name by default."""
     blocking: bool = False
-    """Whether a failure stops what lies downstream in the run."""
+    """Whether a failure stops downstream steps of the run."""
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     executor: ExecutorKind | None = None
     """The executor; None is the resource's, and of Spark only above `EMBEDDED_LIMIT_ROWS`."""
@@ -86,12 +86,12 @@ class CheckRun(Value):
         return None if self.checked is None else self.checked.predicate()
 
     @property
-    def of_what(self) -> str:
-        """How messages name what is checked, ` of partition '…'`; nothing for the table."""
+    def of_rows(self) -> str:
+        """How messages name the checked rows, ` of partition '…'`; nothing for the table."""
         return "" if self.checked is None else f" of partition '{self.checked.label}'"
 
     def may_hold(self, file: str) -> bool:
-        """Whether a file may hold rows to check, by what folders of its path say."""
+        """Whether a file may hold rows to check, by the folders of its path."""
         return self.checked is None or self.checked.may_hold(file)
 
     def reader(self) -> ReadBuilder:
@@ -130,7 +130,7 @@ def define_check(
 
     Raises:
         InvalidInputError: The asset is not of exactly one table; or results are asked for by
-            partition (kind `check-partitions`), and it has none whose rows can be told.
+            partition (kind `check-partitions`), but the asset has no partition column.
     """
     identifier = identifier_of_asset(asset)
     resource_key = options.resource_key or resource_key_of(asset)
@@ -216,7 +216,7 @@ def executor_of_check(
         if log is not None:
             log(
                 f"The check reads {counted(physical_rows, 'row')} in this process: Spark is used"
-                f" above {EMBEDDED_LIMIT_ROWS:,} rows, or if the check says executor='spark'."
+                f" above {EMBEDDED_LIMIT_ROWS:,} rows, or if the check has executor='spark'."
             )
     return paimon.new_executor(kind)
 

@@ -193,7 +193,7 @@ def build_observable_tables(
     """Make external tables observable: "Observe" in the UI reads the newest state.
 
     An observation carries the data version, which a compaction does not change, so that automation
-    conditions downstream follow what others commit.
+    conditions downstream follow foreign commits.
 
     Args:
         specs: From `build_external_table_specs`.
@@ -211,7 +211,7 @@ def build_observable_tables(
                 yield observation_of(catalog, spec)
 
     with warnings.catch_warnings():
-        # Beta in Dagster 1.13; said here once, not at every load to everyone.
+        # Beta in Dagster 1.13; documented, and not warned about at every load.
         warnings.simplefilter("ignore", dg.BetaWarning)
         decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
         assets: dg.AssetsDefinition = decorate(observe)

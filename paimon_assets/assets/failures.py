@@ -1,6 +1,6 @@
 """PaimonError → Dagster's next step: retry, or fail for a person to look at.
 
-This is the Dagster boundary: engine errors are sorted by what the caller does next, and so are
+This is the Dagster boundary: engine errors are sorted by the caller's next step, and so are
 Dagster's.
 """
 
@@ -25,8 +25,8 @@ TRY_AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.Stora
 def dagster_failures(table: Identifier, context: Any = None) -> Iterator[None]:
     """Turn engine errors of the block into Dagster's.
 
-    What may succeed next time is retried: by the retry policy of the step, or else `MAX_RETRIES`
-    times. The last failure says what failed on which table. `context` is of the op, asset, check,
+    Errors that may pass are retried: by the retry policy of the step, or else `MAX_RETRIES`
+    times. The last failure names the operation and the table. `context` is of the op, asset, check,
     input or output; None where Dagster runs none.
     """
     try:

@@ -89,7 +89,7 @@ class MemoryWarehouse:
 
         Args:
             assets: Assets, and checks of theirs.
-            resources: Others than the warehouse, such as an IO manager.
+            resources: Resources besides the warehouse, such as an IO manager.
             options: As for `dagster.materialize`, such as `partition_key`.
 
         Raises:

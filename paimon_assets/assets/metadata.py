@@ -85,7 +85,7 @@ def partition_text(table: Table, partition: bytes) -> str:
 def snapshot_files_metadata(
     table: Table, snapshot: Snapshot, added: Sequence[ManifestEntry]
 ) -> dict[str, Any]:
-    """Return where a snapshot lies, and its largest new data files; reads nothing."""
+    """Return the path of a snapshot, and its largest new data files; reads nothing."""
     path = dg.MetadataValue.path(table.state.snapshot_path(snapshot))
     lines = [
         {
@@ -144,7 +144,8 @@ def column_schema(schema: TableSchema | Schema) -> dg.TableSchema:
 def declared_columns(schema: Schema) -> Metadata:
     """Return the columns as a definition shows them, nothing if a name has capitals.
 
-    With a schema on both sides the UI lower-cases all names; others show after the first run.
+    With a schema on both sides the UI lower-cases all names; without, names show after the first
+    run.
     """
     if any(field.name != field.name.lower() for field in schema.fields):
         return {}
@@ -163,7 +164,7 @@ def spec_metadata(
         metadata |= declared_columns(schema)
         if EngineTraits.of_options(Options(schema.options)).columns is ColumnRules.GROUPS:
             names = ", ".join(field.name for field in schema.fields)
-            metadata[translator.WRITES_COLUMNS] = names  # others may write the rest
+            metadata[translator.WRITES_COLUMNS] = names  # other assets may write the rest
     if resource != translator.DEFAULT_RESOURCE_KEY:
         metadata[translator.RESOURCE_KEY] = resource
     if warehouse is not None:
@@ -219,7 +220,7 @@ def state_of(
 def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) -> Metadata:
     """Return metadata of a snapshot, the numbers that matter most first; Dagster plots them.
 
-    Where nothing is new, what the snapshot added was reported before.
+    Where nothing is new, the snapshot's additions were reported before.
 
     Cost:
         The snapshot's manifests, and at most `COUNT_LIMIT_ROWS` keys.
@@ -330,8 +331,8 @@ def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
 def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
     """Return the name of the commit that last changed a row, at or before `snapshot`.
 
-    A compaction rewrites files, statistics describe rows, and neither changes any; so what lies
-    downstream stays fresh.
+    A compaction rewrites files, statistics describe rows, and neither changes any; so downstream
+    assets stay fresh.
 
     Raises:
         FormatError, StorageError: Metadata is damaged, or the storage failed.

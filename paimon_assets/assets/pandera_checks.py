@@ -1,6 +1,6 @@
 """Pandera schemas as asset checks: values are judged by pandera, batch by batch.
 
-Before a commit the batch of the run is judged, after it what the table holds; then only the run's
+Before a commit the batch of the run is checked, after it the rows of the table; then only the run's
 partitions, if the asset has some. Only the columns the schema names are read, and memory is bounded
 by one batch. Types and keys are not pandera's: see `build_schema_check`, `build_unique_key_check`.
 """
@@ -93,10 +93,10 @@ def build_pandera_checks(
 
     Args:
         asset: A table asset; None before a commit.
-        schema: What the values must be.
+        schema: Rules for the values.
         when: `after_commit` is a check of its own, run from the UI or after the asset.
-            `before_commit` judges each batch before any reader sees it: hand what is returned to
-            the asset, as `before_commit=build_pandera_checks(None, schema, when="before_commit")`.
+            `before_commit` checks each batch before any reader sees it: pass the result to the
+            asset, as `before_commit=build_pandera_checks(None, schema, when="before_commit")`.
         options: Name, severity, blocking, executor. Before a commit it blocks by default: a batch
             that fails is not committed.
 
@@ -209,7 +209,7 @@ class _Tally(Struct):
             schema.validate(rows, lazy=True)
         except SchemaErrors as error:
             cases = error.failure_cases
-            # Pandera returns what its backends happen to use.
+            # Pandera returns a frame of one of its backends.
             self._add(cases if isinstance(cases, pa.Table) else cases.to_arrow())
 
     def _add(self, cases: pa.Table) -> None:
@@ -239,9 +239,9 @@ class _Tally(Struct):
         if not self.lines:
             return f"All {self.rows:,} rows of {where} pass."
         (column, check), worst = self._sort()[0]
-        others = len(self.lines) - 1
-        kinds = "kind" if others == 1 else "kinds"
-        more = f", and {others} other {kinds} of failure" if others else ""
+        further = len(self.lines) - 1
+        kinds = "kind" if further == 1 else "kinds"
+        more = f", and {further} other {kinds} of failure" if further else ""
         if not self.rows:
             return f"Column '{column}' of {where} fails {check}: {worst.examples[0]}{more}."
         return (

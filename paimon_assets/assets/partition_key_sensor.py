@@ -85,7 +85,7 @@ def _add(
     existing = set(context.instance.get_dynamic_partitions(partitions))
     missing = sorted(set(_keys(table, column)) - existing)
     added = missing[:_KEYS_PER_TICK]
-    # The next tick goes on where keys are left.
+    # The next tick adds the remaining keys.
     cursor = newest.name if len(added) == len(missing) else context.cursor
     if not added:
         has = counted(len(existing), "key")

@@ -91,7 +91,7 @@ class RunPartitions(Value, dict=True):
         """Return the condition of all these rows; without partitions it holds for none."""
         if not self.cells:
             return pred.In(self.fields[0].name, ())
-        # What the column with the most values may hold is said once for each of the others' cells.
+        # The column with the most values has one condition for each cell of the other columns.
         widest = max(range(len(self.fields)), key=lambda number: len(self._indexes[number].spans))
         groups: dict[tuple[Span, ...], list[Span]] = {}
         for cell in self.cells:
@@ -106,7 +106,7 @@ class RunPartitions(Value, dict=True):
         return pred.any_of(alternatives)
 
     def may_hold(self, file: str) -> bool:
-        """Whether a file may hold such rows, by what folders of its path say: `day=2024-01-31/`."""
+        """Whether a file may hold such rows, by the folders of its path: `day=2024-01-31/`."""
         cells = self.cells
         texts = dict(part.split("=", 1) for part in file.split("/")[:-1] if "=" in part)
         for number, field in enumerate(self.fields):
@@ -141,7 +141,7 @@ class RunPartitions(Value, dict=True):
 
 
 class _SpanIndex:
-    """The spans of one column; finds the one each value lies in."""
+    """The spans of one column; finds the span of each value."""
 
     def __init__(self, field: DataField, spans: Iterable[Span]) -> None:
         self._type: Any = to_arrow_type(field.type)
@@ -328,7 +328,7 @@ def _window_bounds(
         case _:
             return None
     lower, upper = (int(to_internal(bound, field.type, field.name) or 0) for bound in bounds)
-    # Where a clock goes back, a window may end when it began, on the wall.
+    # Where a clock is set back, a window may end at the wall time of its start.
     if not is_exact or lower >= upper:
         message = (
             f"Column '{field.name}' ({field.type}) cannot tell the window from {start} to {end} "

@@ -25,7 +25,7 @@ RUN_ID = "dagster.run-id"
 ORIGIN = "dagster.resumed-run-id"
 """The run whose step was finished, if another run finished it."""
 RUN_URL = "dagster.run_url"
-"""Where the run's page is, if `DAGSTER_WEBSERVER_URL` says where the UI is."""
+"""URL of the run's page, if `DAGSTER_WEBSERVER_URL` is set."""
 JOB = "dagster.job"
 STEP_KEY = "dagster.step-key"
 ASSET_KEY = "dagster.asset-key"
@@ -64,11 +64,11 @@ class Step(Value, dict=True):
 
     @cached_property
     def origin(self) -> str:
-        """Id of the run that the run resumes, directly or over others; its own if it resumes none.
+        """Id of the first run of a chain of resumed runs; its own if it resumes none.
 
-        A run that goes on from a failure resumes its parent, and so does an automatic retry. One
+        A run from a failure resumes its parent, and so does an automatic retry. One
         that executes some steps of its parent again resumes those that did not succeed there. One
-        that executes all steps again, because a person said so, resumes nothing.
+        that executes all steps again, by a person's choice, resumes nothing.
         """
         run, seen = self.run, {self.run.run_id}
         while True:
@@ -82,7 +82,7 @@ class Step(Value, dict=True):
             run = parent
 
     def _resumes(self, run: dg.DagsterRun, parent_id: str) -> bool:
-        """Whether a run goes on with the step as its parent left it."""
+        """Whether a run resumes the step as its parent left it."""
         if run.tags.get(_RESUMES) == "true" or _RETRY_NUMBER in run.tags:
             return True
         if run.tags.get(_RESUMES_ASSETS) != "true" and run.step_keys_to_execute is None:
@@ -138,7 +138,7 @@ _MOST_STEPS = 100
 
 
 class StepMemory(Generic[T]):
-    """What the inputs of a step leave for its outputs, which are handled in the same process."""
+    """Values that the inputs of a step leave for its outputs, handled in the same process."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], list[T]] = {}
@@ -146,7 +146,7 @@ class StepMemory(Generic[T]):
     def add(self, run_id: str, step_key: str, value: T) -> None:
         """Store a value for a step."""
         self._values.setdefault((run_id, step_key), []).append(value)
-        while len(self._values) > _MOST_STEPS:  # of steps that failed nobody asks
+        while len(self._values) > _MOST_STEPS:  # failed steps never take theirs
             del self._values[next(iter(self._values))]
 
     def take(self, run_id: str, step_key: str) -> list[T]:
@@ -155,7 +155,7 @@ class StepMemory(Generic[T]):
 
 
 def run_url(run_id: str) -> str:
-    """Return the address of a run's page, empty if nothing says where the UI is.
+    """Return the address of a run's page, empty if the UI's address is unknown.
 
     >>> os.environ["DAGSTER_WEBSERVER_URL"] = "https://dagster.example/prod/"
     >>> run_url("0b1c")

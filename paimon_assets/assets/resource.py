@@ -67,7 +67,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     )
     _session: Any = PrivateAttr(default=None)
     _run: tuple[str, Any] | None = PrivateAttr(default=None)
-    """What the run's jobs are called, and its log."""
+    """Name of the run's jobs, and its log."""
     _jobs: Any = PrivateAttr(default=None)
 
     @classmethod
@@ -109,8 +109,8 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     def session(self) -> Any:
         """Return the SparkSession, starting it if there is none.
 
-        In a run the jobs of the calling thread carry its name, and the run's log says where Spark's
-        pages are and how far long jobs are.
+        In a run the jobs of the calling thread carry its name, and the run's log has the address of
+        Spark's pages and the progress of long jobs.
 
         Raises:
             InvalidInputError: pyspark is not installed, Java is missing or too old, or a live
@@ -209,7 +209,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
     )
     executor: str = Field(
         default="auto",
-        description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
+        description="Executor of rows: 'spark', 'embedded' for this process, or 'auto': "
         "Spark, if installed, for Spark DataFrames and inputs above 512 MB, else this process.",
     )
     segment_roots: list[str] = Field(
@@ -241,8 +241,8 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         """Return the catalog that environment variables describe, those of the command line.
 
         `PAIMON_WAREHOUSE`, `PAIMON_URI`, `PAIMON_TOKEN` and `PAIMON_METASTORE` name the catalog,
-        `PAIMON_S3_ENDPOINT`, `PAIMON_S3_ACCESS_KEY` and the like its storage, `PAIMON_EXECUTOR` who
-        works, `PAIMON_SEGMENT_ROOTS` where segments may lie, with blanks between them. All but the
+        `PAIMON_S3_ENDPOINT`, `PAIMON_S3_ACCESS_KEY` and the like its storage, `PAIMON_EXECUTOR` the
+        executor, `PAIMON_SEGMENT_ROOTS` the roots of segments, with blanks between. All but the
         last two stay variables: the UI shows names, no values. Spark as
         `PaimonSparkResource.from_env`.
 
@@ -272,7 +272,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         Raises:
             InvalidInputError: A value is the UI's mask of a secret; or the storage is unknown.
             UnsupportedFeatureError: There is no such metastore.
-            AccessDeniedError: The REST catalog does not know who asks.
+            AccessDeniedError: The REST catalog does not know the client.
             StorageError: The storage could not be opened, or the REST catalog does not answer.
         """
         named = {"warehouse": self.warehouse, "uri": self.uri, "token": self.token}
@@ -297,7 +297,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
     def new_executor(
         self, kind: str | None = None, *, reports: bool = True
     ) -> CountingExecutor[Any]:
-        """Return the executor of reads and writes; in a run, its log says how far long work is.
+        """Return the executor of reads and writes; in a run, its log shows progress of long work.
 
         Args:
             kind: `spark`, `embedded` or `auto`; None is the resource's own choice.

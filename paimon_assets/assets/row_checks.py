@@ -62,7 +62,7 @@ def build_row_count_check(
 
     Raises:
         InvalidInputError: The asset is not of exactly one table; or there is neither a number nor a
-            bound, or both, or no number lies between the bounds (kind `check-bounds`).
+            bound, or both, or no number is between the bounds (kind `check-bounds`).
 
     Cost:
         Metadata only, unless files overlap; then their keys.
@@ -84,8 +84,8 @@ def build_row_count_check(
             metadata["paimon/expected_rows"] = number
             metadata["paimon/difference"] = rows - number
             metadata["paimon/physical_rows"] = counting.physical_rows
-            what = "too many" if rows > number else "missing"
-            note = "" if passed else f", {abs(rows - number):,} {what}"
+            side = "too many" if rows > number else "missing"
+            note = "" if passed else f", {abs(rows - number):,} {side}"
         return run.result(passed=passed, description=counted(rows, "row") + note, metadata=metadata)
 
     text = "Checks that the table has exactly the expected number of rows."
@@ -117,11 +117,11 @@ def build_row_count_anomaly_check(
 ) -> dg.AssetChecksDefinition:
     """Check that a run changed the number of rows as the runs before it did.
 
-    A change is an anomaly where it lies further from the median change of the last runs than three
+    A change is an anomaly where it is further from the median change of the last runs than three
     times their spread. The spread is the median distance from that median, scaled to a standard
     deviation, and not less than a tenth of the median change; for a table that keeps its size, not
-    less than a hundredth of its rows. With fewer than three changes to compare, it passes and says
-    so. Runs that committed nothing do not count.
+    less than a hundredth of its rows. With fewer than three changes to compare, it passes with a
+    note. Runs that committed nothing do not count.
 
     By partition, changes are those of the partition. Partitions of time windows, each of which is
     written about once, are compared with each other instead: the rows of this one, with those of as
@@ -178,7 +178,7 @@ def build_row_count_anomaly_check(
 
 
 def _usual_range(numbers: Sequence[int], least_spread: float) -> tuple[float, float]:
-    """Return what the next number is expected to lie between."""
+    """Return the expected bounds of the next number."""
     usual = median(numbers)
     distances = median(abs(each - usual) for each in numbers) * _TO_DEVIATION
     spread = max(distances, abs(usual) / 10 or least_spread)
@@ -205,7 +205,7 @@ def _windows_before(run: CheckRun, most: int) -> dict[str, int] | None:
 
 
 def _compare_windows(run: CheckRun, rows: int, windows: Mapping[str, int]) -> dg.AssetCheckResult:
-    shown, compared = f"{counted(rows, 'row')}{run.of_what}", counted(len(windows), "window")
+    shown, compared = f"{counted(rows, 'row')}{run.of_rows}", counted(len(windows), "window")
     metadata: Metadata = {"paimon/rows": rows, "paimon/windows_compared": len(windows)}
     if len(windows) < _FEWEST_CHANGES:
         text = f"{shown}; {compared} before it have rows, and {_FEWEST_CHANGES} are needed."
@@ -297,7 +297,7 @@ def find_duplicates(
     Nulls count as equal. Merged, it looks at rows as a reader gets them; else at every stored row.
 
     Cost:
-        Memory as `data.repeated_keys` says; on Spark that of a grouped count.
+        Memory as of `data.repeated_keys`; on Spark that of a grouped count.
     """
     read = read.with_columns(key)
     plan = read.plan() if is_merged else unmerged_plan(read)

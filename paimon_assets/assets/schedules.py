@@ -39,10 +39,10 @@ def build_ingestion_schedule(
     Raises:
         InvalidInputError: The asset is not of exactly one table.
     """
-    what = f"Takes in what landed for {identifier_of_asset(asset)}."
+    description = f"Ingests new files for {identifier_of_asset(asset)}."
     op, chosen = asset.node_def.name, target if target is not None else asset
     ops = {op: config or IngestConfig()}
-    return _schedule(chosen, op, name, cron_schedule, timezone, ops, what)
+    return _schedule(chosen, op, name, cron_schedule, timezone, ops, description)
 
 
 def build_compaction_schedule(
@@ -58,12 +58,12 @@ def build_compaction_schedule(
     Args:
         job: From `build_compaction_job`.
         cron_schedule: When, such as `0 4 * * *`.
-        config: The form of the run; its defaults do what is due by the options of each table.
+        config: The form of the run; its defaults do the work due by the options of each table.
         name: The name of the schedule; `<job>_schedule` by default.
         timezone: Of the cron.
     """
     ops = {COMPACTION_OP: config or CompactionConfig()}
-    return _schedule(job, job.name, name, cron_schedule, timezone, ops, "Compacts what is due.")
+    return _schedule(job, job.name, name, cron_schedule, timezone, ops, "Compacts due files.")
 
 
 def build_maintenance_schedule(
@@ -75,8 +75,8 @@ def build_maintenance_schedule(
     timezone: str = _UTC,
 ) -> dg.ScheduleDefinition:
     """Run a maintenance job by the clock; arguments as of `build_compaction_schedule`."""
-    ops, what = {MAINTENANCE_OP: config or MaintenanceConfig()}, "Expires what is old enough."
-    return _schedule(job, job.name, name, cron_schedule, timezone, ops, what)
+    ops, description = {MAINTENANCE_OP: config or MaintenanceConfig()}, "Does the due maintenance."
+    return _schedule(job, job.name, name, cron_schedule, timezone, ops, description)
 
 
 def _schedule(

@@ -3,7 +3,7 @@
 A tick asks each table for its newest snapshot. Where rows changed, one event with the table's data
 version is reported; compactions and statistics are ignored. The cursor holds the last snapshot, its
 commit time and its data version of each table: snapshots may expire between ticks, and a table may
-be rolled back or created again. The event says so.
+be rolled back or created again. The event shows that.
 """
 
 import datetime as dt
@@ -64,7 +64,7 @@ def change_since(table: Table, seen: Seen | None) -> Change | None:
     """Return the change of a table since the last tick, None if it has no other snapshot.
 
     Cost:
-        The newest snapshot, and what its data version costs.
+        The newest snapshot, and the cost of its data version.
     """
     newest = table.latest_snapshot()
     if newest is None or (seen and (newest.id, newest.time_millis) == seen[:2]):
@@ -110,8 +110,8 @@ def build_new_snapshots_sensor(
     """Report new data of external tables, and run a target for it. It is shipped stopped.
 
     A tick reports each change once, also when it is the first to see a table, and requests one run
-    of the target for all of them. A table that cannot be read is named in the tick's log and does
-    not keep the others from being looked at.
+    of the target for all of them. A table that cannot be read is named in the tick's log; the rest
+    are still checked.
 
     Args:
         specs: The tables, from `build_external_table_specs`.
@@ -119,7 +119,7 @@ def build_new_snapshots_sensor(
         target: A job or selection to run; none by default, automation conditions need none.
         open_catalog: How to open the catalog; by default the resource does.
         minimum_interval_seconds: Between ticks.
-        max_seconds: After so long the next tick goes on; Dagster ends a tick after 60.
+        max_seconds: After so long the next tick takes over; Dagster ends a tick after 60.
         resource_key: The catalog's, unless `open_catalog` is given.
 
     Raises:
@@ -135,7 +135,7 @@ def build_new_snapshots_sensor(
         cursor = cursor_from_json(context.cursor)
         seen = {name: each for name, each in cursor.seen.items() if name in names}
         events: list[dg.AssetMaterialization] = []
-        # After a rollback the same version comes again, so the run key has the one before too.
+        # After a rollback the same version is back, so the run key has the one before, too.
         steps: list[tuple[str, ...]] = []
 
         def visit(identifier: Identifier) -> None:

@@ -59,7 +59,7 @@ def build_freshness_check(
 ) -> dg.AssetChecksDefinition:
     """Check that data was committed not longer ago than this.
 
-    It looks at the table, not at Dagster's events: also what others commit makes it fresh, and a
+    It looks at the table, not at Dagster's events: foreign commits make it fresh, too, and a
     run that had nothing to write does not. A partition is as old as the snapshot that last changed
     it; where that has expired, as its newest file, and perhaps older.
 
@@ -67,7 +67,7 @@ def build_freshness_check(
         asset: A table asset.
         max_age: The max age of the newest snapshot that changed data.
         options: Name, severity, blocking.
-        clock: Says the time.
+        clock: Source of the time.
 
     Raises:
         InvalidInputError: The asset is not of exactly one table.
@@ -85,7 +85,7 @@ def build_freshness_check(
             data = state.last_change(newest, where) if where else newest_data(run.table, newest)
             time_ms = data.time_millis if data else state.newest_file_ms(newest, where)
         if time_ms is None:
-            text = f"No data{run.of_what} was committed yet."
+            text = f"No data{run.of_rows} was committed yet."
             return run.result(passed=False, description=text, metadata={})
         age = dt.timedelta(milliseconds=max(0, clock.now_millis() - time_ms))
         committed = dt.datetime.fromtimestamp(time_ms / 1000, tz=dt.UTC)
@@ -95,14 +95,14 @@ def build_freshness_check(
             "paimon/max_age_seconds": max_age.total_seconds(),
             "paimon/committed": dg.MetadataValue.timestamp(committed),
         }
-        what = "A file"
+        name = "A file"
         if data is not None:
             metadata["paimon/data_snapshot_id"] = data.id
-            what = f"Snapshot {data.id}"
+            name = f"Snapshot {data.id}"
         return run.result(
             passed=age <= max_age,
-            description=f"{what} of {shown} is the newest data{run.of_what}, {_age_text(age)} old; "
-            f"at most {_age_text(max_age)} are allowed.",
+            description=f"{name} of {shown} is the newest data{run.of_rows}, {_age_text(age)} old"
+            f"; at most {_age_text(max_age)} are allowed.",
             metadata=metadata,
         )
 
@@ -149,7 +149,7 @@ def build_small_files_check(
         shape = run.table.state.shape(snapshot, run.where)
         due = due_compaction(debt, run.table, snapshot, run.where)
         amplification = f"read amplification {shape.read_amplification:.2f}"
-        text = f"{counted(len(shape.file_sizes), 'file')}{run.of_what}, {amplification}."
+        text = f"{counted(len(shape.file_sizes), 'file')}{run.of_rows}, {amplification}."
         if due is not None:
             text = (
                 f"{due.reason}; {text} Run compaction_job with the strategy {due.strategy.value};"
@@ -215,7 +215,7 @@ def build_quarantine_check(
 def build_schema_check(
     asset: dg.AssetsDefinition, declared: Schema, *, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
-    """Check that the table is what is declared.
+    """Check that the table is as declared.
 
     A table has one schema. By partition it looks at the schemas that the partition's files were
     written with: columns declared since then read as null there, until they are written again.
@@ -267,7 +267,7 @@ def _schemas_of_files(run: CheckRun, declared: Schema) -> dg.AssetCheckResult:
         for number, schema in sorted(stored.items())
         for difference in column_differences(declared, schema)
     ]
-    shown = f"The {counted(files.total(), 'file')}{run.of_what}"
+    shown = f"The {counted(files.total(), 'file')}{run.of_rows}"
     if not lines:
         text = f"{shown} have the declared columns."
         return run.result(passed=True, description=text, metadata={})
@@ -345,7 +345,7 @@ def build_source_overflow_check(
 
     Args:
         asset: A table asset that ingests the files.
-        source: Parquet or ORC files; what the asset has ingested already is left out.
+        source: Parquet or ORC files; those that the asset has ingested already are left out.
         options: Name, severity, blocking, executor.
 
     Raises:

@@ -99,7 +99,7 @@ def kinds_of(executor: str | None) -> set[str]:
 
 
 def uri_of(warehouse: str, table: str | Identifier) -> str:
-    """Return where the table lies in a filesystem warehouse.
+    """Return the location of the table in a filesystem warehouse.
 
     >>> uri_of("s3://lake/warehouse/", "ods.orders")
     's3://lake/warehouse/ods.db/orders'

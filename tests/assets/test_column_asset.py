@@ -270,5 +270,5 @@ def test_the_check_of_rows_behind(paimon, table):
     def orders() -> Any:
         return None
 
-    with pytest.raises(InvalidInputError, match="is none of columns"):
+    with pytest.raises(InvalidInputError, match="is not one of `column_asset`"):
         build_rows_behind_check(paimon_asset("shop.orders", ORDERS)(orders))

@@ -277,7 +277,7 @@ def test_what_is_new_does_not_replace_a_table_by_default(lake: PaimonCatalogReso
         return table
 
     text = asset_tables.failure_text(io_run([external(), copy], lake))
-    assert "What is new in table 'shop.orders' would replace all of table 'shop.copy'" in text
+    assert "New rows of table 'shop.orders' would replace all of table 'shop.copy'" in text
     assert lake.catalog().get_table("shop.orders").consumers.list() == {}
 
 

@@ -35,5 +35,5 @@ def test_the_reference_shows_the_fields_of_resources_and_configs() -> None:
     package = loader.load("paimon_assets.assets", submodules=True)
     field = package["resource.PaimonCatalogResource.executor"]
     assert field.value == "'auto'"
-    assert field.docstring.value.startswith("Who reads and writes rows")
+    assert field.docstring.value.startswith("Executor of rows")
     assert package["jobs.maintenance.MaintenanceConfig.delete_orphans"].docstring is not None

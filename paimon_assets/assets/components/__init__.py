@@ -1,7 +1,7 @@
-"""Tables, files, checks and upkeep in YAML: what `dg list components` shows.
+"""Tables, files, checks and upkeep in YAML: the components of `dg list components`.
 
-Each is a thin layer over a `build_` function of `paimon_assets.assets`, which Python calls for what
-YAML cannot say.
+Each is a thin layer over a `build_` function of `paimon_assets.assets`, which has further
+parameters in Python.
 """
 
 from paimon_assets.assets.components.catalog_components import (

@@ -138,7 +138,7 @@ class PaimonCatalogComponent(dg.Component, DescribedModel):
     )
     executor: ExecutorKind = Field(
         default="auto",
-        description="Who reads and writes rows: 'spark', 'embedded' for this process, or 'auto': "
+        description="Executor of rows: 'spark', 'embedded' for this process, or 'auto': "
         "Spark, if installed, for Spark DataFrames and inputs above 512 MB, else this process.",
     )
     resource_key: str = Field(
@@ -176,7 +176,7 @@ class ScaffoldParams(BaseModel):
 
 
 class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
-    """Writes a defs.yaml that loads as it stands."""
+    """Writes a defs.yaml that loads unchanged."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParams]:
@@ -198,10 +198,10 @@ class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
 
 @dg.scaffold_with(PaimonTablesScaffolder)
 class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
-    """Tables that others write, as external assets: columns, observations, a sensor on snapshots.
+    """Tables of other writers as external assets: columns, observations, a sensor on snapshots.
 
     Their data version is the newest commit that changed rows, so automation conditions downstream
-    follow what others commit, and no compaction.
+    follow foreign commits, and no compaction.
     """
 
     warehouse: str = Field(
@@ -282,7 +282,7 @@ class UpkeepModel(dg.Component, DescribedModel):
 
     tables: Names = Field(description="Tables as database.table; each reports to its asset.")
     config: Annotated[dict[str, Any], dg.Resolver.passthrough()] = Field(
-        default={}, description="The form of the job: what its Launchpad and its schedule have."
+        default={}, description="The form of the job, for its Launchpad and its schedule."
     )
     schedule: Text | None = Field(
         default=None, description="Cron of a schedule, such as '0 4 * * *'; shipped stopped."
@@ -314,7 +314,7 @@ class PaimonCompactionComponent(UpkeepModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and what runs it."""
+        """Return the job and its schedule."""
         del context
         form, key = _form(CompactionConfig, self.config), self.resource_key
         job = build_compaction_job(

@@ -47,11 +47,11 @@ Severity = Literal["warn", "error"]
 
 
 class TableCheck(DescribedModel):
-    """One check of a table; which settings it takes, its type says."""
+    """One check of a table; its type decides about its settings."""
 
     type: CheckKind = Field(description="Which check: that of `build_<type>_check`.")
     name: str | None = Field(default=None, description="The name; the type by default.")
-    blocking: bool = Field(default=False, description="Whether a failure stops what is downstream.")
+    blocking: bool = Field(default=False, description="Whether a failure stops downstream steps.")
     severity: Severity | None = Field(default=None, description="The check's own by default.")
     expected: int | None = Field(default=None, description="Of row_count: exactly so many rows.")
     minimum: int | None = Field(default=None, description="Of row_count: the fewest rows.")
@@ -147,7 +147,7 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
         del context
         key = dg.AssetKey(self.asset_key) if self.asset_key else translator.asset_key_of(self.table)
         metadata = {translator.TABLE_NAME: self.table, translator.RESOURCE_KEY: self.resource_key}
-        # Says which table is meant; the asset itself is defined elsewhere.
+        # Names the table; the asset itself is defined elsewhere.
         asset = dg.AssetsDefinition(specs=[dg.AssetSpec(key, metadata=metadata)])
         return dg.Definitions(asset_checks=[check.build(asset) for check in self.checks])
 
@@ -174,11 +174,11 @@ class DeclaredTableModel(dg.Component, DescribedModel):
     primary_keys: Names = Field(default=[], description="Columns that identify a row.")
     partition_keys: Names = Field(default=[], description="Columns that choose the partition.")
     options: Texts = Field(default={}, description="Table options, such as bucket.")
-    comment: str | None = Field(default=None, description="What the table is for.")
-    comments: Texts = Field(default={}, description="Column: what it is for.")
+    comment: str | None = Field(default=None, description="Description of the table.")
+    comments: Texts = Field(default={}, description="Column: its description.")
     executor: ExecutorKind | None = Field(default=None, description="The catalog's by default.")
     schema_policy: Literal["error", "add", "widen", "sync"] = Field(
-        default="error", description="What a run does where the table is not as declared."
+        default="error", description="Action of a run where the table differs from the declaration."
     )
     asset: ResolvedAssetAttributes = Field(
         default={}, description="group_name, owners, deps, tags, automation_condition ..."
@@ -219,7 +219,7 @@ class PaimonAssetComponent(DeclaredTableModel):
     mode: WriteMode | None = Field(
         default=None,
         description="The effect on existing rows. By default a table with a primary key is "
-        "upserted, a partitioned asset overwrites its partitions, others append.",
+        "upserted, a partitioned asset overwrites its partitions, any other appends.",
     )
     partition_column: Annotated[str | dict[str, str] | None, dg.Resolver.passthrough()] = Field(
         default=None, description="Column of the partition key; or dimension: column."
@@ -250,17 +250,17 @@ class LandingFolder(DescribedModel):
     pattern: Text | None = Field(default=None, description="Glob of names, such as '**/*.csv.gz'.")
     options: Texts = Field(default={}, description="How CSV and JSON files are written.")
     on_changed: Literal["refuse", "ignore", "again"] = Field(
-        default="refuse", description="What becomes of a file that changed."
+        default="refuse", description="Treatment of a file that changed."
     )
     on_bad_file: Literal["refuse", "quarantine"] = Field(
-        default="refuse", description="What becomes of a file that cannot be read."
+        default="refuse", description="Treatment of a file that cannot be read."
     )
     may_be_missing: bool = Field(default=False, description="Whether the folder may not exist.")
     missing_columns: MissingColumns = Field(
-        default="error", description="What becomes of a file that lacks a column."
+        default="error", description="Treatment of a file that lacks a column."
     )
     extra_columns: ExtraColumns = Field(
-        default="error", description="What becomes of a file with columns nobody declared."
+        default="error", description="Treatment of a file with undeclared columns."
     )
 
     def source(self) -> FileSource:

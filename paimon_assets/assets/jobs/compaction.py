@@ -6,7 +6,7 @@
     step: done by an earlier try? ─▶ dry run: the plan     ─┐
                                   └▶ tasks ─▶ one snapshot ─┴▶ materialization of the asset
 
-It is a materialization, unless the job says otherwise: the asset's page shows the newest
+It is a materialization, unless the job is set otherwise: the asset's page shows the newest
 materialization, so its size and files are right afterwards. No row changed: the data version stays
 (`metadata.data_version_of`), and `on_new_data` asks for nothing. A dry run, and one that finds
 nothing to do, is an observation.
@@ -238,7 +238,7 @@ class CompactionConfig(dg.Config):
     )
     strategy: StrategyChoice = Field(
         default=StrategyChoice.minor,
-        description="minor: what is due by the table's options. full: every bucket to one sorted "
+        description="minor: due files by the table's options. full: every bucket to one sorted "
         "run without deleted rows. sort: all rows of a table without key in the order of "
         "sort_columns.",
     )
@@ -254,7 +254,7 @@ class CompactionConfig(dg.Config):
         default=0, description="Tasks at a time; 0 for as many as the executor has cores."
     )
     dry_run: bool = Field(
-        default=False, description="Only show the plan and what it would save; write nothing."
+        default=False, description="Only show the plan and its savings; write nothing."
     )
 
     def check(self) -> None:
@@ -306,7 +306,7 @@ def build_compaction_job(
         tables: Assets or names of tables. Each has a step of its own, in the pool it shares with
             its writers, so that a failing table stops no other; the form may name further ones.
         name: The name of the job.
-        suggestion: What fills the Launchpad.
+        suggestion: Config that fills the Launchpad.
         translator: Names the assets of tables that are given by name.
         resource_key: The catalog's.
         materializes: Whether a compaction is a materialization of the asset, so that its page shows
@@ -343,7 +343,7 @@ def build_compaction_job(
         name=name,
         config=dg.RunConfig(ops={COMPACTION_OP: suggestion or CompactionConfig()}),
         description="Merges files of tables into fewer, larger ones: reads become cheaper, no row "
-        "changes. `dry_run` shows the plan and what it would save.",
+        "changes. `dry_run` shows the plan and its savings.",
     )
     def job() -> None:
         compact.alias(COMPACTION_OP)()
@@ -482,7 +482,7 @@ def _compact(
         plan = builder.plan()
         text = f"Dry run: {plan_text(plan)}"
         if not (plan.units or plan.waiting) and config.strategy is StrategyChoice.minor:
-            text += " The strategy full would merge what is left."
+            text += " The strategy full would merge the remaining files."
         reporter.report(
             context, target, text, {"paimon/dry_run": True, **plan_metadata(table, plan)}
         )

@@ -46,8 +46,8 @@ def due_compaction(
 
     With `where`, for the partitions that may hold rows that pass.
 
-    What is due by the table's options is done by a minor compaction; where they ask for
-    nothing, by a full one. What neither would change is no debt.
+    A minor compaction does the work that is due by the table's options; where nothing is due, a
+    full one. Files that neither would change are no backlog.
 
     Cost:
         The manifests; twice or three times where something is due.
@@ -146,7 +146,7 @@ class _Tick(Struct, kw_only=True):
         for table, error in problems.items():
             self.notes.append(f"{table} could not be looked at: {error.message}")
         if first:
-            self.notes.append(f"the next tick goes on with {first}")
+            self.notes.append(f"the next tick continues with {first}")
         skip = None
         if not self.requests:
             skip = "; ".join(self.notes) or f"No file debt in {counted(len(tables), 'table')}."

@@ -5,7 +5,7 @@
                           └▶ a line for each task ─▶ summary of the run
 
 A table that fails stops no other; the run fails at the end and names it. Every task can be
-repeated: a run that was killed, or a retry, goes on with what is left.
+repeated: after a kill, the next run or a retry does the rest.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -77,7 +77,7 @@ class MaintenanceConfig(dg.Config):
     )
     tasks: list[MaintenanceChoice] = Field(
         default=[],
-        description="What is done for each table, in the order of this schema. Empty does all but "
+        description="Tasks for each table, in the order of this schema. Empty does all but "
         "analyze, which reads whole tables.",
     )
     orphans_older_than_hours: int = Field(
@@ -95,11 +95,11 @@ class MaintenanceConfig(dg.Config):
     )
     seconds_per_table: int = Field(
         default=900,
-        description="After so long no further piece of work begins for a table; the next run goes "
-        "on with it. 0 sets no limit.",
+        description="After so long no further piece of work begins for a table; the next run does "
+        "the rest. 0 sets no limit.",
     )
     dry_run: bool = Field(
-        default=False, description="Only report what would be done; delete and commit nothing."
+        default=False, description="Only report the due work; delete and commit nothing."
     )
 
     def check(self) -> None:
@@ -129,7 +129,7 @@ def build_maintenance_job(
     Args:
         tables: Assets or names of tables; the form may name further ones.
         name: The name of the job.
-        suggestion: What fills the Launchpad.
+        suggestion: Config that fills the Launchpad.
         translator: Names the assets of tables that are given by name.
         resource_key: The catalog's.
 

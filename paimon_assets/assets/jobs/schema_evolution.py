@@ -4,7 +4,7 @@
                                  ├─▶ values would be lost: failure, the schema stays
                                  └─▶ one schema ─▶ observation
 
-No row changed, so it is an observation: what lies downstream is not run again, by `eager()`
+No row changed, so it is an observation: downstream assets are not run again, by `eager()`
 neither. The asset's page lists the new columns with it, and at its head after the next run.
 """
 
@@ -53,8 +53,8 @@ class SchemaEvolutionConfig(dg.Config):
 
     table: str = Field(description="The table: database.table.")
     changes: list[Any] = Field(
-        description="Changes in the order to apply them, all or none. As SQL says them behind ALTER"
-        " TABLE t: 'ADD COLUMN note STRING', 'RENAME COLUMN a TO b', 'ALTER COLUMN price TYPE"
+        description="Changes in the order to apply them, all or none. As in SQL after ALTER TABLE "
+        "t: 'ADD COLUMN note STRING', 'RENAME COLUMN a TO b', 'ALTER COLUMN price TYPE"
         " BIGINT'; or in the JSON of REST catalogs: {action: updateColumnType,"
         " fieldNames: [price], newDataType: BIGINT, keepNullability:"
         " true}. Actions: setOption, removeOption, updateComment, addColumn, renameColumn,"
@@ -62,7 +62,7 @@ class SchemaEvolutionConfig(dg.Config):
         " updateColumnDefaultValue, updateColumnPosition, dropPrimaryKey."
     )
     dry_run: bool = Field(
-        default=True, description="Only show the diff and what becomes of stored values."
+        default=True, description="Only show the diff and its effect on stored values."
     )
     on_overflow: OverflowChoice = Field(
         default=OverflowChoice.refuse,
@@ -86,7 +86,7 @@ def build_schema_evolution_job(
     Args:
         tables: Assets whose keys are not those of the translator: their pages show the change.
         name: The name of the job.
-        example: What fills the Launchpad.
+        example: Config that fills the Launchpad.
         translator: Names the assets of all other tables.
         resource_key: The catalog's.
 
@@ -108,8 +108,8 @@ def build_schema_evolution_job(
     @dg.job(
         name=name,
         config=config,
-        description="Shows what a list of schema changes would do to a table and to the values it "
-        "stores, and makes them if `dry_run` is false and nothing is lost.",
+        description="Shows the effect of a list of schema changes on a table and its values, "
+        "and makes them if `dry_run` is false and nothing is lost.",
     )
     def job() -> None:
         evolve_schema.alias(SCHEMA_EVOLUTION_OP)()

@@ -5,8 +5,8 @@
 
 A blocking check that fails refuses the batch: the table stays at its snapshot, the check's result
 is in the UI, and the batch stays readable as `<table>$branch_audit_<run>_<step>`. Without blocking,
-or with severity WARN, the batch is committed and the check says what is wrong with it. A check that
-raises fails the step; of its batch nothing is left.
+or with severity WARN, the batch is committed and the check describes its faults. A check that
+raises fails the step; its batch is removed.
 """
 
 import functools
@@ -123,8 +123,8 @@ class BatchAudit:
     ) -> Sequence[dg.AssetCheckResult]:
         """Return the results; those of an empty batch if nothing was staged.
 
-        What an earlier try committed is judged again, and stays; after it `replaced`, a read of
-        what an overwrite replaces, holds the batch.
+        The commit of an earlier try is checked again, and stays; after it `replaced`, a read of
+        the rows that an overwrite replaces, holds the batch.
         """
         if not self._results and earlier is not None:
             self._judge_again(earlier, replaced)

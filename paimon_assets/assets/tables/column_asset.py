@@ -3,7 +3,7 @@
     ranges of rows that are behind ─▶ rows ─▶ function ─▶ columns ─▶ files of them ─▶ one snapshot
 
 The other columns are neither read, but for those the function asks for, nor written. A range of
-rows is behind if it lacks a value, or if what the values are made from is newer
+rows is behind if it lacks a value, or if the inputs of the values are newer
 (`engine.control.column_groups`). Several such assets of one table run side by side.
 """
 
@@ -65,12 +65,12 @@ class ColumnConfig(dg.Config):
     all_rows: bool = Field(
         default=False,
         description="Write the columns of all rows, not only where they are missing or older than "
-        "what they are made from; after a change of the code, say.",
+        "their inputs; after a change of the code, for example.",
     )
 
 
 class _Columns(Value):
-    """What an asset writes, and its function."""
+    """Columns that an asset writes, and its function."""
 
     target: TableTarget
     reads: tuple[str, ...]
@@ -133,20 +133,20 @@ def column_asset(
     The function's first parameter, after `context` if it takes that, gets rows with the columns
     `reads`, as the frame it is annotated with: a `pyarrow.Table` by default, a pandas or polars
     DataFrame. It returns the columns, in any frame, a row for each in their order. It is called
-    for about a million rows at a time. A Spark DataFrame has all rows, and columns besides that say
-    which is which: the function returns `rows.withColumn(…)`, and no row comes to the driver.
+    for about a million rows at a time. A Spark DataFrame has all rows, and further columns that
+    identify them: the function returns `rows.withColumn(…)`, and no row is sent to the driver.
     Further parameters are resources and upstream assets.
 
     Columns that the table lacks are added; the table's own asset, which does not declare them,
-    needs `schema_policy="add"`. Only rows that are behind are computed, unless the run's config
-    says `all_rows`. The asset gets the key `[database, table, function name]` and depends on the
+    needs `schema_policy="add"`. Only rows that are behind are computed, unless the run's config has
+    `all_rows`. The asset gets the key `[database, table, function name]` and depends on the
     asset of the table; it has no pool, for writers of other columns do not disturb.
 
     Args:
         table: `database.table`; an append table with `row-tracking.enabled` and
             `data-evolution.enabled`.
-        columns: Name → type of what is computed.
-        reads: Columns it is computed from.
+        columns: Name → type of the computed columns.
+        reads: Columns from which they are computed.
         partition_column: Column that holds the partition of a partitioned asset, or dimension →
             column; they must be partition keys of the table.
         rows_at_once: About how many rows the function gets; at least those of one file.
@@ -163,7 +163,7 @@ def column_asset(
     if (options.get("partitions_def") is None) != (partition_column is None):
         raise _refused(table, "needs both partitions_def and partition_column, or neither")
     if not reads:
-        raise _refused(table, "needs columns that it reads: what they are made from")
+        raise _refused(table, "needs `reads`: the columns from which it is made")
     schema = Schema.of(columns)
     target = replace(
         TableTarget.of(table, schema, options, warehouse=warehouse),
@@ -176,8 +176,8 @@ def column_asset(
         given = parameters[takes_context:]
         if not given:
             raise _refused(table, f"needs rows: '{function.__name__}' takes none")
-        first, *others = given
-        own = next((item.name for item in others if is_catalog(item.annotation)), None)
+        first, *further = given
+        own = next((item.name for item in further if is_catalog(item.annotation)), None)
         untyped = first.annotation is inspect.Parameter.empty
         kind = frame_kind(None if untyped else first.annotation)
         if kind not in _FRAMES:
@@ -191,7 +191,7 @@ def column_asset(
             takes_context=takes_context,
             rows_at_once=rows_at_once,
         )
-        return _define(columns_of_run, others, options)
+        return _define(columns_of_run, further, options)
 
     return decorate
 
@@ -319,7 +319,7 @@ def build_rows_behind_check(
     It looks at the table, not at Dagster's events: changes by other engines count.
 
     Args:
-        asset: What `column_asset` made.
+        asset: An asset of `column_asset`.
         max_behind: So many rows may be behind.
         options: Name, severity (a warning by default), blocking.
 
@@ -332,7 +332,7 @@ def build_rows_behind_check(
     metadata = asset.get_asset_spec().metadata
     if _READS not in metadata:
         raise InvalidInputError(
-            f"Asset {asset.key.to_user_string()} is none of columns: give what column_asset made.",
+            f"Asset {asset.key.to_user_string()} is not one of `column_asset`; pass one that is.",
             kind="asset-options",
         )
     columns, reads = (metadata[key].split(", ") for key in (WRITES_COLUMNS, _READS))
@@ -348,7 +348,7 @@ def build_rows_behind_check(
             rows = RowsBehind(behind=total, total=total)
         return run.result(
             passed=rows.behind <= max_behind,
-            description=f"{counted(rows.behind, 'row')} of {rows.total:,}{run.of_what} behind; at"
+            description=f"{counted(rows.behind, 'row')} of {rows.total:,}{run.of_rows} behind; at"
             f" most {max_behind:,} may be.",
             metadata=rows_behind_metadata(rows),
         )

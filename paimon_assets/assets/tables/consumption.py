@@ -6,8 +6,8 @@
 
 The position is committed with the rows made of the input, or alone where there are none. So a
 process that dies before the consumer advances reads nothing twice, and a table that is rolled back
-reads again what it lost. The consumer keeps snapshots from expiring; without a position in the
-output it says where to begin.
+reads its lost changes again. The consumer keeps snapshots from expiring; without a position in the
+output it is the starting point.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,7 +112,7 @@ def begin_to_consume(table: Table, consumer: str, output: Table | None) -> Consu
     read again do not expire.
 
     Cost:
-        The output's newest snapshot; of commits of others, each before is read.
+        The output's newest snapshot; after foreign commits, each snapshot back to an own one.
     """
     start = known = table.consumers.next_snapshot(consumer)
     consumed = Consumed(table=table, consumer=consumer, start=start)

@@ -2,7 +2,7 @@
 
     no table                         created
     as declared                      written
-    differs ─▶ changes the policy makes ─▶ what would still differ? ─┬─▶ nothing: one new schema
+    differs ─▶ changes the policy makes ─▶ remaining differences? ───┬─▶ none: one new schema
                                                                      └─▶ an error, nothing altered
 
 Without a policy only operational options are set: any other difference is an error. Integers may
@@ -32,18 +32,18 @@ from paimon_assets.engine.table.table import Table
 
 
 class SchemaPolicy(StrEnum):
-    """What an asset does where its declared schema differs from the stored one."""
+    """Action of an asset where its declared schema differs from the stored one."""
 
     ERROR = "error"
     """The run fails and lists the differences; operational options, such as those of snapshots,
     tags and compaction, are set."""
     ADD = "add"
     """Declared columns that the table lacks are added, options and comments are set. Columns of the
-    table that nobody declares stay, and are null in what is written."""
+    table that are not declared stay, and are null in written rows."""
     WIDEN = "widen"
     """As `add`; and types become wider where that keeps every value."""
     SYNC = "sync"
-    """The table becomes what is declared, columns nobody declares are dropped; only a change that
+    """The table becomes as declared, undeclared columns are dropped; only a change that
     would lose other values is refused."""
 
 
@@ -131,8 +131,8 @@ def _with_operational_options(identifier: Identifier, table: Table, declared: Sc
     }
     if not changed:
         return table
-    others = {key: value for key, value in declared.options.items() if key not in changed}
-    verify_schema(identifier, replace(declared, options=others), table.schema)
+    rest = {key: value for key, value in declared.options.items() if key not in changed}
+    verify_schema(identifier, replace(declared, options=rest), table.schema)
     table.alter([SetOption(key=key, value=value) for key, value in changed.items()])
     return table.refresh()
 
@@ -158,7 +158,7 @@ def verify_schema(
     if policy is SchemaPolicy.ERROR:
         way_out = ", or let the asset do it (schema_policy 'add', 'widen' or 'sync')"
     raise InvalidInputError(
-        f"Table {identifier} is not what the asset declares: {'; '.join(differences)}.{why} "
+        f"Table {identifier} is not as the asset declares: {'; '.join(differences)}.{why} "
         f"Change the declaration, evolve the table before materializing{way_out}.",
         kind="schema-drift",
         table=str(identifier),
@@ -173,7 +173,7 @@ def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -
     widens = bool(merges and options.get(opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING))
 
     def fitted(field: DataField) -> DataField:
-        """Return a column with the stored type, if that holds its values or refuses the others."""
+        """Return a column with the stored type, if that holds its values or refuses the rest."""
         have = stored.by_name.get(field.name)
         if have is None:
             return field
@@ -244,7 +244,7 @@ def column_differences(declared: Schema, stored: TableSchema) -> Iterator[str]:
             yield f"column '{name}' {field.type} is in the table but not declared"
 
 
-def _differing(what: str, expected: tuple[str, ...], stored: tuple[str, ...]) -> Iterator[str]:
+def _differing(noun: str, expected: tuple[str, ...], stored: tuple[str, ...]) -> Iterator[str]:
     if expected != stored:
         texts = [f"({', '.join(names)})" if names else "none" for names in (expected, stored)]
-        yield f"{what} is declared {texts[0]} but stored {texts[1]}"
+        yield f"{noun} is declared {texts[0]} but stored {texts[1]}"

@@ -3,8 +3,8 @@
     a function's value ─▶ handle_output ─▶ one snapshot ─▶ metadata, data version
     a parameter's type ◀─ load_input ◀─ columns, filter, partitions, time travel or changes
 
-Frames of every kind go in and come out (`engine.table.frames`); a parameter's annotation says
-which. Metadata keys of a definition describe its table (`assets.tables.io_metadata`); checks of a
+Frames of every kind are stored and loaded (`engine.table.frames`), by a parameter's annotation.
+Metadata keys of a definition describe its table (`assets.tables.io_metadata`); checks of a
 batch before it is committed come with its frame (`assets.tables.audit`).
 """
 
@@ -70,7 +70,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     """Stores the values of assets and ops in Paimon tables, and loads them downstream.
 
     The table of an asset is `dagster/table_name` of its metadata, else the last two parts of its
-    key; of an asset with a key of one part, or of an op's output, it lies in `database`.
+    key; of an asset with a key of one part, or of an op's output, it is in `database`.
     """
 
     paimon: PaimonCatalogResource
@@ -79,7 +79,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     )
     mode: str = Field(
         default=WriteMode.OVERWRITE.value,
-        description="What becomes of rows that are there already, where an asset does not say: "
+        description="Effect on existing rows, for assets without a mode: "
         + ", ".join(WriteMode)
         + ". 'overwrite' replaces the table, or the run's partitions.",
     )
@@ -116,7 +116,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 write = self._write_of(context, ensured, audited.checks)
                 materialized = write.materialize(lambda: produced)
             except (*TRY_AGAIN, BatchRefusedError):
-                raise  # the next try, or who looks at the batch, needs the table
+                raise  # the next try, or a reader of the batch, needs the table
             except Exception:
                 if is_new:
                     self._drop_unwritten(identifier)
@@ -214,7 +214,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         return self._by_path(spec.key.path)
 
     def warehouse_path(self) -> str | None:
-        """Return the warehouse, None if it comes from an environment variable that is not set."""
+        """Return the warehouse, None if it is in an environment variable that is not set."""
         warehouse = self.paimon.warehouse
         return warehouse.get_value() if isinstance(warehouse, dg.EnvVar) else warehouse
 
@@ -265,8 +265,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         mode = self._mode(context, table.name)
         if consumed and io_metadata.MODE not in metadata and mode is WriteMode.OVERWRITE:
             message = (
-                f"What is new in table '{consumed[0].table.name}' would replace all of table "
-                f"'{table.name}'. Say which mode is meant: paimon_output(mode='append'), 'upsert' "
+                f"New rows of table '{consumed[0].table.name}' would replace all of table "
+                f"'{table.name}'. Choose the mode: paimon_output(mode='append'), 'upsert' "
                 "or 'overwrite'."
             )
             raise errors.InvalidInputError(message, kind="write-mode", table=table.name)
@@ -371,7 +371,7 @@ def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
     )
     if plan.skipped_snapshots:
         context.log.warning(
-            "Input %s leaves out what snapshots %s of %s overwrote, as its options say.",
+            "Input %s leaves out the overwrites of snapshots %s of %s, by its options.",
             _input_name(context),
             ", ".join(map(str, plan.skipped_snapshots)),
             table.name,
@@ -414,11 +414,11 @@ def as_table_assets(
     columns with their descriptions, and the pool `paimon/<database>.<table>`, of a definition with
     several tables `paimon/<its name>`. So they can be given to checks, to the compaction job and to
     its sensor, and none of these writes while another does. Values set by a definition are kept;
-    ops inside a graph keep their pools. What is a table asset already, is annotated to
-    return None, or is no asset is returned as it is.
+    ops inside a graph keep their pools. Table assets, assets annotated to return None, and
+    definitions that are no assets are returned unchanged.
 
     Args:
-        assets: What `dg.Definitions` takes as assets.
+        assets: Assets, as `dg.Definitions` takes them.
         io_manager: The one that stores them: it knows the warehouse, and the database of keys of
             one part.
         io_manager_key: Its key among the resources.
@@ -463,14 +463,14 @@ def _stored(
     op = described.node_def
     if not isinstance(op, dg.OpDefinition) or op.pool is not None:
         return described
-    [first, *others] = tables.values()
-    pool = f"paimon/{op.name}" if others else translator.pool_of(first)
+    [first, *further] = tables.values()
+    pool = f"paimon/{op.name}" if further else translator.pool_of(first)
     attributes = {**described.get_attributes_dict(), "node_def": _with_pool(op, pool)}
     return dg.AssetsDefinition.dagster_internal_init(**attributes)
 
 
 def _stores_nothing(asset: dg.AssetsDefinition, key: dg.AssetKey) -> bool:
-    """Whether the function says that it returns no rows."""
+    """Whether the function is annotated to return no rows."""
     output = asset.node_def.output_def_named(asset.get_output_name_for_asset_key(key))
     return output.dagster_type.is_nothing
 

@@ -57,18 +57,18 @@ class OutputOptions(TypedDict, total=False):
     schema: Schema
     """The declared table. Without one a table is made from the first frame's columns."""
     mode: str
-    """What becomes of rows that are there already (`table_write.WriteMode`)."""
+    """Effect on existing rows (`table_write.WriteMode`)."""
     partition_column: PartitionColumns
     """The column that holds the key of a partitioned asset; or dimension → column."""
     executor: Literal["spark", "embedded"]
     """The executor that writes; by default the resource's choice."""
     schema_policy: str
-    """What a run does where the declaration, or without one the frame, is not what is stored:
+    """Action of a run where the declaration, or without one the frame, differs from the table:
     `error` by default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
 
 
 class InputOptions(TypedDict, total=False):
-    """Arguments of `paimon_input`: the table of an input, and what is read of it."""
+    """Arguments of `paimon_input`: the table of an input, and the part that is read."""
 
     table: str | Identifier
     """`database.table`; by default that of the upstream asset."""
@@ -85,13 +85,13 @@ class InputOptions(TypedDict, total=False):
     watermark: dt.datetime | int
     """The first snapshot whose watermark, in epoch milliseconds, is not below this."""
     between: Sequence[int | str]
-    """What changed after one snapshot, up to and with another: two ids (0 is before the first), or
+    """Changes after one snapshot, up to and with another: two ids (0 is before the first), or
     two tags; see `ReadBuilder.between`."""
     branch: str
     """A branch of the table."""
     consumer: str
-    """A name to remember what was read by: first the table, then what changed since. Overwrites
-    that take rows away need `row_kinds`; see docs/changes.md."""
+    """A name whose position is stored: the first read has the table, later ones its changes.
+    Overwrites that remove rows need `row_kinds`; see docs/changes.md."""
     row_kinds: bool
     """Read retractions too, and the kind of each row in a first column, `rowkind`."""
     options: Mapping[str, str]
@@ -165,8 +165,8 @@ def _check_input(options: InputOptions) -> None:
     targets = [name for name in _TIME_TRAVEL if name in options]
     if len(targets) > 1:
         raise InvalidInputError(
-            f"paimon_input takes one of {', '.join(_TIME_TRAVEL)}: {' and '.join(targets)} say "
-            "different things of what is read.",
+            f"paimon_input takes one of {', '.join(_TIME_TRAVEL)}: {' and '.join(targets)} exclude "
+            "each other.",
             kind="time-travel",
         )
     columns, between = options.get("columns"), options.get("between", (0, 0))
@@ -236,8 +236,8 @@ def view_rows(
 ) -> Frame:
     """Return the rows of a view as a frame of some kind.
 
-    All kinds but a Spark DataFrame hold them in memory. `refused` is raised where Spark is not what
-    runs inputs.
+    All kinds but a Spark DataFrame hold them in memory. `refused` is raised where inputs do not
+    run on Spark.
     """
     other = sorted({key for key in metadata if key.startswith(_PREFIX)} - _TAKEN)
     if other:
@@ -290,7 +290,7 @@ class NestedColumns(Value):
     ) -> pa.RecordBatchReader:
         """Return a reader of the columns asked for; it holds one batch at a time.
 
-        A column that is none of the tops, as `rowkind`, comes first.
+        A column that is none of the tops, as `rowkind`, is first.
         """
         more = [name for name in reader.schema.names if name not in self.tops]
         chosen = [*more, *self.paths] if names is None else list(names)
@@ -322,9 +322,9 @@ class NestedColumns(Value):
 
 
 def nested_columns(names: Sequence[str], schema: TableSchema) -> NestedColumns | None:
-    """Return the columns of an input, None if none of them lies inside another.
+    """Return the columns of an input, None if none of them is inside another.
 
-    A column whose own name has dots comes before a field inside one.
+    A column whose own name has dots is preferred to a field inside one.
     """
     paths = {name: _path(name, schema) for name in names}
     if all(len(path) == 1 for path in paths.values()):
@@ -340,7 +340,7 @@ def _path(name: str, schema: TableSchema) -> tuple[str, ...]:
         top = schema.by_name.get(".".join(parts[:length]))
         if top is not None:
             return (top.name, *_below(name, top, parts[length:]))
-    return (name,)  # whoever plans the read says that there is none
+    return (name,)  # the plan of the read refuses it
 
 
 def _below(name: str, top: DataField, parts: Sequence[str]) -> Sequence[str]:

@@ -67,7 +67,7 @@ def columns_of_sql(
     """Return the source columns of each column of a query, for `pass_through` of an asset.
 
     A column of which any part comes from a table that is not given, or from no table, is left out.
-    What chooses rows (WHERE, ON, ORDER BY) is no lineage.
+    Conditions on rows (WHERE, ON, ORDER BY) are no lineage.
 
     Args:
         query: One SELECT, also with CTEs, joins and unions, over `database.table`.
@@ -101,7 +101,7 @@ def columns_of_sql(
 
 
 def _refused(reason: str) -> InvalidInputError:
-    return InvalidInputError(f"The query says no lineage: {reason}.", kind="sql-lineage")
+    return InvalidInputError(f"The query has no lineage: {reason}.", kind="sql-lineage")
 
 
 def _nested(tables: Mapping[str, Schema]) -> dict[str, object]:

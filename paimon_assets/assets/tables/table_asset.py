@@ -98,7 +98,7 @@ class AssetOptions(TypedDict, total=False):
     resource_key: str
     """Not `dg.asset`'s: the catalog's; `paimon` by default."""
     schema_policy: str
-    """Not `dg.asset`'s: what a run does where the declaration is not what is stored: `error` by
+    """Not `dg.asset`'s: action of a run where the declaration differs from the table: `error` by
     default, `add`, `widen`, `sync`; see `declared_table.SchemaPolicy`."""
 
 
@@ -165,7 +165,7 @@ class TableTarget(Value):
         return replace(self, mode=table_write.WriteMode(config.mode.value))
 
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
-        """Return the table, created or brought to the declared schema as the policy says."""
+        """Return the table, created or evolved to the declared schema by the policy."""
         ensured = ensure_table(
             paimon.catalog(),
             self.identifier,
@@ -204,7 +204,7 @@ class PaimonAsset(dg.AssetsDefinition):
     """The decorated function."""
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Return what the function returns for these inputs, its context among them."""
+        """Call the function with these inputs, its context among them."""
         return self.function(*args, **inputs)
 
 

@@ -91,8 +91,8 @@ class WriteConfig(dg.Config):
 
     mode: WriteModeChoice | None = Field(
         default=None,
-        description="What becomes of rows that are there already, in this run; as the asset "
-        "declares it if left out. delete: the rows that the function returns go.",
+        description="Effect on existing rows, in this run; as the asset declares it if left "
+        "out. delete: deletes the rows that the function returns.",
     )
 
 
@@ -163,7 +163,7 @@ class TableWrite(Value, dict=True):
     def materialize(
         self, produce: Callable[[], dg.MaterializeResult[Any]], *, produces_again: bool = False
     ) -> Materialized:
-        """Write the frame that is the value of what `produce` returns, once, and report it.
+        """Write the frame that `produce` returns, once, and report it.
 
         A retry reports the commit of the earlier try. Then `produce` is called only if it
         `produces_again`, for the results of its own checks.
@@ -238,7 +238,7 @@ class TableWrite(Value, dict=True):
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
         if not show:
             writer = writer.with_values_hidden()
-        # Of a Spark frame the tasks refuse what lies outside an overwrite: no job of its own.
+        # Of a Spark frame the tasks refuse rows outside an overwrite: no job of its own.
         is_checked = self.mode is WriteMode.OVERWRITE and is_spark_frame(rows)
         if self.partitions is not None and not is_checked:
             rows = only_rows_of(self.partitions, rows, show_values=show)
@@ -280,10 +280,10 @@ class TableWrite(Value, dict=True):
 
     def _check_delete(self) -> None:
         if self.consumed or self.checks:
-            what = "an input has a consumer" if self.consumed else "checks judge each batch"
+            reason = "an input has a consumer" if self.consumed else "checks judge each batch"
             raise self._mode_error(
-                f"Rows of table '{self.table.name}' cannot be deleted by an asset of which {what}: "
-                "use mode 'upsert' and a table with 'rowkind.field', or another asset."
+                f"Rows of table '{self.table.name}' cannot be deleted by an asset of which {reason}"
+                ": use mode 'upsert' and a table with 'rowkind.field', or another asset."
             )
 
     def _mode_error(self, text: str, column: str | None = None) -> InvalidInputError:
@@ -303,8 +303,8 @@ class TableWrite(Value, dict=True):
             case WriteMode.UPSERT:
                 if not self.table.schema.has_primary_key:
                     raise self._mode_error(
-                        f"Table '{self.table.name}' has no primary key, so nothing says which rows "
-                        "an upsert replaces. Declare primary_keys, or use mode 'append' or "
+                        f"Table '{self.table.name}' has no primary key, so the rows that an upsert "
+                        "replaces are unknown. Declare primary_keys, or use mode 'append' or "
                         "'overwrite'."
                     )
                 return writer
