@@ -443,7 +443,15 @@ def test_a_record_that_cannot_be_read_is_named_by_its_offset(
         (f"{topic}[0]", 3),
     ]
     assert sorted(states(lenient)) == [1, 2]
-    assert f"{topic}[0], offsets 0 to 3" in refusal(rows_in(broker, topic), rows)
+    text = refusal(rows_in(broker, topic), rows)
+    assert f"'{topic}[0]', offset 1: " in text
+    assert "KafkaSource(dead_letters='db.table')" in text
+    asset = rows_in(broker, topic, dead_letters="shop.bad")
+    assert ok(asset, rows)["paimon/dead_letters"] == 2
+    assert ids(rows) == [1, 2]
+    bad = rows.catalog().get_table("shop.bad").to_arrow().to_pylist()
+    assert sorted(each["line"] for each in bad) == [1, 3]
+    assert ok(asset, rows)["paimon/dead_letters"] == 0
 
 
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": LAKE_USER}

@@ -153,7 +153,10 @@ def ingest(
                 outcome = work.write_once()
             except (FormatError, InvalidInputError) as error:
                 if not intake.can_leave_out(error):
-                    raise
+                    of_record = intake.name_record(error)
+                    if of_record is error:
+                        raise
+                    raise of_record from None  # the cause may show a value
         metadata = {
             **target.lineage,
             "paimon/write_seconds": round(time.monotonic() - started, 3),

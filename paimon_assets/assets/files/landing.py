@@ -3,6 +3,7 @@
 A file that cannot be read goes to quarantine, if the source has one, and the others are read again.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +13,7 @@ import dagster as dg
 import numpy as np
 from msgspec.structs import replace
 
+from paimon_assets.assets.files.dead_letters import DeadLetters, check_of
 from paimon_assets.assets.files.ledger import (
     Ledger,
     Pending,
@@ -33,7 +35,8 @@ from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile
-from paimon_assets.engine.errors import InvalidInputError, PaimonError
+from paimon_assets.engine.data.format.text_lines import BAD_RECORD, named_columns
+from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -98,12 +101,18 @@ class FileIntake:
     """Files in quarantine, of this run and of those before."""
     shapes: dict[str, list[str]] = field(default_factory=dict)
     """Names of columns → paths of the files that have them."""
+    dead_letters: DeadLetters = field(init=False)
+    expected: Schema | None = None
+    """Columns that the files should have, those of the table; None before a transform."""
     files_left: int = 0
     """New files beyond the most of a run."""
 
     def __post_init__(self) -> None:
         """Begin with what the table holds."""
         self.ledger, self.quarantined = self.landing.ledger, self.landing.pending.quarantined
+        self.dead_letters = DeadLetters(
+            table=self.source.dead_letters, shows_values=self.paimon.show_values
+        )
 
     @property
     def place(self) -> str:
@@ -188,6 +197,8 @@ class FileIntake:
                 {"columns": names, "files": len(paths), "first": printable(paths[0])}
                 for names, paths in islice(self.shapes.items(), _FILES_SHOWN)
             )
+        if self.source.dead_letters is not None:
+            metadata |= self.dead_letters.metadata()
         if self.landing.pending.changed:
             metadata["paimon/files_changed"] = len(self.landing.pending.changed)
         if self.has_quarantine:
@@ -198,11 +209,18 @@ class FileIntake:
 
     def frame(self, expected: Schema | None, executor: str | None) -> Frame | None:
         """Return the rows of the files; None if some went to quarantine."""
+        self.expected = expected
         bad: dict[str, PaimonError] = {}
         file_io, paths, source = self.landing.file_io, [*self.paths], self.source
         on_bad = bad.__setitem__ if self.has_quarantine else None
         own = self.table.schema.fields if expected is not None and source.schema is None else ()
         self.shapes = {}
+        self.dead_letters.tables.clear()
+        if source.dead_letters is not None and (source.schema or expected) is None:
+            message = (
+                "Dead letters before a transform need the files' columns: FileSource(schema=…)."
+            )
+            raise InvalidInputError(message, kind="source-columns")
         schema = checked_schema(
             file_io, paths, source, source.schema or expected, on_bad,
             stored=to_arrow_schema(own), shapes=self.shapes,
@@ -212,11 +230,42 @@ class FileIntake:
             return None
         if schema is None:
             return to_arrow_schema(self.table.schema.fields).empty_table()
+        check = None if expected is None else check_of(self.table, schema)
+        if source.dead_letters is not None:
+            return read_files(
+                file_io, paths, source, schema, check=check, reject=self.dead_letters.add
+            )
         size = sum(file.size for file in self.files)
         if self.paimon.executor_for(size, executor) == "embedded":
             return read_files(file_io, paths, source, schema)
         kind = source.kind
         return self.paimon.files_dataframe(paths, kind.format, schema, kind.options, kind.others)
+
+    def name_record(self, error: PaimonError) -> PaimonError:
+        """Return the error of the first line that does not parse or fit, if a line is wrong."""
+        path, source = str(error.details.get("path") or error.details.get("file")), self.source
+        declared = source.schema or self.expected
+        if isinstance(error, FormatError) and path in self.paths:
+            paths = [path]
+        elif error.kind.startswith("input-") and self.expected is not None:
+            paths = [*self.paths]
+        else:
+            return error
+        if declared is None or source.dead_letters is not None or not source.has_lines:
+            return error
+        columns = to_arrow_schema(declared.fields)
+        check = None if self.expected is None else check_of(self.table, columns)
+        file_io, reject = self.landing.file_io, self.dead_letters.add
+        try:
+            for each in paths:
+                names = named_columns(file_io, each, source.kind, columns).names
+                if names and not {*names}.issuperset(columns.names) and not source.may_drift:
+                    return error  # of the line with the names
+            rows = read_files(file_io, paths, source, columns, check=check, reject=reject)
+            deque(rows, maxlen=0)
+        except FormatError as first:
+            return first if first.kind == BAD_RECORD else error
+        return error
 
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether a file that cannot be read goes to quarantine; then it is there."""
@@ -255,6 +304,7 @@ class FileIntake:
 
         Files that are gone do not matter; they were read.
         """
+        self.dead_letters.write(self.paimon.catalog())  # before: a run that fails is repeated
         folder = self.landing.folder
         read = Ledger(source=self.ledger.source).with_files(self.files)
         files = self.source.list_files(self.landing.file_io, folder)

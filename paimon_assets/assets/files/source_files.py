@@ -8,7 +8,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import dagster as dg
@@ -17,6 +17,7 @@ import pyarrow.types as pat
 from msgspec import Struct, field
 from pydantic import Field
 
+from paimon_assets.assets.translator import identifier_of
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile, walk
 from paimon_assets.engine.data.format.external_files import (
@@ -27,6 +28,12 @@ from paimon_assets.engine.data.format.external_files import (
     open_fitted,
     seen_types,
 )
+from paimon_assets.engine.data.format.text_lines import (
+    Check,
+    Rejected,
+    named_columns,
+    rows_of_lines,
+)
 from paimon_assets.engine.errors import (
     FormatError,
     InvalidInputError,
@@ -36,6 +43,7 @@ from paimon_assets.engine.errors import (
 )
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
@@ -122,6 +130,11 @@ class FileSource(Value, dict=True):
     (`ignore`), or are added to the table (`add`): with the file's type, or, of CSV and JSON, with
     one that surely holds the values of all new files, else text. Declared columns have their
     declared type."""
+    dead_letters: str | None = None
+    """Of CSV and JSON: `database.table` for lines that do not parse or do not fit the table, each
+    with file, line and reason; the other lines are ingested. Without it the first one fails the
+    run. The process of the run reads the files, and a record is one line. After a `transform` rows
+    are not compared with the table."""
     remembered_files: int | None = None
     """How many of the last names the ledger keeps at least, where names are ordered in time. A
     file whose name sorts before them counts as ingested, also if it lands late or changes. By
@@ -130,6 +143,8 @@ class FileSource(Value, dict=True):
     def __post_init__(self) -> None:
         """Check format, options and choices."""
         _ = self.kind
+        if self.dead_letters is not None:
+            self._check_dead_letters(self.dead_letters)
         if self.is_change_log and (self.options or self.schema is not None or self.may_drift):
             raise InvalidInputError(
                 f"Files of format '{self.format}' have no options, and no schema or words on "
@@ -153,6 +168,28 @@ class FileSource(Value, dict=True):
                 "keeps, or leave it out to keep all.",
                 kind="source-folder",
             )
+
+    def _check_dead_letters(self, table: str) -> None:
+        identifier_of(table)
+        if self.is_change_log:
+            reason = "of change logs they are ChangeLog(dead_letters=…)"
+        elif not self.has_lines:
+            reason = "only CSV and JSON with a record a line have them; a file of another format "
+            reason += "that cannot be read is left out by on_bad_file='quarantine'"
+        elif self.extra_columns == "add":
+            reason = "types of new columns come from all lines, also of bad ones; declare the "
+            reason += "columns, or say extra_columns='ignore'"
+        else:
+            return
+        message = f"FileSource(dead_letters='{table}') is not possible: {reason}."
+        raise InvalidInputError(message, kind="source-folder")
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether a record is a line of text."""
+        if self.is_change_log or not self.is_text:
+            return False
+        return not TextOptions.of(self.format, self.options, ()).multi_line
 
     @cached_property
     def kind(self) -> FileKind:
@@ -403,7 +440,10 @@ class _Columns(Struct, kw_only=True):
         """Take the columns of a file and return their names, or none of an empty file."""
         source, fields, known = self.source, self.fields, self.known
         types: Mapping[str, Sequence[pa.DataType]] | None = {}
-        if source.is_text and source.extra_columns == "add":
+        if source.dead_letters is not None and self.declared is not None:
+            own = named_columns(file_io, path, source.kind, self.declared)
+            types = {} if own.names else None
+        elif source.is_text and source.extra_columns == "add":
             types = seen_types(file_io, path, source.kind, known)
             own = pa.schema([(name, pa.string()) for name in types or ()])
         else:
@@ -481,12 +521,26 @@ def _holds(column: "pa.Field[Any]", other: "pa.Field[Any]") -> bool:
 
 
 def read_files(
-    file_io: FileIO, paths: Sequence[str], source: FileSource, schema: pa.Schema
+    file_io: FileIO,
+    paths: Sequence[str],
+    source: FileSource,
+    schema: pa.Schema,
+    *,
+    check: Check | None = None,
+    reject: Callable[[str, Rejected], None] | None = None,
 ) -> pa.RecordBatchReader:
-    """Return the rows of all files in path order, read as they are consumed."""
+    """Return the rows of all files in path order, read as they are consumed.
+
+    With `reject`, it gets lines of texts that do not parse, or that `check` refuses.
+    """
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:
+            if reject is not None:
+                yield from rows_of_lines(
+                    file_io, path, source.kind, schema, check=check, reject=partial(reject, path)
+                )
+                continue
             with open_fitted(file_io, path, source.kind, schema) as opened:
                 for batch in opened.batches:
                     yield batch.select(schema.names)

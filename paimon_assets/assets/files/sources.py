@@ -51,6 +51,9 @@ class Intake(Protocol):
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether the run goes on without what cannot be read; then it is left out."""
 
+    def name_record(self, error: PaimonError) -> PaimonError:
+        """Return the error that names the record at fault, where there is one; else this one."""
+
     @property
     def remembered(self) -> int | None:
         """The fewest names of files that the ledger keeps; None keeps all."""

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from paimon_assets.assets.files.dead_letters import DeadLetters
 from paimon_assets.assets.files.ingestion import IngestionRun
-from paimon_assets.assets.metadata import Metadata, grid
-from paimon_assets.assets.translator import identifier_of
+from paimon_assets.assets.metadata import Metadata
 from paimon_assets.cdc.assets.change_log import ChangeLog
 from paimon_assets.cdc.assets.stored_rows import READS_ALL, StoredRows, no_rows
 from paimon_assets.cdc.fold.change_fold import Doubt, Images, LogState, Settled, settle
@@ -30,13 +30,11 @@ from paimon_assets.cdc.fold.change_images import POSITION
 from paimon_assets.cdc.fold.log_positions import LogHead
 from paimon_assets.cdc.fold.range_rows import LogNumbers, conformed
 from paimon_assets.cdc.fold.type_changes import fitting
-from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.data.format.text_lines import REJECTED_SCHEMA
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, unchanged_since
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
@@ -53,40 +51,6 @@ _WAYS_OUT = {
     Doubt.MAY_BE_NEWER: "Load all again (reload=true), or let the source send whole rows; a later "
     "one of the key in the same run settles it",
 }
-_LETTERS_SHOWN = 20
-_LETTERS = Schema.of(
-    {"file": "STRING", "line": "BIGINT", "reason": "STRING", "record": "STRING"},
-    primary_keys=["file", "line"],
-    options={"bucket": "1"},
-    comment="Records of change logs that could not be read.",
-)
-
-
-class DeadLetters(Struct, kw_only=True):
-    """The records of one run that could not be read."""
-
-    table: str | None
-    """Where they go; None: the first one fails the run."""
-    tables: list[pa.Table] = field(default_factory=list)
-    """Of `REJECTED_SCHEMA`."""
-
-    def write(self, catalog: TableCatalog) -> None:
-        """Keep them; a file and line has one, however often it is read."""
-        if not self.tables or self.table is None:
-            return
-        name = identifier_of(self.table)
-        catalog.create_database(name.database, ignore_if_exists=True)
-        letters = catalog.create_table(name, _LETTERS, ignore_if_exists=True)
-        letters.new_write_builder().write(pa.concat_tables(self.tables))
-
-    def metadata(self) -> Metadata:
-        """Return how many there are, and the first ones."""
-        metadata: Metadata = {"paimon/dead_letters": sum(map(len, self.tables))}
-        if self.tables:
-            shown = pa.concat_tables(self.tables).slice(0, _LETTERS_SHOWN)
-            columns = ["file", "line", "reason"]
-            metadata["paimon/dead_letters_shown"] = grid(shown.select(columns).to_pylist())
-        return metadata
 
 
 class ChangeCommit(Struct, kw_only=True):

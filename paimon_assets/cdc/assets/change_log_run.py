@@ -15,10 +15,11 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from paimon_assets.assets.files.dead_letters import DeadLetters
 from paimon_assets.assets.files.ingestion import IngestionRun
 from paimon_assets.assets.files.sources import Intake
 from paimon_assets.assets.metadata import Metadata
-from paimon_assets.cdc.assets.change_commit import ChangeCommit, DeadLetters
+from paimon_assets.cdc.assets.change_commit import ChangeCommit
 from paimon_assets.cdc.assets.change_log import ChangeLog, invalid_choice
 from paimon_assets.cdc.assets.log_schema import is_text
 from paimon_assets.cdc.assets.table_follower import TableFollower

@@ -7,6 +7,7 @@ ledger: topic → id, next offset of each partition ─▶ ranges ─▶ records
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from paimon_assets.assets.files.dead_letters import DeadLetters, check_of
 from paimon_assets.assets.files.ledger import Ledger
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
@@ -24,6 +26,7 @@ from paimon_assets.cdc.kafka.messages import Others, other_members, rows
 from paimon_assets.cdc.kafka.topics import OffsetRange, TopicState
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.data.format.text_lines import Place as RecordPlace
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.options import all_options as opt
@@ -66,6 +69,16 @@ class TopicIntake(Struct, kw_only=True):
     """Whether changes of a key may be in several partitions."""
     arrival: str = "order of offsets"
     remembered: int | None = None
+    dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(table=None))
+    """Of rows."""
+
+    def __post_init__(self) -> None:
+        """Take the table of dead letters."""
+        self.dead_letters = DeadLetters(
+            table=self.source.dead_letters,
+            place=RecordPlace.OFFSET,
+            shows_values=self.paimon.show_values,
+        )
 
     @property
     def place(self) -> str:
@@ -221,6 +234,8 @@ class TopicIntake(Struct, kw_only=True):
             newest = max(newest for _, newest in self.sent_ms.values()) / 1000
             metadata["paimon/delay_seconds"] = round(now - oldest, 3)
             metadata["paimon/newest_record"] = dg.TimestampMetadataValue(newest)
+        if self.source.dead_letters is not None and not self.is_change_log:
+            metadata |= self.dead_letters.metadata()
         if self.empty_records:
             metadata["paimon/records_without_value"] = self.empty_records
         return metadata
@@ -237,7 +252,9 @@ class TopicIntake(Struct, kw_only=True):
             raise InvalidInputError(message, kind="kafka-source")
         metadata, extra = self.source.metadata, self.source.extra_columns
         others: Others = "error" if extra == "error" else "ignore"
-        if extra != "add" and self.has_tasks(executor):
+        self.dead_letters.tables.clear()
+        is_alone = extra == "add" or self.source.dead_letters is not None
+        if not is_alone and self.has_tasks(executor):
             client = self.source.client()
             on_spark = spark_module("paimon_assets.cdc.spark_topics")
             session = self.paimon.spark.session()
@@ -251,7 +268,15 @@ class TopicIntake(Struct, kw_only=True):
             added = to_arrow_schema([each for each in stored if each.name not in schema.names])
             schema = pa.schema([*schema, *added])
             schema = pa.schema([*schema, *other_members(fetched, schema.names)])
-        parts = (rows(each, schema, metadata, others) for each in fetched if len(each.records))
+        check = check_of(self.table, schema) if expected is not None and self.table else None
+        parts = (
+            rows(
+                each, schema, metadata, others, check=check,
+                reject=partial(self.dead_letters.add, each.range.name),
+            )
+            for each in fetched
+            if len(each.records)
+        )  # fmt: skip
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(parts))
 
     def has_tasks(self, executor: str | None) -> bool:
@@ -311,7 +336,12 @@ class TopicIntake(Struct, kw_only=True):
         return replace(self.ledger.with_files(()), offsets=offsets)
 
     def check_unchanged(self) -> None:
-        """Records do not change."""
+        """Keep records that are no rows; a run that fails is repeated. Records do not change."""
+        self.dead_letters.write(self.paimon.catalog())
+
+    def name_record(self, error: PaimonError) -> PaimonError:
+        """Return the error, which names its record."""
+        return error
 
 
 def _lost(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from paimon_assets.assets.files.source_files import ChangeFormat, ExtraColumns
 from paimon_assets.assets.files.sources import Opening
+from paimon_assets.assets.translator import identifier_of
 from paimon_assets.cdc.fold.topic_changes import TopicChanges
 from paimon_assets.cdc.kafka.messages import METADATA
 from paimon_assets.cdc.kafka.registry import PREFIX, URL
@@ -61,6 +62,9 @@ class KafkaSource(Value, hidden=("options",)):
     extra_columns: ExtraColumns = "error"
     """Of rows: what becomes of members that nobody declared; see `FileSource`. With `add`, the
     process of the run reads the records. A member that a record lacks is null."""
+    dead_letters: str | None = None
+    """Of rows: `database.table` for records that do not parse or do not fit the table, each with
+    topic, offset and reason; see `FileSource`. Change logs have `ChangeLog.dead_letters`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Of rows: column → what it tells of the record: `topic`, `partition`, `offset`, `timestamp`,
     `key`, `headers`. Change logs have `ChangeLog.metadata`."""
@@ -91,6 +95,10 @@ class KafkaSource(Value, hidden=("options",)):
             )
         if isinstance(self.start, dt.datetime) and self.start.tzinfo is None:
             raise _invalid("start is a time without a zone; say which, such as tzinfo=dt.UTC.")
+        if self.dead_letters is not None:
+            identifier_of(self.dead_letters)
+            if self.is_change_log:
+                raise _invalid("Dead letters of change logs are ChangeLog(dead_letters=…).")
         for name, what in self.metadata.items():
             if what not in METADATA:
                 raise _invalid(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json as pa_json
+from msgspec.structs import replace
 
 from paimon_assets.cdc.kafka.fetching import KEY, OFFSET, TIMESTAMP, VALUE, Fetched
 from paimon_assets.cdc.kafka.topics import OffsetRange
@@ -23,6 +24,17 @@ from paimon_assets.engine.data.format.external_files import (
     types_of_json,
 )
 from paimon_assets.engine.data.format.text import parse_columns, read_type
+from paimon_assets.engine.data.format.text_lines import (
+    Check,
+    OneFile,
+    Place,
+    Reject,
+    Rejected,
+    plain_reason,
+    refusal,
+    rows_of_records,
+)
+from paimon_assets.engine.data.format.text_streams import has_object_a_line
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
@@ -63,7 +75,13 @@ def _one_line(values: Any) -> Any:
 
 
 def rows(
-    fetched: Fetched, schema: pa.Schema, metadata: Mapping[str, str], others: Others = "error"
+    fetched: Fetched,
+    schema: pa.Schema,
+    metadata: Mapping[str, str],
+    others: Others = "error",
+    *,
+    check: Check | None = None,
+    reject: Reject | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row of each record that has a value, in the types of a schema.
 
@@ -72,34 +90,48 @@ def rows(
         schema: The columns.
         metadata: Column of the schema → what of the record it holds; see `METADATA`.
         others: What becomes of members that no column takes.
+        check: Refuses parsed rows that do not fit.
+        reject: Takes each record that does not parse or fit.
 
     Raises:
-        FormatError: A value is no object, or has other members.
+        FormatError: Kind `bad-record`: a record is no row, and there is no `reject`.
     """
     records = fetched.records.filter(kernels.is_valid(fetched.records[VALUE]))
     own = pa.schema([column for column in schema if column.name not in metadata])
     span = fetched.range
-    name = f"{span.name}, offsets {span.start} to {span.end - 1}"
-    data = _values(fetched)
-    count = 0
-    for batch in _parsed(data, name, own, others):
-        own_records = records.slice(count, batch.num_rows)
-        count += batch.num_rows
-        if count > len(records):
-            break
-        columns = [
-            told(own_records, span, metadata[column.name]).cast(column.type)
-            if column.name in metadata
-            else batch[column.name]
-            for column in schema
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
-    if count != len(records):
-        message = (
-            f"'{name}': {len(records)} records have {count} objects of JSON; a record's value is "
-            "one object."
-        )
-        raise FormatError(message, kind="kafka-record", source=span.topic)
+
+    def parse(first: int, end: int) -> list[pa.RecordBatch]:
+        some = records.slice(first, end - first)
+        data = _values(Fetched(range=span, records=some))
+        parsed = list(_parsed(data, span.name, own, others))
+        count = sum(each.num_rows for each in parsed)
+        if count != len(some) or not has_object_a_line(data):
+            raise pa.ArrowInvalid(f"{len(some)} values with {count} objects of JSON; one has one")
+        batches, count = [], 0
+        for batch in parsed:
+            of_batch = some.slice(count, batch.num_rows)
+            count += batch.num_rows
+            columns = [
+                told(of_batch, span, metadata[column.name]).cast(column.type)
+                if column.name in metadata
+                else batch[column.name]
+                for column in schema
+            ]
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+            if check is not None:
+                check(batches[-1])
+        return batches
+
+    def hand_over(number: int, reason: str) -> None:
+        text = bytes(records[VALUE][number].as_py()).decode(errors="replace")
+        place, plain = records[OFFSET][number].as_py(), plain_reason(reason, schema)
+        record = Rejected(place=place, reason=plain, text=text)
+        if reject is None:
+            # A message of the JSON parser holds types and names, no values.
+            raise refusal(span.name, replace(record, text=""), Place.OFFSET, show=True)
+        reject(record)
+
+    yield from rows_of_records(len(records), parse, hand_over)
 
 
 def _values(fetched: Fetched) -> bytes:
@@ -138,7 +170,7 @@ def _parsed(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterat
         batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The reader of files takes it, or says what is wrong.
-        source = _Memory(data)
+        source = OneFile(data)
         kind = FileKind(format="json", others="" if others == "error" else others)
         with open_fitted(source, name, kind, schema) as opened:
             _refuse_others(name, opened.schema.names, schema.names)
@@ -171,13 +203,3 @@ def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
             f"'{span.name}': a key is no text in UTF-8: {error}. Leave 'key' out of the metadata."
         )
         raise FormatError(message, kind="kafka-record", source=span.topic) from error
-
-
-class _Memory:
-    """Storage with one file."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def open_input(self, path: str, size: int | None = None) -> Any:
-        return pa.BufferReader(self._data)

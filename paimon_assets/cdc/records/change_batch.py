@@ -42,14 +42,6 @@ ORIGIN_SCHEMA = pa.schema(_ORIGIN)
                 incremental snapshot has read
     line        of the record in its file, from 1; a record of several rows has them in order
 """
-_REJECTED: dict[str, pa.DataType] = {
-    "file": pa.string(),
-    "line": pa.int64(),
-    "reason": pa.string(),
-    "record": pa.string(),
-}
-REJECTED_SCHEMA = pa.schema(_REJECTED)
-"""Columns of rejected records."""
 
 
 class EventKind(StrEnum):

@@ -12,10 +12,11 @@ import pyarrow as pa
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
-from paimon_assets.cdc.records.change_batch import REJECTED_SCHEMA, CdcOptions, TableEvent
+from paimon_assets.cdc.records.change_batch import CdcOptions, TableEvent
 from paimon_assets.cdc.records.json_columns import Array, Envelopes, Values, chunks, members_of
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records, escaped_places
+from paimon_assets.engine.data.format.text_lines import REJECTED_SCHEMA
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
 

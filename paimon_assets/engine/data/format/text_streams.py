@@ -152,6 +152,20 @@ def without_array(stream: Any) -> Iterator[bytes]:
         yield data.tobytes()
 
 
+def has_object_a_line(lines: bytes) -> bool:
+    """Whether each line of JSON is one object, and no line is blank."""
+    data = np.frombuffer(lines, dtype=np.uint8)
+    quote = data == ord('"')
+    quote[escaped_places(data)[0]] = False
+    outside = (np.cumsum(quote) % 2 == 0) & ~quote
+    opens, closes = (outside & _is_one_of(data, marks) for marks in (_OPEN, _CLOSE))
+    ends = np.flatnonzero(closes & (np.cumsum(opens.astype(np.int64) - closes) == 0))
+    bounds = np.append(
+        np.flatnonzero(data == ord("\n")), [] if data[-1] == ord("\n") else len(data)
+    )
+    return bool((np.diff(np.searchsorted(ends, bounds), prepend=0) == 1).all())
+
+
 def with_plain_members(
     stream: Any, texts: Collection[str], maps: Collection[str]
 ) -> Iterator[bytes]:
