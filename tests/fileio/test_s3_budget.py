@@ -23,8 +23,8 @@ COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": 
 BUDGETS = {
     # operation: (requests, depth with room for a busy machine, MB down)
     "create table": (6, 5, 0.01),
-    "append, same table": (10, 7, 0.01),
-    "upsert, same table": (10, 7, 0.01),
+    "append, same table": (9, 6, 0.01),
+    "upsert, same table": (9, 6, 0.01),
     "open table": (2, 2, 0.01),
     "plan": (4, 3, 0.01),
     "one column of eight files": (11, 6, 0.4),

@@ -76,7 +76,7 @@ DRAWN = {
         SnapshotManager, "find_commit_up_to", NOTHING, (("append",) * 3,) * 3, Kind.HDFS,
     ),
     "no answer is taken for a failure": (
-        ObjectFileIO, "_looked_up", _is_failure, (("append",) * 3,) * 4, Kind.S3,
+        ObjectFileIO, "_looked_up", _is_failure, (("append",) * 8,) * 3, Kind.S3,
     ),
     "the ledger is no part of the commit": (
         WriteBuilder, "with_properties", lambda self, _: self, (("ingest", "ingest"),) * 2, Kind.S3,

@@ -97,9 +97,10 @@ class FileIO(Protocol):
         return nullcontext(_nothing_guessed)
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Let the files that `write_bytes` writes in the block go to an object store side by side.
+        """Let the small files that the block writes go to an object store side by side.
 
-        The block reads none of them. When it ends all are written, or the first error is raised.
+        The block reads none of them. When it, or a block inside, ends all are written, or the first
+        error is raised.
         """
         return nullcontext()
 

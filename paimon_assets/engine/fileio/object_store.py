@@ -202,8 +202,14 @@ class ObjectFileIO(FileIO):
             store, key = self._at(path)
             sizes = {"buffer_size": PART_BYTES, "max_concurrency": PARTS_AT_ONCE}
             opening = partial(self._open_writer, store, key, **sizes)
-            put = partial(self._put, path)
+            put = partial(self._put_whole, path)
             return UploadStream(Upload(opening, put, partial(self._keep_end, path)))
+
+    def _put_whole(self, path: str, data: bytes) -> None:
+        if self._together.is_at_once:
+            self.write_bytes(path, data)
+        else:
+            self._put(path, data)
 
     def _keep_end(self, path: str, size: int, last: bytes) -> None:
         end = Future[pa.Buffer]()
@@ -240,8 +246,10 @@ class ObjectFileIO(FileIO):
             return self.file_size(path)
         return None
 
-    replace = write_bytes
-    write_hint = write_bytes
+    def replace(self, path: str, data: bytes) -> None:
+        self._write(path, data)
+
+    write_hint = replace
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file once, after a proof that the store obeys the condition of the put.
@@ -426,6 +434,7 @@ class ObjectFileIO(FileIO):
             self.write_bytes(f"{path.rstrip('/')}/{MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
+        self._together.wait_for_writes()
         with suppress(errors.NotFoundError), self._errors(path):  # a missing bucket is an error
             store, key = self._at(path, alone=True)
             store.delete(key)
@@ -449,6 +458,7 @@ class ObjectFileIO(FileIO):
 
     def delete_files(self, paths: Sequence[str]) -> None:
         """Delete files; S3 takes 1,000 a request, Azure 256."""
+        self._together.wait_for_writes()
         most = _MOST_DELETED.get(self._spec.scheme, 1)
         sent = [
             send(self._delete_some, some[start : start + most])

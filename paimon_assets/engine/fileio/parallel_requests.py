@@ -65,6 +65,19 @@ def send_each(questions: list[Question]) -> dict[Question, Future[Any]]:
     return {question: send(*question) for question in questions}
 
 
+class _Writes(local):
+    """The writes of a thread, whichever storage takes them: those of each open block."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[Future[Any]]] = []
+
+    def all(self) -> list[Future[Any]]:
+        return [write for block in self.blocks for write in block]
+
+
+_WRITES = _Writes()
+
+
 class Together(local):
     """The requests of one thread that were sent ahead, or are not waited for yet."""
 
@@ -72,7 +85,6 @@ class Together(local):
         self._answers: dict[Question, Future[Any]] = {}
         self._guesses: dict[Question, tuple[Any, Future[Any]]] = {}
         """Question → (guess, the answer that was asked for)."""
-        self._writes: list[Future[Any]] | None = None
 
     @contextmanager
     def ahead(
@@ -121,22 +133,34 @@ class Together(local):
     def at_once(self) -> Iterator[None]:
         """Let the writes of the block go side by side; the block ends when all have.
 
+        The end of an inner block waits for the writes of the outer one, too, and raises their
+        errors: whatever follows can name all files.
+
         Raises:
             PaimonError: The first error of a write; all writes have ended.
         """
-        writes: list[Future[Any]] = []
-        self._writes = writes
+        _WRITES.blocks.append([])
         try:
             yield
         finally:
-            self._writes = None
+            writes = _WRITES.all()
+            _WRITES.blocks.pop()
             wait(writes)
         for write in writes:
             write.result()
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether writes of this thread need not end before the next step."""
+        return bool(_WRITES.blocks)
+
+    def wait_for_writes(self) -> None:
+        """Wait until the writes of this thread have ended, in whatever way."""
+        wait(_WRITES.all())
+
     def write(self, put: Callable[[str, bytes], None], path: str, data: bytes) -> None:
         """Write now, or together with the other writes of the block."""
-        if self._writes is None:
-            put(path, data)
+        if self.is_at_once:
+            _WRITES.blocks[-1].append(send(put, path, data))
         else:
-            self._writes.append(send(put, path, data))
+            put(path, data)

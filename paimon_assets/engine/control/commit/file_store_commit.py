@@ -118,11 +118,14 @@ class FileStoreCommit:
         clock: Clock | None = None,
         planned_on: PlannedOn | None = None,
         condition: Condition | None = None,
+        confirm: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Take `confirm` from the block of guesses that the messages were made in, if any."""
         self._store = store
         self._clock = clock or SystemClock()
         self._planned_on = planned_on
         self._condition = condition
+        self._confirm = confirm
         self._policy = RetryPolicy.of(store.schema.typed_options)
         self._checks = CommitChecks(store)
         self._takes_text = False
@@ -270,7 +273,8 @@ class FileStoreCommit:
         self, request: CommitRequest, files: CommitFiles, *, guesses: bool = False
     ) -> Snapshot | _Lost:
         with self._store.ahead(with_break=True, guesses=guesses) as confirm:
-            prepared = self._prepare(request, files, confirm)
+            # Storages that renew credentials may have opened another one for the inner block.
+            prepared = self._prepare(request, files, lambda: self._confirm() and confirm())
         if not isinstance(prepared, _Prepared):
             return prepared
         snapshot, base = prepared.snapshot, prepared.base

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import pyarrow as pa
 from msgspec import field
@@ -28,7 +29,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
     PartitionSpec,
     bound_spec,
 )
-from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
+from paimon_assets.engine.control.commit.planned_on import KEYS_CHANGED, WRITTEN_ANEW
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -122,6 +123,10 @@ _MOST_WRITES = 5
 """How often rows are written when other writers add keys to the same place meanwhile."""
 
 
+_FEW_ROWS = 10_000
+"""Up to so many rows are written while the storage is asked for the newest snapshot."""
+
+
 class Overwrite(Value):
     """The partitions a write replaces."""
 
@@ -150,6 +155,8 @@ class WriteBuilder(CommitBuilder):
     overwrites: Overwrite | None = None
     audit: Audit | None = None
     audit_branch: str = ""
+    guess: Callable[[], bool] | None = None
+    """Of the block of guesses in which rows are written: whether all were right."""
     removed: set[str] = field(default_factory=set)
     """Paths of files that were removed, and that no commit may name; copies of this share it."""
 
@@ -255,13 +262,39 @@ class WriteBuilder(CommitBuilder):
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
+        if self._may_guess(frame, chosen):
+            with self.store.ahead(with_break=True, guesses=True) as confirm:
+                try:
+                    outcome = self._write_frame(frame, chosen, confirm)
+                    if outcome.snapshot is not None or confirm():
+                        return outcome
+                except errors.PaimonError:
+                    if confirm():
+                        raise
         with self.store.ahead():
-            builder = self._plan_again()
-            shown = self.store.schema.typed_options.get(opt.WRITE_SHOW_VALUES)
-            rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
-            if builder.store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA):
-                builder = builder.with_schema_of(chosen.row_schema(rows))
-            return builder.write_as_is(rows, chosen)
+            return self._write_frame(frame, chosen)
+
+    def _may_guess(self, frame: Frame, executor: Executor[Any]) -> bool:
+        """Whether a write is small and simple, and can be made again from its rows."""
+        is_repeatable = isinstance(frame, pa.Table) or type(frame).__name__ == "DataFrame"
+        return (
+            isinstance(executor, EmbeddedExecutor)
+            and is_repeatable
+            and len(cast("pa.Table", frame)) <= _FEW_ROWS
+            and self.audit is None
+            and self.last_check is None
+            and not self.store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA)
+        )
+
+    def _write_frame(
+        self, frame: Frame, chosen: Executor[Any], guess: Callable[[], bool] | None = None
+    ) -> WriteOutcome:
+        builder = self._plan_again()
+        shown = self.store.schema.typed_options.get(opt.WRITE_SHOW_VALUES)
+        rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
+        if builder.store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA):
+            builder = builder.with_schema_of(chosen.row_schema(rows))
+        return builder.write_as_is(rows, chosen, guess)
 
     def _plan_again(self) -> WriteBuilder:
         """Return the write with the newest schema, if that would change the values."""
@@ -288,7 +321,9 @@ class WriteBuilder(CommitBuilder):
 
         return replace(self, store=merged_with(self.store, rows))
 
-    def write_as_is(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
+    def write_as_is(
+        self, rows: RowsT, executor: Executor[RowsT], guess: Callable[[], bool] | None = None
+    ) -> WriteOutcome:
         """Write and commit like `write`, without looking for an earlier commit or new columns.
 
         Where keys got a bucket or the schema changed meanwhile, the rows are written again,
@@ -300,7 +335,7 @@ class WriteBuilder(CommitBuilder):
         more = 0 if isinstance(rows, pa.RecordBatchReader) else _MOST_WRITES - 1
         for _ in range(more):
             try:
-                return self._write_once(rows, executor)
+                return self._write_once(rows, executor, guess)
             except errors.CommitConflictError as error:
                 if error.kind not in WRITTEN_ANEW:
                     raise
@@ -308,11 +343,15 @@ class WriteBuilder(CommitBuilder):
             newest = self._plan_again()
             if newest is not self:
                 return newest.write_as_is(rows, executor)
-        return self._write_once(rows, executor)
+            guess = None
+        return self._write_once(rows, executor, guess)
 
-    def _write_once(self, rows: RowsT, executor: Executor[RowsT]) -> WriteOutcome:
-        context = self.prepare()
-        with self.store.file_io.ahead():  # the requests ahead so far were for the plan
+    def _write_once(
+        self, rows: RowsT, executor: Executor[RowsT], guess: Callable[[], bool] | None
+    ) -> WriteOutcome:
+        context, file_io = self.prepare(), self.store.file_io
+        side_by_side = nullcontext() if guess is None else file_io.at_once()
+        with file_io.ahead(), side_by_side:  # the requests ahead so far were for the plan
             result = executor.map_rows(context, rows)
             try:
                 if self.last_check is not None:
@@ -324,7 +363,7 @@ class WriteBuilder(CommitBuilder):
             if not result.messages and not self.commit_empty and not empties:
                 return WriteOutcome(snapshot=None, report=result.report)
             if self.audit is None:
-                snapshot = self.commit(result.messages)
+                snapshot = replace(self, guess=guess).commit(result.messages)
             else:
                 snapshot = self._commit_audited(result.messages, self.audit)
             return WriteOutcome(snapshot=snapshot, report=result.report)
@@ -405,11 +444,27 @@ class WriteBuilder(CommitBuilder):
                 logger.warning(message, self.store.label, exc_info=True)
         return snapshot
 
+    def _confirm(self) -> bool:
+        """Whether the rows were written on the newest snapshot, or on none.
+
+        Raises:
+            CommitConflictError: They were not, and have numbers and buckets of another one.
+        """
+        is_right = self.guess is None or self.guess()
+        if is_right or self.store.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+            return is_right
+        raise errors.CommitConflictError(
+            f"Table '{self.store.label}' was changed since this process saw it. Write again.",
+            kind=KEYS_CHANGED,
+            table=self.store.label,
+        )
+
     def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
+        checks: Any = {"condition": self.condition, "confirm": self._confirm}
         if self.overwrites is None:
-            return self.commit_as(CommitKind.APPEND, messages, condition=self.condition)
+            return self.commit_as(CommitKind.APPEND, messages, **checks)
         written = frozenset(message.partition for message in messages)
-        return FileStoreCommit(self.store, condition=self.condition).overwrite(
+        return FileStoreCommit(self.store, **checks).overwrite(
             messages,
             commit_user=self.commit_user or NewUser(),
             commit_identifier=self.commit_identifier,
