@@ -7,18 +7,18 @@ Names are loaded when they are first used. Rows of a write:
 
 Concept → modules:
     reading and writing tables on Spark                executor, task_jobs
-    what runs inside a task                            worker, packing
-    the tasks of a read, what a session made of them   python_rows
-    which task writes which bucket, sorting            shuffle, cluster
+    code that runs inside a task                       worker, packing
+    the tasks of a read, and a session's cache         python_rows
+    buckets of tasks, sorting                          shuffle, cluster
     a session, and the Java it needs                   session, java
-    what workers have, and are sent                    preflight, worker_probe
+    checks of workers, packages sent to them           preflight, worker_probe
     names of jobs, lines in a run's log                job_names
     errors on their way through Spark, ended tokens    failure
     Paimon ⇄ Spark types                               types
     Spark's plans, footers of Parquet files            plans
     tables ⇄ DataFrames, merges, streams               dataframes/
     spark.read.format("paimon_assets")                 data_source, table_location
-    what works around Spark, because it pays           shortcuts/
+    shortcuts around Spark that pay                    shortcuts/
     SQL over the tables of a catalog                   sql/
 """
 

@@ -3,16 +3,16 @@
 Options: `path` (a table directory), or `warehouse` and `table` (`db.t`, `db.t$snapshots`);
 `columns` (`id,amount`); `where` (`dt = '2024-01-01' AND amount > 3`); `versionAsOf` (a snapshot or
 tag) and `timestampAsOf` (UTC, if it has no offset); Paimon's own keys such as `scan.snapshot-id`;
-those of the storage. Others are refused. What `register` was given serves where a read names
-nothing else, and stays out of plans: give secrets there.
+those of the storage. All else is refused. Options of `register` are the defaults of reads, and stay
+out of plans: give secrets there.
 
-Spark does not say to a Python Data Source which columns are needed. It could say which rows (4.1
-and later), but keeps what was planned so for further actions of the same DataFrame, whatever they
-filter: hence `columns` and `where`. What is kept is also the snapshot: a DataFrame or temporary
+Spark does not pass the needed columns to a Python Data Source. It could pass filters (4.1 and
+later), but keeps a plan with them for further actions of the same DataFrame with other filters:
+hence `columns` and `where`. The snapshot is kept, too: a DataFrame or temporary
 view always reads that of its first action. Nor does Spark ask for a size: it assumes the largest.
 
 A stream's offset is the id of the last snapshot that was read; 0 is before the first. The first
-batch reads the table as it is, later ones what changed since, as `ReadBuilder.between` gives it.
+batch reads the table as it is, later ones its changes, as `ReadBuilder.between` returns them.
 From Spark 4.2 on, `read.stream.maxRowsPerTrigger` limits a later batch to the snapshots that have
 so many rows in all, but at least one snapshot.
 
@@ -212,7 +212,7 @@ class TableStreamReader(SplitStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, int], end: Mapping[str, int]
     ) -> Sequence[InputPartition]:
-        """Return one partition for each split of what came after `start`, up to `end`.
+        """Return one partition for each split of the snapshots after `start`, up to `end`.
 
         Raises:
             WorkerError: With the `PaimonError` inside: a snapshot in between has expired, or the
@@ -226,7 +226,7 @@ class TableStreamReader(SplitStreamReader, SupportsTriggerAvailableNow):
             return [StreamPartition(context, dump_split(split)) for split in plan.splits]
 
     def __reduce__(self) -> tuple[type[SplitStreamReader], tuple[pa.Schema]]:
-        # Tasks get what reads a split, and no metadata.
+        # Tasks get the reader of a split, and no metadata.
         return SplitStreamReader, (self._schema,)
 
 

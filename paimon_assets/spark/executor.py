@@ -171,7 +171,7 @@ class SparkExecutor:
     def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
-        What no shortcut takes is read by tasks, small splits several by a task. An error of the
+        Tasks read the splits that no shortcut takes, several small ones each. An error of the
         data plane fails the Spark job that reads; `failure.error_inside` finds it.
 
         Raises:
@@ -263,7 +263,7 @@ class SparkExecutor:
     def _map(
         self, context: WriteContext, rows: Callable[[], tuple[DataFrame, RowSource]]
     ) -> WriteResult:
-        """As `map_rows`; what the rows are is asked again where the job runs again."""
+        """As `map_rows`; the rows are requested again where the job runs again."""
         refuse_unroutable(context.schema, context.table)
 
         def run(spec: FileIOSpec) -> WriteResult:
@@ -419,7 +419,7 @@ def _distribute(routed: DataFrame, tasks: int) -> DataFrame:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Return how many tasks of this session run at a time, as far as it says."""
+    """Return how many tasks of this session run at a time, as far as it is known."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
     except PySparkAttributeError:
@@ -428,7 +428,7 @@ def parallelism(session: SparkSession) -> int:
 
 
 def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
-    """Join the answers of all tasks; an error deletes the files of the others and is raised."""
+    """Join the answers of all tasks; after an error, deletes all files and raises it."""
     total = WriteResult.sum(
         load(WriteResult, bytes(answer.result)) for answer in answers if answer.result is not None
     )

@@ -1,11 +1,11 @@
 """Errors of the data plane on their way through Spark.
 
-What a person must mend comes back as a value, so that Spark does not repeat a task that cannot
-succeed. What may pass (`StorageError`), and anything inside a lazy DataFrame, is raised as a Python
-exception: Spark retries the task, and the driver reads the original error out of Spark's text.
+Lasting errors are returned as values, so that Spark does not repeat a task that cannot
+succeed. Errors that may pass (`StorageError`), and any in a lazy DataFrame, are raised as Python
+exceptions: Spark retries the task, and the driver reads the original error out of Spark's text.
 
 A task gets its table's credentials and their end, nothing that could renew them. Where the storage
-refuses them, or they have ended, the whole job fails; the catalog is asked for others, and the job
+refuses them, or they have ended, the whole job fails; the catalog renews them, and the job
 runs again (`with_renewal`). Nothing of the first run counts: its files are named by no message.
 """
 

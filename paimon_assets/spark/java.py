@@ -195,7 +195,7 @@ def _run_java(launcher: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def _shim_home(runtime: JavaRuntime, cache: Path | None) -> Path:
-    """Create (or find) the directory that stands for a trimmed runtime.
+    """Create (or find) the directory that represents a trimmed runtime.
 
     The name holds a digest of the script, so every process that wants the same directory writes
     the same bytes, and each write replaces the file in one step.

@@ -100,7 +100,7 @@ class JobState(Value):
 
 
 class Pace(Struct):
-    """The moments at which jobs get a line: rarer the longer they take."""
+    """The times at which jobs get a line: rarer the longer they take."""
 
     first_seconds: float = FIRST_SECONDS
     _begun: dict[str, float] = field(default_factory=dict)

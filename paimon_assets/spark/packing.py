@@ -18,7 +18,7 @@ from msgspec import Struct
 from paimon_assets.engine.errors import InvalidInputError
 
 POSITION_COLUMN = "__paimon_position"
-"""BIGINT column of a DataFrame that says where each row stood in the input.
+"""BIGINT column of a DataFrame with the position of each row in the input.
 
 It decides the order of rows with equal keys and sequences, and is not written.
 """

@@ -1,4 +1,4 @@
-"""What Python sees of Spark's plans: classes, sequences, ids of columns; footers of its files."""
+"""Spark's plans as Python sees them: classes, sequences, ids of columns; footers of its files."""
 
 import re
 from collections.abc import Iterator
@@ -40,13 +40,13 @@ def items(sequence: Any) -> Iterator[Any]:
 
 
 def footer_of(file_io: FileIO, path: str, file_bytes: int) -> pq.FileMetaData:
-    """Read a Parquet footer; raises if the file has another size than the table says."""
+    """Read a Parquet footer; raises if the file has another size than in the manifest."""
     with open_data_file(file_io, path, file_bytes) as source, named_errors(path, "Parquet"):
         return pq.read_metadata(source)
 
 
 def has_julian_dates(footer: pq.FileMetaData) -> bool:
-    """Whether Spark says that it wrote a file in the calendar before 1582."""
+    """Whether a file has Spark's mark of the calendar before 1582."""
     notes = footer.metadata or {}
     is_old = notes.get(SPARK_VERSION, _FIRST_OF_TODAY) < _FIRST_OF_TODAY
     return is_old or not _OLD_CALENDAR.isdisjoint(notes)

@@ -1,4 +1,4 @@
-"""Once per session: what workers lack is one error, and this package is sent to them.
+"""Once per session: missing packages of workers are one error, and this package is sent to them.
 
     first job ─▶ a task a core asks: which Python, which paimon_assets, is the storage seen?
                    none, or another one ─▶ a zip of ours is sent, and they are asked again
@@ -7,9 +7,9 @@ Local masters are asked only if their workers run another Python than this proce
 that a user makes without PYSPARK_PYTHON: Spark then takes the first `python3`. The zip is sent to
 all workers, those that come later too. A cluster that has this very package keeps its own.
 
-What this process has compiled goes along, because a worker would compile some hundred modules each
-time it starts: loading them takes half as long. It serves Pythons of this minor version, as Spark
-demands of workers anyway; others would read the sources.
+Modules that this process has compiled are sent, too, because a worker would compile some hundred
+each time it starts: loading them takes half as long. They serve Pythons of this minor version, as
+Spark demands of workers anyway; other versions would read the sources.
 """
 
 import atexit
@@ -157,7 +157,7 @@ def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:
     # Rows one by one: neither pyarrow nor pandas is needed.
     ask: Any = udf(worker_probe.probing(package_digest(), look), useArrow=False)
     try:
-        with typed_errors(), named_jobs(session, "what workers have"):
+        with typed_errors(), named_jobs(session, "check workers"):
             rows = session.range(0, tasks, 1, tasks).select(ask("id")).collect()
     except (PySparkException, Py4JError) as failure:
         raise _typed(failure) or failure from failure
@@ -193,7 +193,7 @@ def _refuse(answers: Sequence[Mapping[str, Any]]) -> None:
             place = answer["place"] or "nowhere"
             reasons.append(f"loads paimon_assets from {place}, not as it was sent")
         if answer["broken"] is not None:
-            reasons.append(f"lacks what paimon_assets needs: {answer['broken']}")
+            reasons.append(f"lacks a package of paimon_assets: {answer['broken']}")
         if answer["unseen"] is not None:
             reasons.append(
                 f"does not see the table's storage: {answer['unseen']}. A warehouse must be on "
@@ -223,7 +223,7 @@ def _send_package(session: SparkSession) -> None:
 
 
 def storage_look(spec: FileIOSpec, path: str) -> str:
-    """Return what `worker.unseen` looks up; empty if the driver does not see it either."""
+    """Return the path that `worker.unseen` looks up; empty if the driver does not see it either."""
     try:
         is_seen = open_file_io(spec).exists(path)
     except PaimonError:

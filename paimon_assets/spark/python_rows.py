@@ -4,8 +4,8 @@
     files ─▶ read, then route (one mapInArrow) ─▶ …                        rows stay in Python
 
 Spark turns rows that pass from one Python stage into another into its own rows and back, which
-costs more than to read and to route them. A DataFrame remembers how its rows are made; what is
-computed from it is another DataFrame, which does not.
+costs more than to read and to route them. A DataFrame remembers how its rows are made; one that is
+computed from it does not.
 """
 
 import threading
@@ -34,7 +34,7 @@ from paimon_assets.spark.shuffle import partition_slots
 
 
 class SessionCache:
-    """What the JVM of a session made, by key: those used last; DataFrames hold their session."""
+    """Objects in the JVM of a session, by key: those used last; DataFrames hold their session."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -58,7 +58,7 @@ class SessionCache:
     def frame(self, session: SparkSession, key: object, make: Callable[[], DataFrame]) -> DataFrame:
         """Return the DataFrame kept under a key; `make` makes a first one, and each over Connect.
 
-        Two of one key have the same columns to Spark: for what no person joins with another.
+        Two of one key have the same columns to Spark: only for DataFrames that are never joined.
         """
         if is_connect(session):
             return make()
@@ -77,7 +77,7 @@ class PythonRows(Value):
     """Rows that tasks of our own read, wherever that is called."""
 
     tasks: DataFrame
-    """What the tasks are given; its Spark partitions are the tasks."""
+    """Input of the tasks; its Spark partitions are the tasks."""
     read: ArrowMap
     """Given the rows of `tasks`, returns the rows meant, in the Arrow types of the DataFrame."""
     numbers: int | None = None
@@ -115,7 +115,7 @@ _SENT_TO_ALL_BYTES = 256 * 1024
 _TASK_BYTES = 128 * 1024 * 1024
 """File bytes that one task reads: the default of `spark.sql.files.maxPartitionBytes`."""
 _OPEN_FILE_BYTES = 256 * 1024
-"""What is decoded while a file is opened. A Python task costs far more than that."""
+"""Bytes that are decoded while a file is opened. A Python task costs far more than that."""
 ROW_BYTES, _TEXT_BYTES = 8, 20
 """Spark's estimate of a row without columns, and of a text."""
 _numbers = SessionCache(64)
@@ -203,7 +203,7 @@ def size_in_spark(context: ReadContext, splits: Sequence[DataSplit]) -> int:
 
 
 def row_bytes(fields: Sequence[DataField]) -> int:
-    """Return the bytes that Spark estimates for a row; what is nested counts as a text."""
+    """Return the bytes that Spark estimates for a row; a nested column counts as a text."""
     types: Sequence[Any] = to_arrow_schema(fields).types
     widths = [t.bit_width // 8 or 1 if pat.is_primitive(t) else _TEXT_BYTES for t in types]
     return ROW_BYTES + sum(widths)

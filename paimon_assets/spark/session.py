@@ -44,7 +44,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _JVM_EXIT_SECONDS = 30
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _INTERPRETERS = ("spark.pyspark.python", "spark.executorEnv.PYSPARK_PYTHON")
-"""Settings that name the workers' Python, the first first; PYSPARK_PYTHON comes after them."""
+"""Settings that name the workers' Python, the first wins; PYSPARK_PYTHON is the last."""
 _PYTHON_MB_A_CORE = 1024
 """A Python worker was measured to hold 500 to 850 MB; each core has one."""
 _JVM_OVERHEAD_MB = 384
@@ -57,7 +57,7 @@ _CONTAINER_MEMORY = (
     "spark.executor.pyspark.memory",
 )
 _SHOWN = ("spark.master", "spark.driver.memory")
-"""Settings whose values a message may show; those of others may be secrets."""
+"""Settings whose values a message may show; other values may be secrets."""
 ANSWER_SECONDS = 30
 """How long a server may take to answer. PySpark itself would try for ten minutes."""
 
@@ -69,7 +69,7 @@ _SQL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
 }
-"""What every session we start gets; each can be changed while it lives."""
+"""Settings of every session we start; each can be changed while it lives."""
 
 
 class SparkSettings(Value):
@@ -140,7 +140,7 @@ class Connection(Value):
     address: str
     session: SparkSession
     is_ours: bool
-    """Somebody else's session is not ours to stop."""
+    """Whether we started the session, and may stop it."""
 
     def is_alive(self) -> bool:
         """Whether the server still knows the session: it forgets idle ones, and all in a restart.
@@ -230,9 +230,9 @@ class _Owned:
 
     lock = threading.RLock()
     session: SparkSession | None = None
-    """The session we started; None if there is none, or somebody else's lives."""
+    """The session we started; None if there is none, or a foreign one lives."""
     process_id: int | None = None
-    """Who started it: a forked child must not stop its parent's."""
+    """Process that started it: a forked child must not stop its parent's."""
     connection: Connection | None = None
     """The Connect session we use."""
     warehouse: Path | None = None
@@ -241,7 +241,7 @@ class _Owned:
 def get_session(settings: SparkSettings | None = None) -> SparkSession:
     """Return the live session if it has the settings of `settings`, else start one.
 
-    A session somebody else started is used too, if its master and every setting named in `extra`
+    A foreign session is used too, if its master and every setting named in `extra`
     agree; settings that can change while a session lives are changed.
 
     Raises:
@@ -368,7 +368,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 def _agree(
     session: SparkSession, asked: Mapping[str, str], live: Callable[[str], str | None]
 ) -> None:
-    """Apply the settings that can change in a live session, and refuse the others."""
+    """Apply the settings that can change in a live session, and refuse the rest."""
     conflicts = []
     for key, value in asked.items():
         if session.conf.isModifiable(key):
@@ -414,7 +414,7 @@ def _end_jvm() -> None:
         except TimeoutExpired:
             process.kill()
             process.wait()
-    # What a stop in order forgets too; a JVM that was killed leaves it behind.
+    # As an orderly stop does; after a JVM was killed it stays.
     SparkContext._active_spark_context = None  # noqa: SLF001
     SparkContext._gateway = None  # noqa: SLF001
     SparkContext._jvm = None  # noqa: SLF001

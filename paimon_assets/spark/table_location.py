@@ -19,12 +19,12 @@ from paimon_assets.engine.table.table import Table
 
 PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns", "where"
 _CHECKPOINT = "checkpointlocation"
-"""Spark's option of a stream that is written, as it comes, in small letters."""
+"""Spark's option of a written stream, in small letters as Spark passes it."""
 MAX_ROWS = "read.stream.maxrowspertrigger"
-"""The option `read.stream.maxRowsPerTrigger`, as it comes."""
+"""The option `read.stream.maxRowsPerTrigger`, in small letters."""
 _OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE, _CHECKPOINT, MAX_ROWS})
 _OF_SPARK = {"versionasof": SCAN_VERSION.key, "timestampasof": SCAN_TIMESTAMP.key}
-"""Spark's words for a moment, in the small letters in which options come → Paimon's."""
+"""Spark's words for time travel, in the small letters of options → Paimon's."""
 _CREATED = "provider"
 """Option that only CREATE TABLE gives."""
 _S3 = ("s3.", "s3a.")
@@ -53,7 +53,7 @@ class Location(Value, hidden=("options",)):
         if missing and PATH not in options:
             text = (
                 f"The Spark format needs the option '{missing[0]}'; give 'path', or 'warehouse' "
-                "and 'table' (database.table). Spark keeps no options of what CREATE TABLE made."
+                "and 'table' (database.table). Spark keeps no options of CREATE TABLE."
             )
             raise InvalidInputError(text, kind="spark-options", option=missing[0])
         known = _OWN | _OF_SPARK.keys()
@@ -74,8 +74,8 @@ class Location(Value, hidden=("options",)):
     @property
     def has_catalog_secrets(self) -> bool:
         """Whether options hold secrets of more than the storage: no task may get those."""
-        others = {k: v for k, v in self.options.items() if not k.startswith(self._storage)}
-        return bool(secret_values(others))
+        rest = {k: v for k, v in self.options.items() if not k.startswith(self._storage)}
+        return bool(secret_values(rest))
 
     @property
     def table_options(self) -> dict[str, str]:

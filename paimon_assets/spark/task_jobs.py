@@ -3,7 +3,7 @@
     tasks ─▶ slots, by cost ─▶ jobs, as many at a time as there are cores ─▶ answers as jobs end
 
 One job for all would be cheaper by a tenth of a second a job, but its answers come when all are
-done: nobody would know how far it is. It works through Connect too, which has no status tracker.
+done, without progress until then. It works through Connect too, which has no status tracker.
 """
 
 import heapq

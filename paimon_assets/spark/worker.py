@@ -361,7 +361,7 @@ def _answers(
 def with_errors(
     batches: Iterable[pa.RecordBatch], work: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `work` yields, and its error as the last answer."""
+    """Yield the answers of `work`, and its error as the last answer."""
     with encoded_errors():
         try:
             yield from work()

@@ -17,7 +17,7 @@ from typing import Any
 PACKAGE = "paimon_assets"
 _WORKER = f"{PACKAGE}.spark.worker"
 ARCHIVE = f"{PACKAGE}-{{digest}}.zip"
-"""What the shipped package is called: its name says what is in it."""
+"""Name of the shipped package, by its content."""
 
 
 def digest_of(root: Path) -> str:
@@ -31,7 +31,7 @@ def digest_of(root: Path) -> str:
 
 
 def probe(digest: str, storage: str) -> str:
-    """Return, as JSON, the versions of this process and what it lacks."""
+    """Return, as JSON, the versions of this process and its missing packages."""
     answer: dict[str, Any] = {
         "host": socket.gethostname(),
         "python": platform.python_version(),

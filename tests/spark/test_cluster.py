@@ -50,7 +50,7 @@ def test_order_is_kept_over_blocks_that_arrive_out_of_order(outcome):
 
 
 def test_jobs_have_names_and_pages_where_people_see_them(outcome):
-    assert {"what workers have", "write db.t", "read db.t, snapshot 1"} <= set(outcome["jobs"])
+    assert {"check workers", "write db.t", "read db.t, snapshot 1"} <= set(outcome["jobs"])
     assert outcome["pages"].startswith("http://")
 
 
@@ -58,7 +58,7 @@ def test_jobs_have_names_and_pages_where_people_see_them(outcome):
     ("case", "parts"),
     [
         ("no_python", ["have no Python '/nowhere/bin/python'", "PYSPARK_PYTHON"]),
-        ("no_packages", ["lacks what paimon_assets needs: ModuleNotFoundError"]),
+        ("no_packages", ["lacks a package of paimon_assets: ModuleNotFoundError"]),
         ("other_version", ["run Python 3.", "this process 3.1:"]),
         ("storage", ["does not see the table's storage: memory://nowhere", "does not exist there"]),
     ],

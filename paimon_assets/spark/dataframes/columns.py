@@ -1,4 +1,4 @@
-"""Columns that a function makes of a table's rows as a DataFrame: no row comes to the driver.
+"""Columns that a function makes of a table's rows as a DataFrame: no row is sent to the driver.
 
     ranges behind ─▶ columns read, `_ROW_ID` ─▶ function ─▶ merge by `_ROW_ID`
 
@@ -41,7 +41,7 @@ def write_columns(
     columns, as `rows.withColumn(…)` does.
 
     Raises:
-        As `ColumnWriteBuilder.write`; also what evaluating the DataFrame raises.
+        As `ColumnWriteBuilder.write`; also errors of the DataFrame's evaluation.
     """
 
     def attempt(named: ColumnWriteBuilder) -> ColumnWriteOutcome:
@@ -56,7 +56,7 @@ def write_columns(
 def _made(
     builder: ColumnWriteBuilder, compute: Compute, rows: DataFrame, identity: Sequence[str]
 ) -> DataFrame:
-    """Return what the function makes of rows: the identity of each, and the new columns."""
+    """Return the function's result for rows: the identity of each, and the new columns."""
     frame = compute(rows)
     names = [*identity, *builder.columns]
     missing = [name for name in names if name not in frame.columns]

@@ -76,8 +76,8 @@ _TASKS_A_CORE = 4
 _BROADCAST_BYTES = 8 * 1024 * 1024
 _HELD_BYTES = 32 * 1024 * 1024
 _HELD_ROWS = 262_144
-"""Up to both, to send all rows to every task costs less than to join them with what tasks read, and
-a task looks up as many rows of the table at once (`matches.ROWS_AT_ONCE`)."""
+"""Up to both, sending all rows to every task costs less than joining them with the rows of tasks,
+and a task looks up as many rows of the table at once (`matches.ROWS_AT_ONCE`)."""
 
 
 def merge_dataframe(
@@ -88,7 +88,7 @@ def merge_dataframe(
     when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
     inserts: bool = True,
 ) -> RowChangeOutcome:
-    """Merge a DataFrame into a table: matching rows are updated or deleted, others inserted.
+    """Merge a DataFrame into a table: matching rows are updated or deleted, new ones inserted.
 
     Args:
         target: A table, or any change described by `table.new_row_change_builder()`.
@@ -99,7 +99,7 @@ def merge_dataframe(
         inserts: As there.
 
     Raises:
-        As `RowChangeBuilder.merge`; also what evaluating the DataFrame raises.
+        As `RowChangeBuilder.merge`; also errors of the DataFrame's evaluation.
 
     Cost:
         Of a source of up to 32 MB of Arrow and 262,144 rows, each task holds all. Of a larger one,
@@ -134,7 +134,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
     _packed: DataFrame | None = None
     """The source rows as they are evaluated."""
     _held: ArrowSource | None = None
-    """The source rows, if they are few; then the others are None."""
+    """The source rows, if they are few; then the next fields are None."""
     _rows: DataFrame | None = None
     """The source rows with their keys."""
     _matched: DataFrame | None = None
@@ -307,12 +307,12 @@ class FrameSource(Struct, kw_only=True, dict=True):
             names = {name: name for name in self.columns if name in self.schema.by_name}
         rows = rows.select(*(sf.col(places[given]).alias(name) for name, given in names.items()))
         if prepare is None:
-            with typed_errors(), self._named("count what a merge would insert"):
+            with typed_errors(), self._named("count the inserts of a merge"):
                 return WriteResult(report=WriteReport(rows_in=rows.count()))
         return SparkExecutor(self.frame.sparkSession).map_rows(prepare(), rows)
 
-    def _named(self, what: str) -> AbstractContextManager[None]:
-        return named_jobs(self.frame.sparkSession, f"{what} into {self.on.table}")
+    def _named(self, action: str) -> AbstractContextManager[None]:
+        return named_jobs(self.frame.sparkSession, f"{action} into {self.on.table}")
 
     def close(self) -> None:
         """Give the disk space back."""
@@ -336,5 +336,5 @@ class _OneJob(SparkExecutor):
 def _release(frame: DataFrame | None) -> None:
     """Free the cached rows of a frame; an ended session or JVM has freed them already."""
     if frame is not None:
-        with suppress(PySparkException, Py4JError, OSError):  # OSError: nobody listens any more
+        with suppress(PySparkException, Py4JError, OSError):  # OSError: the JVM has ended
             frame.unpersist()

@@ -2,7 +2,7 @@
 
     pack_source    source rows → their size and number, and the rows packed
     with_keys      packed source rows → the rows, with the keys they are joined by
-    source_bounds  their columns `on` → what a predicate needs
+    source_bounds  their columns `on` → bounds for a predicate
     task_keys      row-change tasks → the keys of the rows in their files
     change_tasks   row-change tasks, each with its source rows → answers
 

@@ -49,7 +49,7 @@ class _Reading(Value):
 
     kind: FileKind
     schema: pa.Schema
-    """The schema of every file, as it lies there."""
+    """The schema of every file, as it is stored."""
     spark_schema: pa.Schema
     """The schema of the DataFrame, position column included."""
     options: Mapping[str, str]
@@ -83,7 +83,7 @@ def files_to_dataframe(
     storage = table_options(options or {})  # tasks need no catalog
     if schema is None:
         with open_external_file(file_io_for(paths[0], storage), paths[0], kind) as opened:
-            # Columns without a value in the first file are texts: others may have values.
+            # Columns without a value in the first file are texts: later files may have values.
             texts = (f.with_type(pa.string()) if pat.is_null(f.type) else f for f in opened.schema)
             schema = pa.schema(list(texts))
     spark_schema = spark_schema_of(schema)

@@ -47,7 +47,7 @@ def to_spark(read: ReadBuilder, session: SparkSession) -> DataFrame:
 def plan_to_spark(plan: Plan, session: SparkSession) -> DataFrame:
     """Return the rows of a plan as a lazy DataFrame, whose own `count()` asks the metadata.
 
-    Of what is computed from it, and of rows that Spark keeps, Spark counts the rows.
+    Of DataFrames computed from it, and of rows that Spark keeps, Spark counts the rows.
 
     Raises:
         UnsupportedFeatureError: A column has a type this Spark does not have.
@@ -112,8 +112,8 @@ def streaming_sink(
     """Return a function for `foreachBatch`: it appends, or upserts by primary key.
 
     Args:
-        table: Where to; each batch is written as its schema is then.
-        commit_user: Who commits; default: the query, by the id in its checkpoint. Spark Connect
+        table: The target; each batch is written with its schema of that time.
+        commit_user: The committer; default: the query, by the id in its checkpoint. Spark Connect
             needs one. A name serves one checkpoint for ever: numbers of batches start again with a
             new checkpoint, and batches whose numbers this user committed before are left out.
         commit_empty: Make a snapshot of a batch without rows too.

@@ -1,6 +1,6 @@
 """Small reads by the driver: a lookup in half the CPU of tasks, a range of keys in 0.30 s for 0.38.
 
-A lookup is planned here anyway, and what is left of it is often a few row groups. They are read
+A lookup is planned here anyway, and often a few row groups of it are left. They are read
 here while Spark would still start tasks, and Spark gets the rows: without a Python worker, and for
 `collect` without a job. It is decided by bytes of files: all of them, or those of the row groups
 that may match the filter, as their footers say. Rows that take more memory than `_HELD_BYTES` are
@@ -75,7 +75,7 @@ def read_keys_on_driver(
 ) -> DataFrame | None:
     """Return the rows of a range of keys as a DataFrame over an RDD; None if they are not few.
 
-    For splits that Python tasks would read: what Spark reads itself needs no Python worker. Local
+    For splits that Python tasks would read: Spark's own reads need no Python worker. Local
     files only, of which footers cost little, and not over Connect, which has no RDDs. Spark takes
     the DataFrame for large, as it does that of tasks.
 

@@ -3,8 +3,8 @@
 A join of two tables of a million rows takes 3.2 s of CPU, and 2.7 without this: then one of them is
 broadcast, as any table would be, however large, because Spark takes each for 232 bytes.
 
-Spark chooses joins by sizes. It takes what a Python function returns for as large as what it is
-given: here a few bytes of splits, so that any table would go through the driver to every task. No
+Spark chooses joins by sizes. It takes the result of a Python function for as large as its input:
+here a few bytes of splits, so that any table would be sent through the driver to every task. No
 function of a DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a
 sample by its fraction. So what the function is given is united with a sample of nothing that Spark
 cannot see to be nothing, hence does not leave out: of an RDD, of which Spark knows neither columns
@@ -37,15 +37,15 @@ _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _WIDTHS = {"integer": 4, "long": 8, "binary": 100}
 """As Spark estimates them."""
 _claiming = SessionCache(64)
-"""(how many tasks, what they claim) → their numbers."""
+"""(number of tasks, claimed bytes) → their numbers."""
 
 
 def with_size_estimate(
     rows: PythonRows, context: ReadContext, splits: Sequence[DataSplit]
 ) -> PythonRows:
-    """Return the rows of a read, whose tasks are given what is as large to Spark as those.
+    """Return the rows of a read, whose tasks get an input that Spark takes for as large as them.
 
-    What Spark may broadcast needs no claim, and stays as it is. Tasks of numbers are kept for the
+    Rows that Spark may broadcast need no claim, and stay. Tasks of numbers are kept for the
     next read that claims the same.
 
     Cost:

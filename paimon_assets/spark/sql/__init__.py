@@ -3,8 +3,8 @@
 Concept → modules:
     spark_sql, INSERT, views, %paimon_sql         spark_sql
     tables, views and functions as DataFrames     frames
-    what a query needs of its tables              pushdown
+    needed columns and rows of a query            pushdown
     columns as a table stores them                assignment_casts
-    UPDATE, DELETE by what only Spark computes    changes
+    UPDATE, DELETE by Spark's expressions         changes
     MERGE INTO                                    merges
 """

@@ -1,7 +1,7 @@
 """A DataFrame's columns as a table stores them: cast as an assignment may be, or refused.
 
 Numbers become numbers, anything plain becomes text, dates and timestamps become each other. A value
-that has no place in its column's type fails the statement, whether the session says ANSI or not.
+that has no place in its column's type fails the statement, with and without the session's ANSI.
 Source: Spark's store assignment policy ANSI.
 """
 

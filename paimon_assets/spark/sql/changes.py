@@ -1,10 +1,10 @@
 """UPDATE and DELETE whose conditions or values only Spark computes.
 
-    table at its newest snapshot ─ query ─▶ what names the rows, new values ─ merge ─▶ one commit
+    table at its newest snapshot ─ query ─▶ keys of the rows, new values ─ merge ─▶ one commit
 
-What names a row is its primary key. Rows of a table without one are named by all their columns that
+A row is identified by its primary key. Rows of a table without one are identified by all those that
 the statement looks at: rows equal in those meet the same condition and get the same values. The
-commit is refused if others changed the table since the query looked, and the statement run again.
+commit is refused if the table changed since the query, and the statement is run again.
 """
 
 import re
@@ -38,7 +38,7 @@ from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.types import quoted
 
 TARGET = "__paimon_target"
-"""Stands for the table itself in the query of a change."""
+"""Name of the table itself in the query of a change."""
 _MOST_TRIES = 5
 _ARBITRARY = frozenset(
     {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr"}
@@ -177,7 +177,7 @@ def named_by(
             if arbitrary := sorted(calls & _ARBITRARY):
                 raise errors.UnsupportedFeatureError(
                     f"{arbitrary[0]}() is another value each time, and rows of table '{table}' have"
-                    " no primary key to be told apart by; write what it gives into a column first.",
+                    " no primary key that identifies them; write its values into a column first.",
                     kind="statement-unsupported",
                     table=table,
                 )

@@ -5,11 +5,11 @@
 
 A few files that Spark's own reader opens are one relation, however often the query names them: the
 optimizer prunes its columns and rows, and reuses its scans and subqueries, as those of any files.
-Where there are other tables, the text is analysed twice: first for what it needs of each
+Where there are other tables, the text is analysed twice: first for its needs of each table
 (`pushdown`), then for its rows.
 
 The views are temporary for the time of the call, or part of the plan (Connect): nothing of them
-stays in the session. What a name means that is none of the catalog, Spark decides: temporary views,
+stays in the session. Spark resolves names that the catalog does not have: temporary views,
 other catalogs, files.
 """
 
@@ -55,7 +55,7 @@ class Frames(Value, hidden=("known",)):
     within: tuple[str, ...] = ()
     """The views that are being read, the outermost first."""
     known: dict[Any, Any] = field(default_factory=dict)
-    """What names of one query mean."""
+    """Meaning of the names of one query."""
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
@@ -89,7 +89,7 @@ class Frames(Value, hidden=("known",)):
     def composed(
         self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None
     ) -> DataFrame:
-        """Return the rows of a query whose tables are what `place` makes of their reads."""
+        """Return the rows of a query; `place` makes a DataFrame of the read of each table."""
         frames: dict[int, tuple[str, Any]] = {}
 
         def choose(use: TableUse) -> str | None:
@@ -103,7 +103,7 @@ class Frames(Value, hidden=("known",)):
                 frame = place(frame)
             elif isinstance(frame, Identifier):
                 frame = self._view(frame, place)
-            if frame is None:  # Spark may know the name; who wrote a view may not read that
+            if frame is None:  # Spark may know the name; a view may not read that
                 if self.within and use.arguments is None:
                     raise InvalidInputError(
                         f"It names '{'.'.join(use.name)}', which is no table or view of the "

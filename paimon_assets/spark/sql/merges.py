@@ -4,8 +4,8 @@
                                    ├───┤                                              ├─▶ one merge
     source, kept meanwhile ────────┘   └ not matched: a new row, named by nothing     ┘
 
-Spark joins and decides which WHEN a row meets; the engine's merge finds the rows again by what
-names them (see `changes`), changes them and inserts the others.
+Spark joins and decides which WHEN a row meets; the engine's merge finds the rows again by their
+keys (see `changes`), changes them and inserts the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,7 +161,7 @@ class _Plan(Value):
     def _set_columns(self, whens: Sequence[When]) -> dict[str, str]:
         """Return column → the column of the merged rows that has its new value.
 
-        Columns that name rows and are set to what they are, as * does, are left out.
+        Columns that identify rows and are set to themselves, as by *, are left out.
         """
         used: set[str] = set()
         for when in whens:
@@ -169,7 +169,7 @@ class _Plan(Value):
                 used |= set(self._values(when))
         pairs = equal_columns(self._own(self.statement.on))
         sides = (self.alias, self.statement.source_alias)
-        same = {  # those that ON says to be the source's of the same name
+        same = {  # those that ON equates with the source's of the same name
             name
             for name in self.schema.field_names
             if {f"{side}.{name}".lower() for side in sides} in pairs

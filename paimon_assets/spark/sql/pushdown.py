@@ -1,11 +1,11 @@
-"""Which columns and rows of its tables a query needs, as Spark's own optimizer says.
+"""The columns and rows that a query needs of its tables, by Spark's own optimizer.
 
     query ─ a placeholder for each table ─▶ Spark's optimized plan ─ `needs` ─▶ columns and filters
       └─ the same query, with reads of that much ─▶ rows
 
 A Python stage gives all columns and rows of the read it was made for: no `select` or `where` behind
 it reaches it. So a query is analysed twice. A placeholder is a stage that is never run; the
-optimizer knows nothing of it but its columns, and what it leaves above it holds of any rows.
+optimizer knows nothing of it but its columns, and conditions above it hold for any rows.
 A Connect client is not shown the plan: there, tables are read whole where Spark's reader cannot.
 """
 
@@ -82,7 +82,7 @@ class Need(Value):
     columns: frozenset[str] | None = None
     """None is all of them."""
     predicate: Predicate | None = None
-    """Rows for which it is not true change nothing. Spark filters the others again."""
+    """Rows for which it is not true change nothing. Spark filters the rest again."""
 
     def __or__(self, other: "Need") -> "Need":
         columns = None
@@ -116,7 +116,7 @@ def relation(session: SparkSession, read: ReadBuilder) -> DataFrame | None:
 
 
 def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> DataFrame:
-    """Return the rows of a read; columns nobody looks at hold any value their types have."""
+    """Return the rows of a read; unneeded columns hold any value of their types."""
     fields = read.fields()
     names = [each.name for each in fields]
     # Of names that differ in case only, Spark could not say which are needed.
@@ -205,7 +205,7 @@ def _needed(
     columns: frozenset[int] | None = None,
     conditions: tuple[Any, ...] = (),
 ) -> Iterator[tuple[int, Need]]:
-    """Yield what a plan needs of placeholders."""
+    """Yield the needs of a plan for each placeholder."""
     kind = _kind(node)
     child = node.child() if kind.endswith("MapInArrow") else None
     if child is not None and _kind(child) == "Range" and int(child.start()) == _FIRST_NUMBER:

@@ -51,8 +51,8 @@ def spark_sql(
 ) -> DataFrame:
     """Run one statement over the tables of a catalog.
 
-    Everything is parsed, named and analysed before anything is committed, and what a statement
-    changes is one commit. Nothing stays in the session.
+    Everything is parsed, named and analysed before anything is committed, and the changes of a
+    statement are one commit. Nothing stays in the session.
 
     Args:
         session: Where it runs; also one of Spark Connect.
@@ -63,14 +63,14 @@ def spark_sql(
 
     Returns:
         The rows of a query, lazily, each table as it was when planned: now. Of another statement
-        what it shows; or one row, with the snapshot and the commit user of what it did.
+        its result; or one row, with the snapshot and the commit user of its change.
 
     Raises:
         InvalidInputError: Kinds `statement`, `query`, `name`: the text is wrong; nothing was done.
         UnsupportedFeatureError: A statement that is not taken (kind `statement-unsupported`), or a
             table that does not take it; names the way out.
         AnalysisException: Spark's, of a query.
-        PaimonError: As what the statement does.
+        PaimonError: As the method that the statement calls.
 
     >>> spark_sql(spark, catalog, "SELECT * FROM db.`t$snapshots`").show()       # doctest: +SKIP
     """
@@ -108,7 +108,7 @@ def register_views(
     """Give every table and view of a catalog a name in `session.sql`: `database_table`.
 
     The names are temporary views of the session. Each shows its table as it is now; register again
-    to see what came later, or use `spark_sql`, which always shows the newest.
+    to see later commits, or use `spark_sql`, which always shows the newest.
 
     Args:
         session: Gets the names.
@@ -193,7 +193,7 @@ def _insert(frames: Frames, statement: st.Insert) -> pa.Table:
 
 
 def _create_table(frames: Frames, runner: Runner, statement: st.CreateTable) -> pa.Table:
-    """Run CREATE TABLE AS: the table comes with its rows, or not at all."""
+    """Run CREATE TABLE AS: the table is created with its rows, or not at all."""
     catalog, name = frames.catalog, statement.table
     if statement.if_not_exists and catalog.table_exists(name):
         return st.outcome("CREATE TABLE", name)
@@ -230,7 +230,7 @@ def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
         new = [name for name in rows.columns if name.lower() not in known]
     if names:
         targets = [column_named(schema, name, label).name for name in names if name not in new]
-    else:  # Spark wants the partition columns of a PARTITION clause behind the others.
+    else:  # Spark wants the partition columns of a PARTITION clause at the end.
         plain = {*fixed, *statement.dynamic}
         targets = [n for n in schema.field_names if n not in plain] + list(statement.dynamic)
     both = sorted(set(targets) & set(fixed))
@@ -261,7 +261,7 @@ def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
 
 
 def _create_view(frames: Frames, statement: st.CreateView) -> pa.Table:
-    """Create a view; its query is analysed first, and says names with their database."""
+    """Create a view; its query is analysed first, and has names with their database."""
     catalog, name = frames.catalog, statement.name
     exists = st.view_exists(catalog, name)
     if exists and statement.if_not_exists:

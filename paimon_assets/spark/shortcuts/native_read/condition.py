@@ -27,7 +27,7 @@ _LONG_BITS = 63
 def to_condition(predicate: pred.Predicate, schema: TableSchema) -> str | None:
     """Return Spark's SQL that is true for exactly the rows of a bound predicate, None if none is.
 
-    What is not certain to agree for every value has none (`compares_as_spark`). It is one text: a
+    A predicate that may differ for some value has none (`compares_as_spark`). It is one text: a
     column put together in Python asks the JVM a dozen times for each comparison.
     """
     match predicate:

@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 NATIVE_READ = "spark.paimon_assets.nativeRead"
 """Session setting: `false` turns Spark's own reader off."""
 MAX_SCANS = 16
-"""Scans of one read; what is beyond them is left to the engine."""
+"""Scans of one read; the engine reads further ones."""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _READ_OPTIONS: Mapping[str, str] = {
@@ -96,7 +96,7 @@ def read_natively(
 ) -> tuple[DataFrame | None, list[DataSplit]]:
     """Return the rows that Spark's own reader reads, and the splits left to the engine.
 
-    Rows come in no order. What Spark cannot open is left to the engine, which says why.
+    Rows have no order. The engine reads files that Spark cannot open, and raises the reason.
 
     Args:
         session: Whose reader it is.
@@ -129,7 +129,7 @@ def read_natively(
     if not scans:
         return None, left
     paths = {scan: [s.path_of(f) for s, f in files] for scan, files in scans.items()}
-    # Others may replace what lies elsewhere.
+    # Files elsewhere may be replaced by their owners.
     is_own = all(file.external_path is None for split in plain for file in split.data_files)
     try:
         scanned = reduce(
@@ -162,7 +162,7 @@ class Scan(Value):
 
     file_format: str
     names: tuple[str | None, ...]
-    """What the files call the needed columns they store; None where they are older than one."""
+    """Names of the needed columns in the files; None where they are older than the column."""
     base: str | None = None
     """The folder below which Spark finds the partition columns in the names of folders."""
     partition: bytes = EMPTY_ROW
@@ -174,7 +174,7 @@ class Scan(Value):
 def plan_scans(
     context: ReadContext, plain: Sequence[DataSplit], masked: Sequence[DataSplit] = ()
 ) -> dict[Scan, list[tuple[DataSplit, DataFileMeta]]]:
-    """Group files into the `MAX_SCANS` fullest scans; a split goes with all files or none."""
+    """Group files into the `MAX_SCANS` fullest scans; a split has all its files there or none."""
     splits, bare = [*plain, *masked], {id(split) for split in plain}
     fields = context.schema.partition_fields
     needs_partition = not set(fields).isdisjoint(needed_fields(context))
@@ -253,7 +253,7 @@ def _scan_frame(
 ) -> DataFrame:
     """Return the rows of one scan that pass (all for None), as the columns of the read.
 
-    What would change nothing is not asked of Spark: each column of a `select` costs a millisecond.
+    A `select` that would change nothing is left out: each of its columns costs a millisecond.
     """
     fields = stored_fields(context)
     schema = [
