@@ -326,6 +326,8 @@ def test_texts_that_mean_something_else_in_the_session_are_refused(
      '"it\'s"', '"a""b"', r'"a\"b"', r"'\%'", "'-- c'", "DATE \"2024-01-01\""],
 )  # fmt: skip
 def test_texts_are_what_spark_says_they_are(spark, sql, new_catalog, literal):
+    if literal in ("'it''s'", '"a""b"') and spark.version < "4.1":
+        pytest.skip("Spark before 4.1 has two texts side by side there")
     sql("CREATE TABLE db.q (id INT, b STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     sql("INSERT INTO db.q VALUES (1, 'b')")
     [[text]] = spark.sql(f"SELECT CAST({literal} AS STRING)").collect()
