@@ -28,6 +28,7 @@ from paimon_assets.engine.spec.options.catalog_options import (
     environment_variables,
 )
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.previews import branch_name, branch_of_environment
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
@@ -229,6 +230,12 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         description="Rows of a table that each materialization shows on the asset's page; 0 for "
         "none. None are shown without show_values.",
     )
+    branch: str = Field(
+        default="",
+        description="Branch of every table to work on: reads take main where a table lacks it, the"
+        " first write makes it. By default that of PAIMON_BRANCH, or of Dagster+'s branch"
+        " deployment; main for none.",
+    )
     spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
 
     def __init__(self, **data: Any) -> None:
@@ -278,7 +285,12 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         named = {"warehouse": self.warehouse, "uri": self.uri, "token": self.token}
         _refuse_masks({**named, **self.options})
         return open_catalog(
-            self.warehouse, self.options, metastore=self.metastore, uri=self.uri, token=self.token
+            self.warehouse,
+            self.options,
+            metastore=self.metastore,
+            uri=self.uri,
+            token=self.token,
+            preview=branch_name(self.branch) if self.branch else branch_of_environment(),
         )
 
     @property

@@ -11,6 +11,7 @@ from paimon_assets.cli.output import is_json, print_rows_of, say, table_rows
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.spec.options.all_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table import operations as ops
 from paimon_assets.engine.table.table import Table
 
 tag = click.Group("tag", help="List, create, rename and delete tags.")
@@ -133,6 +134,43 @@ def diff(args: Arguments) -> None:
     )
     text = difference.markdown().rstrip() if args.markdown else difference.lines()
     say(text, to_builtins(difference))
+
+
+@command("BRANCH", executor=True, yes=True)
+@click.argument("tables", nargs=-1)
+@flag("--dry-run", help="Only show the report.")
+@flag("--markdown", help="Print the text of a comment.")
+def promote(args: Arguments) -> None:
+    """Make tables equal to their branch BRANCH; none if main has moved in one.
+
+    All tables that have it, or TABLES. Exit code 6 if main has moved. Stop main's writers first.
+    """
+    from msgspec import to_builtins
+
+    if not args.dry_run:
+        args.confirm(f"Tables become their branch {args.branch}, which is deleted.")
+    report = ops.promote(
+        args.branch, args.tables, args.dry_run, catalog=args.catalog, executor=args.new_executor()
+    )
+    texts = [
+        f"{one.diff.markdown()}{f'**Refused**: {one.refusal}.' if one.refusal else ''}"
+        if args.markdown
+        else f"{'refused: ' + one.refusal + '. ' if one.refusal else ''}{one.diff.summary()}"
+        for one in report
+    ]
+    verb = "promoted" if report and report[0].is_promoted else "not promoted"
+    say([*texts, f"{counted(len(report), 'table')} {verb}"], to_builtins(report))
+    if any(one.refusal for one in report):
+        click.get_current_context().exit(6)
+
+
+@command("BRANCH", yes=True)
+@click.argument("tables", nargs=-1)
+def discard(args: Arguments) -> None:
+    """Delete the branch BRANCH of all tables, or of TABLES."""
+    args.confirm(f"Branch {args.branch} is deleted, with its snapshots.")
+    names = ops.discard(args.branch, args.tables, catalog=args.catalog)
+    say(f"discarded: {', '.join(names) or 'none'}", {"discarded": names})
 
 
 @command("TARGET", "NAME", group=consumer)

@@ -206,6 +206,11 @@ COMMANDS = {
             "history",
             "Show the rows, columns and schema that differ between two states of TARGET.",
         ),
+        "promote": (
+            "history",
+            "Make tables equal to their branch BRANCH; none if main has moved in one.",
+        ),
+        "discard": ("history", "Delete the branch BRANCH of all tables, or of TABLES."),
         "rollback": ("history", "Return TARGET to a snapshot, a tag or a schema."),
     },
     "Files": {

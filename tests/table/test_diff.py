@@ -222,7 +222,7 @@ def test_examples_are_left_out_and_markdown_is_no_markup(tmp_path):
     table = table.alter([{"action": "addColumn", "fieldNames": ["w"], "dataType": "INT"}])
     diff = table.diff(1, executor=EXECUTOR)
     assert diff.markdown() == (
-        "### `db.t`: 1 → latest\n\n"
+        "### `db.t`: `1` → `latest`\n\n"
         "| partition | added | removed | changed |\n| --- | --- | --- | --- |\n"
         "| **all** | 0 | 0 | 1 |\n\n"
         "| column | changed rows |\n| --- | --- |\n| v | 1 |\n\n"

@@ -10,6 +10,7 @@ Concept → modules:
     compaction, maintenance, rescaling     upkeep/
     system tables                          system/
     operations under Paimon's names        operations
+    branches of many tables                previews
     SQL statements                         sql/, sql_words
     views                                  views
 """

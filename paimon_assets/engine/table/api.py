@@ -28,7 +28,7 @@ from paimon_assets.engine.control.catalog.catalog import (
     TableName,
 )
 from paimon_assets.engine.control.publishing import after
-from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.options.all_options import BRANCH, Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
@@ -94,10 +94,15 @@ class TableCatalog:
     Args:
         catalog: The catalog that knows the names.
         options: The catalog's options, as `sys.catalog_options` shows them; secrets stay hidden.
+        preview: A branch that tables are read from where they have it, and whose first write makes
+            it from main's newest snapshot; none by default.
     """
 
-    def __init__(self, catalog: Catalog, *, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, *, options: Mapping[str, str] | None = None, preview: str = ""
+    ) -> None:
         self._catalog = catalog
+        self._preview = preview
         self._options = dict(options or {})
 
     def __repr__(self) -> str:
@@ -366,8 +371,13 @@ class TableCatalog:
 
                 refuse_view(self._catalog, parts.table)
             raise
+        branch = parts.branch
+        if branch is None and self._preview and BRANCH.key not in (options or {}):
+            if not store.branches.exists(self._preview):
+                return Table(store, preview=self._preview)
+            branch = self._preview
         table = Table(store)
-        return table if parts.branch is None else table.at_branch(parts.branch)
+        return table if branch is None else table.at_branch(branch)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table of this name exists.
@@ -548,6 +558,7 @@ def open_catalog(
     metastore: str | None = None,
     uri: str | None = None,
     token: str | None = None,
+    preview: str = "",
 ) -> TableCatalog:
     """Open a warehouse directory, or the catalog behind a REST server.
 
@@ -558,6 +569,7 @@ def open_catalog(
         metastore: `rest`; a directory by default. Like the next two it is short for the option.
         uri: Where the REST server is.
         token: The bearer token it wants; a secret.
+        preview: A branch to work on, as `TableCatalog` takes it.
 
     Raises:
         UnsupportedFeatureError: Another catalog than these is asked for.
@@ -578,7 +590,7 @@ def open_catalog(
         )
         raise errors.UnsupportedFeatureError(message, kind="unsupported-metastore", metastore=kind)
     of_catalog = {**chosen, WAREHOUSE.key: warehouse}
-    return TableCatalog(CATALOGS[kind](warehouse, chosen), options=of_catalog)
+    return TableCatalog(CATALOGS[kind](warehouse, chosen), options=of_catalog, preview=preview)
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:

@@ -29,6 +29,7 @@ from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.predicate.predicate import all_of, any_of, equal
 from paimon_assets.engine.spec.words import utc_text
+from paimon_assets.engine.table import previews
 from paimon_assets.engine.table.read.diff import LATEST, TableDiff
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
@@ -313,6 +314,24 @@ def rename_branch(table: Table, from_branch: str, to_branch: str) -> None:
 def fast_forward(table: Table, branch: str) -> None:
     """Make a table equal to its branch."""
     table.branches.fast_forward(branch)
+
+
+def promote(
+    branch: str,
+    tables: Sequence[str] = (),
+    dry_run: bool = False,
+    *,
+    catalog: CatalogTables,
+    executor: Any,
+) -> list[previews.Promotion]:
+    """Make all tables equal to their branches of a name, unless main has moved in one of them."""
+    name = previews.branch_name(branch)
+    return previews.promote(catalog, name, tables, dry_run=dry_run, executor=executor)
+
+
+def discard(branch: str, tables: Sequence[str] = (), *, catalog: CatalogTables) -> list[str]:
+    """Delete the branches of a name, of all tables."""
+    return previews.discard(catalog, previews.branch_name(branch), tables)
 
 
 def reset_consumer(table: Table, consumerId: str, nextSnapshotId: int | None = None) -> None:

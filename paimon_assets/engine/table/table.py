@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from paimon_assets.engine.add_ons import add_ons_of
 from paimon_assets.engine.control.publishing import after
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
 from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.table.table_state import TableState, Tags
@@ -50,8 +51,22 @@ class Table:
     `FormatError`, if a file is damaged.
     """
 
-    def __init__(self, store: FileStore) -> None:
+    def __init__(self, store: FileStore, *, preview: str = "") -> None:
         self._store = store
+        self._preview = preview
+
+    @property
+    def _changing(self) -> FileStore:
+        """The store that takes changes; with `preview` a branch, made from what is read so far."""
+        store, branch, tag = self._store, self._preview, None
+        if branch:
+            newest = store.snapshots.latest()
+            with suppress(AlreadyExistsError):  # another process was faster
+                if newest is not None and not store.branches.exists(branch):
+                    tag = store.tags.create(preview_tag(branch), newest, ignore_if_exists=True).name
+                store.branches.create(branch, tag=tag, ignore_if_exists=True)
+            self._store, self._preview = store.with_options({BRANCH.key: branch}), ""
+        return self._store
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name}: {self.schema!r})"
@@ -97,7 +112,7 @@ class Table:
     @property
     def tags(self) -> Tags:
         """The tags: names that keep snapshots from expiring."""
-        return Tags(self._store)
+        return Tags(self._changing)
 
     def history(self) -> pa.Table:
         """Return the snapshots that have not expired, newest last: the system table `snapshots`."""
@@ -253,19 +268,19 @@ class Table:
         """Begin to describe a write."""
         from paimon_assets.engine.table.write.write_builder import WriteBuilder
 
-        return WriteBuilder(store=self._store)
+        return WriteBuilder(store=self._changing)
 
     def new_compaction_builder(self) -> CompactionBuilder:
         """Begin to describe a compaction."""
         from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder
 
-        return CompactionBuilder(store=self._store)
+        return CompactionBuilder(store=self._changing)
 
     def new_row_change_builder(self) -> RowChangeBuilder:
         """Begin to describe a deletion or an update of rows."""
         from paimon_assets.engine.table.write.row_change import RowChangeBuilder
 
-        return RowChangeBuilder(store=self._store)
+        return RowChangeBuilder(store=self._changing)
 
     def new_column_write_builder(
         self, columns: Sequence[str], *, reads: Sequence[str] = ()
@@ -278,13 +293,13 @@ class Table:
         """
         from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
 
-        return ColumnWriteBuilder(store=self._store, columns=tuple(columns), reads=tuple(reads))
+        return ColumnWriteBuilder(store=self._changing, columns=tuple(columns), reads=tuple(reads))
 
     def maintenance(self) -> Maintenance:
         """Return the upkeep of the table: expiring and cleaning."""
         from paimon_assets.engine.table.upkeep.maintenance import Maintenance
 
-        return Maintenance(store=self._store)
+        return Maintenance(store=self._changing)
 
     def analyze(
         self,
@@ -314,7 +329,7 @@ class Table:
         """
         from paimon_assets.engine.table.upkeep.maintenance import analyze
 
-        return analyze(self._store, columns=columns, executor=executor, commit_user=commit_user)
+        return analyze(self._changing, columns=columns, executor=executor, commit_user=commit_user)
 
     def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> Table:
         """Change the schema, all changes or none, and return the table as it is then.
@@ -339,10 +354,10 @@ class Table:
         from paimon_assets.engine.table.schema_changes import evolved
 
         made = changes_of(changes)
-        new = evolved(self._store, made)
-        self._store.schemas.commit_changes(made, time_millis=new.time_millis)
-        with after("changed", self._store.label):
-            return Table(_followed(self._store.reopened()))
+        new = evolved(self._changing, made)
+        self._changing.schemas.commit_changes(made, time_millis=new.time_millis)
+        with after("changed", self._changing.label):
+            return Table(_followed(self._changing.reopened()))
 
     def enable_row_ids(self, *, data_evolution: bool = False) -> Table:
         """Give the rows of an append table that exists ids, and return the table as it is then.
@@ -363,7 +378,7 @@ class Table:
         """
         from paimon_assets.engine.table.upkeep.row_ids import enable_row_ids
 
-        return Table(enable_row_ids(self._store, data_evolution=data_evolution))
+        return Table(enable_row_ids(self._changing, data_evolution=data_evolution))
 
     def plan_alter(
         self,
@@ -407,7 +422,7 @@ class Table:
         from paimon_assets.engine.table.schema_changes import change_schema
 
         return change_schema(
-            self._store,
+            self._changing,
             changes_of(changes),
             on_overflow=on_overflow,
             executor=executor,
@@ -425,7 +440,7 @@ class Table:
         """
         from paimon_assets.engine.table.write.write_builder import empty
 
-        return empty(self._store)
+        return empty(self._changing)
 
     def drop_partitions(self, specs: Sequence[PartitionSpec]) -> Snapshot:
         """Empty the partitions that match one of some specs, in one snapshot.
@@ -438,7 +453,7 @@ class Table:
         """
         from paimon_assets.engine.table.write.write_builder import drop_partitions
 
-        return drop_partitions(self._store, specs)
+        return drop_partitions(self._changing, specs)
 
     def diff(
         self,
@@ -482,7 +497,7 @@ class Table:
         from paimon_assets.engine.table.segments.segments import Segments
 
         allowed = None if roots is None else SegmentRoots.of(roots)
-        return Segments(store=self._store, roots=allowed)
+        return Segments(store=self._changing, roots=allowed)
 
     def copy(self, options: Mapping[str, str]) -> Table:
         """Return the table with further dynamic options, such as time travel; see `branch`.
@@ -490,7 +505,8 @@ class Table:
         Raises:
             NotFoundError: The options name a branch that does not exist.
         """
-        return Table(self._store.with_options(options))
+        preview = "" if BRANCH.key in options else self._preview
+        return Table(self._store.with_options(options), preview=preview)
 
     def at_branch(self, name: str) -> Table:
         """Return a branch of the table, to read and to write.
@@ -518,7 +534,7 @@ class Table:
     @property
     def consumers(self) -> ConsumerManager:
         """How far readers have come (`ReadBuilder.with_consumer`)."""
-        return self._store.consumers
+        return self._changing.consumers
 
     def rollback_to(self, target: int | str) -> Rollback:
         """Undo everything after a snapshot; the files of undone snapshots stay as orphans.
@@ -533,8 +549,8 @@ class Table:
         from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 
         if isinstance(target, int):
-            return rollback_to_snapshot(self._store, target)
-        return rollback_to_tag(self._store, target)
+            return rollback_to_snapshot(self._changing, target)
+        return rollback_to_tag(self._changing, target)
 
     def rollback_schema(self, schema_id: int) -> Table:
         """Undo the schemas after one, and return the table as it is then. Stop writers first.
@@ -547,10 +563,10 @@ class Table:
         """
         from paimon_assets.engine.control.rollback import rollback_schema
 
-        _ = self._store.dynamic_options  # known from the schema that may go
-        rollback_schema(self._store, schema_id)
-        with after("changed", self._store.label):
-            return Table(self._store.reopened())
+        _ = self._changing.dynamic_options  # known from the schema that may go
+        rollback_schema(self._changing, schema_id)
+        with after("changed", self._changing.label):
+            return Table(self._changing.reopened())
 
     def rescale(
         self,
@@ -584,7 +600,7 @@ class Table:
         from paimon_assets.engine.table.upkeep.rescale import rescale
 
         return rescale(
-            self._store, executor, buckets=buckets, partition=partition, commit_user=commit_user
+            self._changing, executor, buckets=buckets, partition=partition, commit_user=commit_user
         )
 
 
@@ -595,3 +611,8 @@ def _followed(store: FileStore) -> FileStore:
 
         changed(store)
     return store
+
+
+def preview_tag(branch: str) -> str:
+    """Return the tag of main's snapshot that a branch of many tables began with."""
+    return f"preview-{branch}"

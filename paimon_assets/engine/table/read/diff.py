@@ -97,7 +97,7 @@ class TableDiff(Value):
 
     def markdown(self) -> str:
         """Return the difference as the text of a comment."""
-        heading = f"### `{self.table}`: {_cell(self.before)} → {_cell(self.after)}"
+        heading = f"### `{self.table}`: `{self.before}` → `{self.after}`"
         if not self:
             return f"{heading}\n\nNo difference.\n"
         numbers = [(name or "**all**", rows) for name, rows in self.numbers]

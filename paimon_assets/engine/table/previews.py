@@ -1,0 +1,139 @@
+"""Branches of many tables under one name: a preview of a change, until it is promoted or discarded.
+
+    first write ─▶ tag `preview-NAME` of main's newest snapshot ─▶ branch NAME that begins with it
+    promote     ─▶ main is still at that tag, in all tables ─▶ each becomes equal to its branch
+    discard     ─▶ the branches go, then the tags; files that only they named are orphans
+
+The tag keeps the files that main and the branch share, and says whether main has moved since.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from paimon_assets.engine.contract.executor import TaskRunner
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.control.listeners import changed
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
+from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.table.read.diff import LATEST, TableDiff
+from paimon_assets.engine.table.table import Table, preview_tag
+from paimon_assets.engine.table.upkeep.many_tables import EVERY_TABLE, TableNames, tables_named
+
+BRANCH_VARIABLE = "PAIMON_BRANCH"
+"""Names the branch where Dagster+ does not."""
+_PLUS = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
+_PLUS_NAMES = ("DAGSTER_CLOUD_GIT_BRANCH", "DAGSTER_CLOUD_DEPLOYMENT_NAME")
+
+
+class Previews(TableNames, Protocol):
+    """Tables by name."""
+
+    def get_table(self, identifier: str | Identifier) -> Table:
+        """Open a table."""
+        ...
+
+
+class Promotion(Value):
+    """One table of a promotion."""
+
+    table: str
+    diff: TableDiff
+    """From main to the branch."""
+    refusal: str = ""
+    """Why main cannot become the branch; empty if it can, or has."""
+    is_promoted: bool = False
+
+
+def branch_name(text: str) -> str:
+    """Return the name of a table's branch for one of Git; empty for main.
+
+    >>> branch_name("feature/New prices"), branch_name("17"), branch_name("main")
+    ('feature-New-prices', 'branch-17', '')
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")
+    return "" if name == MAIN_BRANCH else f"branch-{name}" if name.isdecimal() else name
+
+
+def branch_of_environment(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the branch that `PAIMON_BRANCH` names, or else a branch deployment of Dagster+."""
+    names = [BRANCH_VARIABLE, *(_PLUS_NAMES if environment.get(_PLUS) == "1" else ())]
+    return branch_name(next((environment[name] for name in names if environment.get(name)), ""))
+
+
+def promote(
+    catalog: Previews,
+    branch: str,
+    tables: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+    executor: TaskRunner | None = None,
+) -> list[Promotion]:
+    """Make the tables equal to their branches, or none of them if main has moved in one.
+
+    Writers of main are to be stopped: a commit between the look and the promotion is undone.
+
+    Raises:
+        NotFoundError: There is no such table.
+        CommitConflictError: Main was rolled back meanwhile; do it again.
+    """
+    opened = list(_with_branch(catalog, branch, tables))
+    report = [
+        Promotion(
+            table=table.name,
+            diff=table.diff(f"{MAIN_BRANCH}@{LATEST}", f"{branch}@{LATEST}", executor),
+            refusal=_refusal(table, branch),
+        )
+        for table in opened
+    ]
+    if dry_run or any(one.refusal for one in report):
+        return report
+    for table in opened:
+        store = table.new_read_builder().store
+        if table.at_branch(branch).latest_snapshot() is not None:
+            store.branches.fast_forward(branch)
+            changed(store.reopened())
+        _discard(table, branch)
+    return [Promotion(table=one.table, diff=one.diff, is_promoted=True) for one in report]
+
+
+def discard(catalog: Previews, branch: str, tables: Sequence[str] = ()) -> list[str]:
+    """Delete a branch of all tables, and return their names; a cleaning removes the files.
+
+    Raises:
+        NotFoundError: There is no such table.
+    """
+    opened = list(_with_branch(catalog, branch, tables))
+    for table in opened:
+        _discard(table, branch)
+    return [table.name for table in opened]
+
+
+def _with_branch(catalog: Previews, branch: str, tables: Sequence[str]) -> Iterator[Table]:
+    """Yield the tables that have a branch, or what is left of one."""
+    names = [name for text in tables or [EVERY_TABLE] for name in tables_named(text, catalog)]
+    for name in dict.fromkeys(names):
+        table = catalog.get_table(name)
+        if table.branches.exists(branch) or table.tags.get_or_none(preview_tag(branch)) is not None:
+            yield table
+
+
+def _refusal(table: Table, branch: str) -> str:
+    base, newest = table.tags.get_or_none(preview_tag(branch)), table.latest_snapshot()
+    if not table.branches.exists(branch):
+        return ""
+    if newest != (None if base is None else base.snapshot):
+        at = "none" if newest is None else newest.id
+        since = "an empty table" if base is None else f"snapshot {base.snapshot.id}"
+        return f"main has moved from {since} to snapshot {at} since the branch began"
+    own = {schema.id: schema for schema in table.at_branch(branch).schemas()}
+    lost = [s.id for s in table.schemas() if s.id not in own or own[s.id].fields != s.fields]
+    return f"main has the schema {lost[0]}, which the branch lacks" if lost else ""
+
+
+def _discard(table: Table, branch: str) -> None:
+    if table.branches.exists(branch):
+        table.branches.delete(branch)
+    if table.tags.get_or_none(preview_tag(branch)) is not None:
+        table.tags.delete(preview_tag(branch))
