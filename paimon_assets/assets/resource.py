@@ -27,6 +27,7 @@ from paimon_assets.engine.spec.options.catalog_options import (
     WAREHOUSE,
     environment_variables,
 )
+from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.previews import branch_name, branch_of_environment
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
@@ -188,6 +189,18 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         yield from (("driver_memory", self.driver_memory), ("extra", sorted(self.extra)))
 
 
+def refuse_unknown_fields(resource: type[Any], fields: Iterable[str]) -> None:
+    """Refuse fields that a resource does not have, which pydantic would leave out.
+
+    Raises:
+        InvalidInputError: Kind `resource-field`: names the field and the nearest one.
+    """
+    for name in fields:
+        if name not in (known := [*resource.model_fields]):
+            message = f"{resource.__name__} has no field '{name}'.{did_you_mean(name, known)}"
+            raise InvalidInputError(message, kind="resource-field")
+
+
 class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
     """A Paimon warehouse or REST catalog, and the executor that reads and writes its rows."""
 
@@ -239,6 +252,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
     spark: PaimonSparkResource = Field(default_factory=PaimonSparkResource)
 
     def __init__(self, **data: Any) -> None:
+        refuse_unknown_fields(type(self), data)
         # Dagster passes over the defaults of nested resources.
         data.setdefault("spark", PaimonSparkResource())
         super().__init__(**data)

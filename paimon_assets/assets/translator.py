@@ -150,7 +150,7 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
     """
     owners: dict[tuple[str, str], dg.AssetKey] = {}
     for asset in assets:
-        if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
+        if not isinstance(asset, dg.AssetsDefinition) or not asset.is_materializable:
             continue
         for spec in asset.specs:
             table = spec.metadata.get(TABLE_NAME)

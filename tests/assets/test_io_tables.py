@@ -151,6 +151,30 @@ def test_two_assets_of_one_table_are_refused_when_definitions_load(
     with pytest.raises(InvalidInputError, match="'air/fleet' and 'fleet'"):
         assets.refuse_shared_tables([third, fourth])
     assets.refuse_shared_tables([third])
+    spec = next(iter(third.specs)).replace_attributes(key="seen", code_version=None)
+    observed = assets.build_observable_tables([spec], paimon.catalog)
+    assets.refuse_shared_tables([third, observed])
+
+
+def test_a_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
+    @dg.asset(key=["air", "seats"])
+    def seats() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    manager = assets.PaimonIOManager(warehouse=str(tmp_path))
+    assert dg.materialize([seats], resources={"io_manager": manager}).success
+    assert manager.paimon.catalog().get_table("air.seats").to_arrow().num_rows == 1
+    with pytest.raises(InvalidInputError, match="has the catalog as 'paimon'"):
+        assets.PaimonIOManager(paimon=manager.paimon, warehouse="x")
+
+
+def test_an_unknown_field_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InvalidInputError, match=r"'warehous'\. Did you mean 'warehouse'"):
+        assets.PaimonCatalogResource(warehous="x")
+    with pytest.raises(InvalidInputError, match="no field 'path'"):
+        assets.PaimonCatalogResource(path="x")
+    with pytest.raises(InvalidInputError, match=r"'mod'\. Did you mean 'mode'"):
+        assets.PaimonIOManager(warehouse="x", mod="append")
 
 
 _LOCATION = """

@@ -29,7 +29,11 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_output
-from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
+from paimon_assets.assets.resource import (
+    PaimonCatalogResource,
+    refuse_unknown_fields,
+    table_or_none,
+)
 from paimon_assets.assets.tables import audit, consumption, io_metadata
 from paimon_assets.assets.tables.declared_table import (
     MERGED_BY,
@@ -83,6 +87,20 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         + ", ".join(WriteMode)
         + ". 'overwrite' replaces the table, or the run's partitions.",
     )
+
+    def __init__(self, **data: Any) -> None:
+        """Take the catalog as `paimon`, or its fields, such as `warehouse`."""
+        own = {*PaimonCatalogResource.model_fields} - {*type(self).model_fields}
+        catalog = {name: data.pop(name) for name in [*data] if name in own}
+        refuse_unknown_fields(type(self), data)
+        if "paimon" in data and catalog:
+            raise errors.InvalidInputError(
+                f"PaimonIOManager has the catalog as 'paimon'; '{next(iter(catalog))}' goes there.",
+                kind="resource-field",
+            )
+        if "paimon" not in data:
+            data["paimon"] = PaimonCatalogResource(**catalog)
+        super().__init__(**data)
 
     @classmethod
     def output_config_schema(cls) -> Any:
