@@ -327,6 +327,16 @@ def test_a_rest_of_many_small_manifests_becomes_one():
     assert [meta.num_added_files for meta in _folded(metas, memory, count=3)] == [3]
 
 
+def test_many_small_commits_write_each_entry_a_few_times():
+    memory: _Memory = _Memory()
+    metas: list[manifest.ManifestFileMeta] = []
+    for number in range(2_000):
+        metas = _folded([*metas, memory.write([_add(number)])], memory, target=10**6, count=30)
+        assert len(metas) <= 30
+    assert sum(map(len, memory.manifests.values())) < 8 * 2_000  # and not their square
+    assert len(_live(memory, metas)) == 2_000
+
+
 def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
     memory = _Memory()
     metas = [memory.write([_add(n * 4 + k) for k in range(4)]) for n in range(4)]

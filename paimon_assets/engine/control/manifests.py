@@ -6,8 +6,10 @@ small manifests are folded together, by sizes alone:
 
     full    when small manifests and those with DELETEs sum up to the threshold: all of them, and
             the large ones that hold a deleted file, are rewritten without any DELETE
-    minor   else: neighbours are folded up to the target size, a rest only if it is many; inside a
-            fold an ADD and its DELETE cancel, a DELETE whose ADD is elsewhere stays
+    minor   else: neighbours are folded up to the target size, a rest only if it is many, without
+            the first ones that are larger than all after them, so that an entry is not written
+            again by each fold; inside a fold an ADD and its DELETE cancel, a DELETE whose ADD is
+            elsewhere stays
 
 The set of live files never changes.
 Source: `org.apache.paimon.manifest.ManifestFile`, `ManifestList`,
@@ -490,8 +492,13 @@ class ManifestFolding(Value, dict=True):
             if group_bytes >= self.target_bytes:
                 result += self._fold(group)
                 group, group_bytes = [], 0
-        is_many = len(group) >= self.options.get(opt.MANIFEST_MERGE_MIN_COUNT)
-        return result + (self._fold(group) if is_many else group)
+        if not group or len(group) < self.options.get(opt.MANIFEST_MERGE_MIN_COUNT):
+            return result + group
+        start, after = 0, group_bytes - group[0].file_size
+        while after and group[start].file_size > after:
+            start += 1
+            after -= group[start].file_size
+        return result + group[:start] + self._fold(group[start:])
 
     def _fold(self, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
         if len(group) == 1:
