@@ -128,6 +128,8 @@ def test_moments_in_the_words_of_spark(load, new_catalog):
 
 
 def test_a_view_stands_where_it_was_first_read_until_it_is_made_anew(spark, warehouse, new_catalog):
+    if spark.version < "4.1":
+        pytest.skip("a view of Spark before 4.1 plans its read for each query")
     table = new_table(new_catalog, COLUMNS)
     write(table, *some_rows())
     view = "CREATE OR REPLACE TEMPORARY VIEW seen USING paimon_assets"
