@@ -5,7 +5,6 @@ setting's value: it may be a secret.
 """
 
 import base64
-import json
 import ssl
 import urllib.error
 import urllib.request
@@ -14,8 +13,12 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from msgspec import DecodeError, Struct
+from msgspec.json import decode
+
 from paimon_assets.cdc.records.avro_texts import AvroTexts
 from paimon_assets.engine import errors
+from paimon_assets.engine.spec.words import plain_sample
 
 PREFIX = "schema.registry."
 URL, USER = f"{PREFIX}url", f"{PREFIX}basic.auth.user.info"
@@ -26,8 +29,19 @@ _CA, _CERTIFICATE, _KEY, _PASSWORD = (
 SETTINGS = (URL, USER, _CA, _CERTIFICATE, _KEY, _PASSWORD)
 """Names as of Confluent's clients."""
 _LARGEST = 64 << 20
-_MOST_REFERENCES = 1000
+_MOST_REFERENCES, _MOST_DEPTH = 1000, 100
 _DENIED, _NOT_FOUND = (401, 403), 404
+
+
+class _Reference(Struct):
+    subject: str
+    version: int
+
+
+class _Answer(Struct):
+    schema: str
+    schemaType: str | None = None  # noqa: N815 - a name of the protocol
+    references: list[_Reference] | None = None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -53,7 +67,8 @@ class SchemaRegistry:
         if unknown:
             raise _unusable(f"'{unknown[0]}' is not known; expected one of {', '.join(SETTINGS)}")
         for url in map(urlsplit, self._urls):
-            if url.scheme not in ("http", "https") or not url.hostname or url.username:
+            is_open = "@" not in url.netloc and not url.query  # messages show it
+            if url.scheme not in ("http", "https") or not url.hostname or not is_open:
                 raise _unusable(
                     f"'{URL}' must be http(s)://host:port, and user and password '{USER}'"
                 )
@@ -82,47 +97,52 @@ class SchemaRegistry:
         """
         if number not in self._known:
             answer = self._get(f"schemas/ids/{number}", f"schema {number}")
-            kind = answer.get("schemaType", "AVRO")
-            if kind != "AVRO":
-                raise errors.UnsupportedFeatureError(
-                    f"Schema {number} of the registry at {self._urls[0]} is of type {kind}; only "
-                    "Avro is read. Let the connector write Avro, or JSON without a registry.",
-                    kind="schema-registry",
-                )
+            if answer.schemaType not in (None, "AVRO"):
+                reason = f"it is of type {plain_sample(answer.schemaType)}; only Avro is read"
+                raise self._unread(number, reason)
+            references = self._referenced(number, answer)
             try:
-                self._known[number] = AvroTexts.of(answer["schema"], self._referenced(answer))
+                self._known[number] = AvroTexts.of(answer.schema, references)
             except errors.FormatError as error:
-                message = f"Schema {number} of the registry at {self._urls[0]}: {error.message}."
-                raise errors.UnsupportedFeatureError(message, kind="schema-registry") from error
+                raise self._unread(number, error.message.removesuffix(".")) from error
         return self._known[number]
 
-    def _referenced(self, answer: Mapping[str, Any]) -> list[str]:
-        """Return the schemas that one refers to, those that others use first."""
-        found: dict[tuple[str, int], str] = {}
+    def _unread(self, number: int, reason: str) -> errors.UnsupportedFeatureError:
+        message = (
+            f"Schema {number} of the registry at {self._urls[0]}: {reason}. Nothing was committed; "
+            "let the connector write another schema, or JSON without a registry."
+        )
+        return errors.UnsupportedFeatureError(message, kind="schema-registry")
 
-        def visit(held: Mapping[str, Any], depth: int) -> None:
-            for each in held.get("references") or ():
-                place = (str(each["subject"]), int(each["version"]))
-                if place in found or depth + len(found) > _MOST_REFERENCES:
-                    continue
-                path = f"subjects/{quote(place[0], safe='')}/versions/{place[1]}"
-                inner = self._get(path, f"version {place[1]} of subject '{place[0]}'")
-                visit(inner, depth + 1)
-                found[place] = inner["schema"]
+    def _referenced(self, number: int, answer: _Answer) -> list[str]:
+        """Return the schemas that one refers to, those that others use first."""
+        found: dict[tuple[str, int], str | None] = {}
+
+        def visit(held: _Answer, depth: int) -> None:
+            for each in held.references or ():
+                place = (each.subject, each.version)
+                if found.get(place, "") is None:
+                    raise self._unread(number, f"subject '{place[0]}' refers to itself")
+                if depth > _MOST_DEPTH or len(found) > _MOST_REFERENCES:
+                    raise self._unread(number, f"it refers to over {_MOST_REFERENCES} schemas, or "
+                                       f"over {_MOST_DEPTH} deep")  # fmt: skip
+                if place not in found:
+                    found[place] = None
+                    path = f"subjects/{quote(place[0], safe='')}/versions/{place[1]}"
+                    inner = self._get(path, f"version {place[1]} of subject '{place[0]}'")
+                    visit(inner, depth + 1)
+                    found[place] = found.pop(place) or inner.schema
 
         visit(answer, 0)
-        return [*found.values()]
+        return [text for text in found.values() if text is not None]
 
-    def _get(self, path: str, what: str) -> Mapping[str, Any]:
+    def _get(self, path: str, what: str) -> _Answer:
         failure: Exception | None = None
         for url in self._urls:
             request = urllib.request.Request(f"{url}/{path}", headers=self._headers)  # noqa: S310
             try:
                 with self._opener.open(request, timeout=self._seconds) as response:
-                    answer = json.loads(response.read(_LARGEST))
-                if isinstance(answer, dict) and isinstance(answer.get("schema"), str):
-                    return answer
-                failure = ValueError("its answer has no schema")
+                    return _answer_of(response.read(_LARGEST + 1))
             except urllib.error.HTTPError as error:
                 error.close()
                 if error.code in (*_DENIED, _NOT_FOUND):
@@ -132,7 +152,7 @@ class SchemaRegistry:
                 failure = error
         raise errors.StorageError(
             f"The schema registry at {', '.join(self._urls)} does not answer for {what}: "
-            f"{failure}. Nothing was committed; try again.",
+            f"{failure}. Nothing was committed; try again, or correct '{URL}'.",
             kind="schema-registry",
         ) from failure
 
@@ -148,6 +168,16 @@ class SchemaRegistry:
             "the producer writes by the schemas of another registry.",
             kind="schema-registry",
         )
+
+
+def _answer_of(data: bytes) -> _Answer:
+    """Return an answer; ValueError if it is none of a registry's."""
+    if len(data) > _LARGEST:
+        raise ValueError(f"its answer has more than {_LARGEST} bytes")
+    try:
+        return decode(data, type=_Answer)
+    except (DecodeError, RecursionError) as error:
+        raise ValueError("its answer is no schema as JSON") from error
 
 
 def _unusable(message: str) -> errors.InvalidInputError:

@@ -312,22 +312,60 @@ def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -
     SchemaRegistry(both, seconds=5)(1)
 
 
+USER_SETTING = "schema.registry.basic.auth.user.info"
+
+
+def answered(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         b"SSH-2.0-no_http\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        *map(answered, [
+            b"", b"{}", b"null", b"[" * 20_000, b'{"a":' * 20_000, b"\xff\xfe", b'{"schema": 5}',
+            b"<html><body>Sign in</body></html>", b'{"schema": "\\"int\\"", "references": 1}',
+            b'{"schema": "\\"int\\"", "references": [{"subject": "a"}]}',
+            b" " * (64 << 20) + b" {}",
+            b'{"schema": "\\"int\\"", "references": [["a", 1]]}',
+        ]),
     ],
-)
+    ids=lambda text: str(text[-20:]),
+)  # fmt: skip
 def test_what_is_no_answer_of_a_registry_is_its_failure(text: bytes) -> None:
     class Server(LocalServer):
         def answer(self, handler: Handler, body: bytes) -> None:
             handler.wfile.write(text)
             handler.close_connection = True
 
-    with Server().running() as server, pytest.raises(errors.StorageError, match="does not answer"):
-        SchemaRegistry({"schema.registry.url": server.uri}, seconds=5)(1)
+    refused = pytest.raises(errors.StorageError, match=r"try again, or correct '")
+    with Server().running() as server, refused as caught:
+        SchemaRegistry({"schema.registry.url": server.uri, USER_SETTING: USER}, seconds=20)(1)
+    assert server.uri in str(caught.value)
+    assert "se:cret" not in str(caught.value)
+    with RegistryServer({1: "string"}).running() as another:
+        client(another)(1)
+
+
+def test_schemas_that_refer_to_themselves_or_too_far_are_refused(registry: RegistryServer) -> None:
+    def schema(*names: str) -> dict[str, Any]:
+        return {"schema": '"int"', "references": [{"subject": n, "version": 1} for n in names]}
+
+    registry.subjects = {("a", 1): schema("b"), ("b", 1): schema("a"), ("self", 1): schema("self")}
+    registry.subjects |= {(f"deep{n}", 1): schema(f"deep{n + 1}") for n in range(300)}
+    registry.subjects |= {(f"twice{n}", 1): schema(*[f"twice{n + 1}"] * 2) for n in range(60)}
+    registry.subjects["twice60", 1] = schema()
+    registry.schemas = {1: schema("a"), 2: schema("self"), 3: schema("deep0"), 4: schema("twice0")}
+    registry.schemas[5] = {"schema": "[" * 20_000}
+    for number, text in ((1, "'a' refers to itself"), (2, "refers to itself"), (3, "100 deep"),
+                         (5, "its schema is not read")):  # fmt: skip
+        with pytest.raises(errors.UnsupportedFeatureError, match=f"(?s){text}.*JSON without"):
+            client(registry)(number)
+    assert len(registry.asked) < 120
+    client(registry)(4)
+    assert len(registry.asked) == len({*registry.asked})
 
 
 @pytest.mark.parametrize(
@@ -335,6 +373,8 @@ def test_what_is_no_answer_of_a_registry_is_its_failure(text: bytes) -> None:
     [
         ({"schema.registry.url": "file:///etc/passwd"}, "http"),
         ({"schema.registry.url": "http://me:secret@host"}, "basic.auth.user.info"),
+        ({"schema.registry.url": "http://:secret@host"}, "basic.auth.user.info"),
+        ({"schema.registry.url": "http://host?key=secret"}, "basic.auth.user.info"),
         ({"schema.registry.url": "http://h", "schema.registry.ssl.ca": "x"}, "is not known"),
         ({"schema.registry.url": "http://h", "schema.registry.ssl.ca.location": "/no"}, "read"),
     ],
