@@ -380,6 +380,9 @@ def test_an_accepted_pair_lets_the_promised_record_win(data):
     assert keeps_promise(records, seq_type, steps)
 
 
+BEFORE_1970 = EPOCH - timedelta(seconds=1)
+
+
 def at(**past):
     return EPOCH + timedelta(seconds=9, **past)
 
@@ -391,6 +394,7 @@ def at(**past):
         ("TIMESTAMP(6)", (FLAG, MILLI), [(at(microseconds=2), False), (at(microseconds=1), True)]),
         ("TIMESTAMP(3)", (SECOND,), [(at(milliseconds=2), True), (at(milliseconds=1), True)]),
         ("TIMESTAMP(0)", (FLAG, SECOND), [(at(), True), (at(), False)]),
+        ("TIMESTAMP(0)", (FLAG, MILLI, SECOND), [(BEFORE_1970, True), (BEFORE_1970, False)]),
         ("DECIMAL(10, 2)", (MILLI,), [(Decimal("1.50"), True), (Decimal("1.25"), True)]),
     ],
 )

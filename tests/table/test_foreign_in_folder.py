@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
@@ -44,6 +44,7 @@ _SCHEMA = Schema.of({"id": "BIGINT"})
 
 
 @given(st.lists(st.tuples(st.sampled_from(_FOLDERS), _FOREIGN_NAMES), min_size=1, max_size=6))
+@example([("bucket-0", "ledger-1.json"), ("ingestion", "ledger-1.json")])
 def test_foreign_files_outlive_cleaning_and_an_unasked_drop(tmp_path_factory, drawn):
     catalog = new_catalog_in(tmp_path_factory.mktemp("w"))
     table = new_table(catalog, _SCHEMA, (1,))

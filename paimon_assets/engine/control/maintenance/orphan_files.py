@@ -87,10 +87,11 @@ def clean_orphan_files(
     ledgers = set[str]()
     for name in _needed_by_all(store, ledgers) if candidates else ():
         candidates.pop(name, None)
-    for name in [name for name in candidates if _may_count(store, name, ledgers)]:
-        for file in ledger_files(store, name):
-            candidates.pop(file, None)
     rest = {status.path: status for statuses in candidates.values() for status in statuses}
+    for name in candidates:
+        if store.paths.ledger(name) in rest and _may_count(store, name, ledgers):
+            for file in ledger_files(store, name):
+                rest.pop(store.paths.ledger(file), None)
     foreign = _foreign(store, sorted(rest))
     orphans = [status for path, status in sorted(rest.items()) if path not in foreign]
     if not dry_run:

@@ -282,13 +282,16 @@ class Watch(Struct, frozen=True):
     managed_tags: frozenset[tuple[str, str]]
     """(branch, name) of those a catalog keeps."""
     branches: frozenset[str]
+    whole_branches: frozenset[str]
+    """Those that `other_branches` gives: object stores copy the files of a new one by and by."""
 
     @classmethod
     def of(cls, store: FileStore) -> Self:
-        """Read the tags and branches. Cost: a listing of branches, one of tags for each of them."""
+        """Read the tags and branches. Cost: lists branches, and tags and schemas of each one."""
         lists = [store.paths.branches_directory, store.paths.tag_directory]
         with store.file_io.ahead(lists=lists):
             branches = frozenset(store.branches.list())
+            whole = frozenset(name for name in branches if store.branches.exists(name))
             others = {MAIN_BRANCH, *branches} - {store.paths.branch}
             folders = {
                 name: store.paths.of_branch(name).tag_directory
@@ -306,7 +309,7 @@ class Watch(Struct, frozen=True):
                     managed.update((at.identifier.branch, name) for name in names)
         own = tags.pop(store.paths.branch)
         other_tags = frozenset[FileStatus]().union(*tags.values())
-        return cls(store, own, other_tags, frozenset(managed), branches)
+        return cls(store, own, other_tags, frozenset(managed), branches, whole)
 
     @property
     def rollbacks(self) -> list[int]:
@@ -321,4 +324,5 @@ class Watch(Struct, frozen=True):
             or now.other_tags - self.other_tags
             or now.managed_tags - self.managed_tags
             or now.branches - self.branches
+            or now.whole_branches - self.whole_branches
         )

@@ -179,7 +179,7 @@ def _counter_refusal(
             f"is finer than a {unit}. Use a coarser column, or row-kind-flag alone"
         )
     flag_first = steps[0] is opt.SequencePadding.ROW_KIND_FLAG
-    if is_timestamp and flag_first and counters[0] is opt.SequencePadding.SECOND_TO_MICRO:
+    if is_timestamp and flag_first and seconds:
         return (
             "the step from milliseconds to seconds divides the flag away. Use row-kind-flag "
             "alone, or row-kind-flag,millis-to-micro"
