@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
-from paimon_assets.engine.errors import NotFoundError, PaimonError
+from paimon_assets.engine.errors import NotFoundError, PaimonError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.paths import TAG_PREFIX
 from paimon_assets.engine.spec.values import Value
@@ -254,7 +254,8 @@ class _Follower(Value, dict=True):
             return None
         try:
             return list(self.writer.later(base.snapshot, before, later, row_id)) if later else []
-        except NotFoundError as error:
+        except (NotFoundError, UnsupportedFeatureError) as error:
+            # One that cannot be shown may have been emptied since: a new history leaves it out.
             logger.warning("table %s: %s", self.store.label, error.message)
             return None
 

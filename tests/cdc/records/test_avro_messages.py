@@ -315,7 +315,7 @@ def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -
 USER_SETTING = "schema.registry.basic.auth.user.info"
 
 
-def answered(body: bytes) -> bytes:
+def reply_of(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
@@ -324,7 +324,7 @@ def answered(body: bytes) -> bytes:
     [
         b"SSH-2.0-no_http\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{",
-        *map(answered, [
+        *map(reply_of, [
             b"", b"{}", b"null", b"[" * 20_000, b'{"a":' * 20_000, b"\xff\xfe", b'{"schema": 5}',
             b"<html><body>Sign in</body></html>", b'{"schema": "\\"int\\"", "references": 1}',
             b'{"schema": "\\"int\\"", "references": [{"subject": "a"}]}',

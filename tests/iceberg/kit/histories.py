@@ -226,10 +226,11 @@ class History:
                 branches.fast_forward("b")
         finally:
             branches.delete("b")
+        self.table = self.catalog.get_table(self.table.name)  # newer schemas may be gone
         self._write()
 
     def _segment(self) -> None:
-        """Add a file of others: refused, as Iceberg would not know its columns by id."""
+        """Add a file of others, where the table takes it: Iceberg's readers do not see it."""
         folder = self._path.parents[2] / "others" / str(self.seed)
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(self._rows(), folder / f"{self._any(0, 10**9)}.parquet")
