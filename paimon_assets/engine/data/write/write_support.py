@@ -46,17 +46,20 @@ def refuse_unwritable(schema: TableSchema, table: str) -> None:
         from paimon_assets.engine.data.merge.function import merge_function_of
 
         merge_function_of(schema, table)
-    formats = {options.get(opt.FILE_FORMAT), *options.get(opt.FILE_FORMAT_PER_LEVEL).values()}
+    formats = dict.fromkeys(
+        options.get(opt.FILE_FORMAT_PER_LEVEL).values(), opt.FILE_FORMAT_PER_LEVEL.key
+    )
     if options.get(opt.CHANGELOG_PRODUCER) is not opt.ChangelogProducer.NONE:
-        formats |= set(filter(is_written, [options.get(opt.CHANGELOG_FILE_FORMAT)]))
+        formats[options.get(opt.CHANGELOG_FILE_FORMAT)] = opt.CHANGELOG_FILE_FORMAT.key
+    formats[options.get(opt.FILE_FORMAT)] = opt.FILE_FORMAT.key
     for column in schema.fields:
-        for file_format in sorted(formats):
+        for file_format in sorted(filter(is_written, formats)):
             obstacle = _unstorable(column, file_format, schema)
             if obstacle is not None:
                 inner, reason = obstacle
                 raise UnsupportedFeatureError(
                     f"Table '{table}' cannot be written: column '{column.name}' holds {inner}, and"
-                    f" {reason}. Set '{opt.FILE_FORMAT.key}' to parquet.",
+                    f" {reason}. Set '{formats[file_format]}' to parquet.",
                     kind="file-format-type",
                     table=table,
                     column=column.name,

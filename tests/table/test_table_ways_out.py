@@ -1,0 +1,95 @@
+"""Refusals of tables name ways out, and each is taken."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_assets import InvalidInputError, Schema, UnsupportedFeatureError
+from paimon_assets.engine.spec.evolution.schema_change import set_option
+from tests.testkit.errors import refused
+from tests.testkit.evolving import EVOLVING, Doubling, update
+from tests.testkit.tables import new_table, read, write
+
+_COLUMNS = {"k": "INT", "n": "INT", "score": "BIGINT"}
+
+
+def _double(table):
+    table.new_column_write_builder(["score"], reads=["k", "n"]).write(Doubling())
+    return sorted(read(table, ["k", "score"]))
+
+
+@pytest.mark.parametrize("way_out", ["other name", "removed"])
+def test_folder_that_holds_a_file_is_taken_once_it_is_removed_or_another(catalog, way_out):
+    path = Path(catalog.create_table("db.first", Schema.of({"k": "INT"})).path).parent / "t"
+    path.mkdir()
+    (path / "notes.txt").write_text("foreign")
+    with refused(InvalidInputError, "another name, or remove its content", kind="folder-not-empty"):
+        catalog.create_table("db.t", Schema.of({"k": "INT"}))
+    if way_out == "removed":
+        (path / "notes.txt").unlink()
+    table = catalog.create_table(
+        "db.t" if way_out == "removed" else "db.u", Schema.of({"k": "INT"})
+    )
+    write(table, (1,))
+    assert read(table) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "changed", ["file.format", "changelog-file.format", "file.format.per.level"]
+)
+def test_types_that_a_format_lacks_are_written_as_parquet(catalog, changed):
+    options = {
+        "bucket": "1",
+        "changelog-producer": "input",
+        changed: "0:avro" if "level" in changed else "avro",
+    }
+    schema = Schema.of({"k": "INT", "t": "TIMESTAMP(9)"}, primary_keys=["k"], options=options)
+    table = catalog.create_table("db.t", schema)
+    with refused(UnsupportedFeatureError, f"Set '{changed}' to parquet", kind="file-format-type"):
+        write(table, (1, None))
+    table = table.alter([set_option(changed, "0:parquet" if "level" in changed else "parquet")])
+    write(table, (1, None))
+    assert read(table) == [(1, None)]
+
+
+def test_columns_of_a_keyed_table_are_written_with_its_key_by_partial_updates(catalog):
+    keyed = catalog.create_table("db.k", Schema.of(_COLUMNS, primary_keys=["k"]))
+    write(keyed, (1, 5, None))
+    kind = "unsupported-keyed-columns"
+    with refused(UnsupportedFeatureError, "'merge-engine' = partial-update", kind=kind):
+        _double(keyed)
+    options = {"bucket": "1", "merge-engine": "partial-update"}
+    table = catalog.create_table("db.t", Schema.of(_COLUMNS, primary_keys=["k"], options=options))
+    write(table, (1, 5, None))
+    columns = pa.table({"k": pa.array([1], pa.int32()), "score": [10]})
+    table.copy({"write.fill-missing": "true"}).upsert(columns)
+    assert read(table) == [(1, 5, 10)]
+
+
+def test_columns_are_written_alone_where_the_table_was_created_for_it(catalog):
+    plain = catalog.create_table("db.p", Schema.of(_COLUMNS))
+    write(plain, (1, 5, None))
+    with refused(UnsupportedFeatureError, "Create it with", kind="unsupported-column-files"):
+        _double(plain)
+    table = catalog.create_table("db.t", Schema.of(_COLUMNS, options=EVOLVING))
+    write(table, (1, 5, None))
+    assert _double(table) == [(1, 10)]
+
+
+def test_rows_without_ids_are_changed_once_they_have_some(tmp_path):
+    table = new_table(tmp_path, _COLUMNS, (1, 5, None))
+    schemas = Path(table.path) / "schema"
+    schema = json.loads((schemas / "schema-0").read_text())
+    schema = {**schema, "id": 1, "options": {**schema["options"], **EVOLVING}}
+    (schemas / "schema-1").write_text(json.dumps(schema))  # as another engine sets options
+    table = table.refresh()
+    kind = "unsupported-rows-without-ids"
+    with refused(UnsupportedFeatureError, r"Table\.enable_row_ids", kind=kind):
+        update(table, {"n": 6})
+    with refused(UnsupportedFeatureError, r"Table\.enable_row_ids", kind=kind):
+        _double(table)
+    table = table.enable_row_ids(data_evolution=True)
+    update(table, {"n": 6})
+    assert _double(table) == [(1, 12)]
