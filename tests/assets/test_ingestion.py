@@ -366,7 +366,7 @@ def test_a_file_with_other_types_is_refused_by_name(
     land(landing, "a.parquet", 1)
     papq.write_table(pa.table({"id": ["1"], "what": ["x"]}), landing / "b.parquet")
     text = failure_text(run(events(landing), paimon))
-    assert "b.parquet' holds column 'id' as string, files before it as int64" in text
+    assert "b.parquet' holds column 'id' as string, not as int64" in text
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv"])

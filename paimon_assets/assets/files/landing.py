@@ -55,6 +55,8 @@ class Landing(Value):
     file_io: FileIO
     ledger: Ledger
     files: list[FolderFile]
+    others: list[FolderFile]
+    """Files that are not taken: by their names, or as they have no bytes."""
     pending: Pending
 
 
@@ -69,10 +71,13 @@ def compare_landing(
     """Compare the folder of a source with the ledger of an ingestion asset, if it has a table."""
     name, folder = source_name_of(key), source.folder_path(folder)
     file_io = file_io_for(folder, paimon.options)
-    files = source.list_files(file_io, folder)
+    others: list[FolderFile] = []
+    files = source.list_files(file_io, folder, others)
     ledger = load_ledger(table, name)
     pending = compare(files, ledger, table)
-    return Landing(folder=folder, file_io=file_io, ledger=ledger, files=files, pending=pending)
+    return Landing(
+        folder=folder, file_io=file_io, ledger=ledger, files=files, others=others, pending=pending
+    )
 
 
 def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValue:
@@ -190,6 +195,11 @@ class FileIntake:
             "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
             "paimon/source_bytes": sum(file.size for file in self.files),
         }
+        if self.landing.others:
+            some = self.landing.others[:_FILES_SHOWN]
+            metadata["paimon/files_not_taken"] = grid(
+                {"file": each.shown, "bytes": each.size} for each in some
+            )
         if shown:
             metadata["paimon/files"] = grid(shown)
         if self.source.may_drift and self.shapes:

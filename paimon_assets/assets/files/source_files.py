@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import dagster as dg
@@ -34,6 +35,7 @@ from paimon_assets.engine.data.format.text_lines import (
     named_columns,
     rows_of_lines,
 )
+from paimon_assets.engine.data.write.input_check import is_lossless_family
 from paimon_assets.engine.errors import (
     FormatError,
     InvalidInputError,
@@ -287,8 +289,12 @@ class FileSource(Value, dict=True):
             )
         return value.rstrip("/")
 
-    def list_files(self, file_io: FileIO, folder: str) -> list[FolderFile]:
+    def list_files(
+        self, file_io: FileIO, folder: str, others: list[FolderFile] | None = None
+    ) -> list[FolderFile]:
         """Return the files that match, by name; none if there is no folder.
+
+        `others` gets those of another name or without bytes, but not hidden ones.
 
         Raises:
             StorageError: The storage failed.
@@ -303,20 +309,24 @@ class FileSource(Value, dict=True):
                 files = walk(file_io, folder)
             except NotFoundError:
                 return []
-            return [file for file in files if file.size > 0 and regex.fullmatch(file.name)]
-        endings = tuple(f".{ending}" for ending in self.kind.endings)
-        return [  # by name, as it is listed
-            FolderFile(name=name, size=file.size, modified_ms=file.modified_ms, tag=file.tag)
-            for file in file_io.list_directory(folder)
-            if not file.is_directory
-            and file.size > 0
-            and not (name := file.name).startswith(_HIDDEN)
-            and (
-                fnmatch.fnmatchcase(name, self.pattern)
+            matches = [regex.fullmatch(file.name) is not None for file in files]
+        else:
+            endings = tuple(f".{ending}" for ending in self.kind.endings)
+            files = [  # by name, as it is listed
+                FolderFile(name=name, size=file.size, modified_ms=file.modified_ms, tag=file.tag)
+                for file in file_io.list_directory(folder)
+                if not file.is_directory and not (name := file.name).startswith(_HIDDEN)
+            ]
+            matches = [
+                fnmatch.fnmatchcase(file.name, self.pattern)
                 if self.pattern is not None
-                else name.endswith(endings)
-            )
-        ]
+                else file.name.endswith(endings)
+                for file in files
+            ]
+        flags = [is_match and file.size > 0 for file, is_match in zip(files, matches, strict=True)]
+        if others is not None:
+            others += [file for file, is_taken in zip(files, flags, strict=True) if not is_taken]
+        return list(compress(files, flags))
 
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
         """Refuse a folder that is not there: a wrong path must not look like no new files.
@@ -465,6 +475,7 @@ class _Columns(Struct, kw_only=True):
                 column = known.field(name) if name in known.names else each
                 joined.setdefault(name, column)
             else:
+                self._check_type(path, each)
                 joined[name] = self._joined(path, joined.get(name, each), each)
         for name in types.keys() - {*known.names}:
             kinds = types[name]
@@ -496,6 +507,30 @@ class _Columns(Struct, kw_only=True):
                 "own columns as FileSource(schema=…) and map them with transform."
             )
             raise InvalidInputError(message, kind="source-columns", file=path)
+
+    def _check_type(self, path: str, own: "pa.Field[Any]") -> None:
+        """Refuse a type that no column takes, unless a transform sees it first."""
+        declared, kind = self.declared, cast("Any", own.type)
+        if declared is None or self.source.schema is not None:
+            return
+        kind = kind.value_type if pat.is_dictionary(kind) else kind
+        wanted = declared.field(own.name).type if own.name in declared.names else None
+        try:
+            fits = pat.is_null(kind) or bool(from_arrow_type(kind))
+        except InvalidInputError:
+            fits = False
+        if wanted is not None and self.source.extra_columns != "add":  # which may widen columns
+            fits = is_lossless_family(kind, wanted)
+        if not fits:
+            fault = "which no column holds" if wanted is None else f"not as {wanted}"
+            raise InvalidInputError(
+                f"'{path}' holds column '{own.name}' as {own.type}, {fault}. Write the file with "
+                "another type, or leave the column out: do not declare it, and say "
+                "FileSource(extra_columns='ignore').",
+                kind="source-columns",
+                file=path,
+                column=own.name,
+            )
 
     def _joined(self, path: str, have: "pa.Field[Any]", own: "pa.Field[Any]") -> "pa.Field[Any]":
         """Return a column in the type that holds the values of both files."""

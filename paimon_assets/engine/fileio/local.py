@@ -66,7 +66,7 @@ def storage_errors(path: str) -> Iterator[None]:
             f"Storage failed at '{path}': {error.strerror or error}.", path=path
         ) from error
     except ValueError as error:  # a NUL, or half a character
-        raise InvalidInputError(f"{path!r} is no path: {error}.", kind="path") from error
+        raise InvalidInputError(f"{path!r} is no path: {error}. Rename it.", kind="path") from error
 
 
 _MOST_DIRECTORIES_MADE = 5
