@@ -110,10 +110,10 @@ def test_files_that_are_not_taken_are_listed(tmp_path):
         (tmp_path / name).write_text("a,b\n1,x\n")
     (tmp_path / "6.csv").touch()
     (tmp_path / "7.csv").mkdir()
-    others = []
+    rest = []
     source = FileSource(folder=str(tmp_path), format="csv")
-    assert [f.name for f in source.list_files(LocalFileIO(), str(tmp_path), others)] == ["1.csv"]
-    assert [file.name for file in others] == ["2.CSV", "3.csv.snappy", "6.csv"]
+    assert [f.name for f in source.list_files(LocalFileIO(), str(tmp_path), rest)] == ["1.csv"]
+    assert [file.name for file in rest] == ["2.CSV", "3.csv.snappy", "6.csv"]
 
 
 @pytest.mark.parametrize("kind", ["ARRAY<STRING>", "STRING"])

@@ -55,7 +55,7 @@ class Landing(Value):
     file_io: FileIO
     ledger: Ledger
     files: list[FolderFile]
-    others: list[FolderFile]
+    rest: list[FolderFile]
     """Files that are not taken: by their names, or as they have no bytes."""
     pending: Pending
 
@@ -71,12 +71,12 @@ def compare_landing(
     """Compare the folder of a source with the ledger of an ingestion asset, if it has a table."""
     name, folder = source_name_of(key), source.folder_path(folder)
     file_io = file_io_for(folder, paimon.options)
-    others: list[FolderFile] = []
-    files = source.list_files(file_io, folder, others)
+    rest: list[FolderFile] = []
+    files = source.list_files(file_io, folder, rest)
     ledger = load_ledger(table, name)
     pending = compare(files, ledger, table)
     return Landing(
-        folder=folder, file_io=file_io, ledger=ledger, files=files, others=others, pending=pending
+        folder=folder, file_io=file_io, ledger=ledger, files=files, rest=rest, pending=pending
     )
 
 
@@ -195,8 +195,8 @@ class FileIntake:
             "paimon/files_in_ledger": self.ledger.file_count + len(self.files),
             "paimon/source_bytes": sum(file.size for file in self.files),
         }
-        if self.landing.others:
-            some = self.landing.others[:_FILES_SHOWN]
+        if self.landing.rest:
+            some = self.landing.rest[:_FILES_SHOWN]
             metadata["paimon/files_not_taken"] = grid(
                 {"file": each.shown, "bytes": each.size} for each in some
             )

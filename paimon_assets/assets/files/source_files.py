@@ -290,11 +290,11 @@ class FileSource(Value, dict=True):
         return value.rstrip("/")
 
     def list_files(
-        self, file_io: FileIO, folder: str, others: list[FolderFile] | None = None
+        self, file_io: FileIO, folder: str, rest: list[FolderFile] | None = None
     ) -> list[FolderFile]:
         """Return the files that match, by name; none if there is no folder.
 
-        `others` gets those of another name or without bytes, but not hidden ones.
+        `rest` gets those of another name or without bytes, but not hidden ones.
 
         Raises:
             StorageError: The storage failed.
@@ -324,8 +324,8 @@ class FileSource(Value, dict=True):
                 for file in files
             ]
         flags = [is_match and file.size > 0 for file, is_match in zip(files, matches, strict=True)]
-        if others is not None:
-            others += [file for file, is_taken in zip(files, flags, strict=True) if not is_taken]
+        if rest is not None:
+            rest += [file for file, is_taken in zip(files, flags, strict=True) if not is_taken]
         return list(compress(files, flags))
 
     def check_folder(self, file_io: FileIO, folder: str, *, is_known: bool) -> None:
