@@ -1,6 +1,8 @@
 """Messages of change logs that name a way out: each way is taken."""
 
+import datetime as dt
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from paimon_assets.assets import FileSource, PaimonCatalogResource
-from paimon_assets.cdc import CdcOptions, ChangeLog, build_change_log_asset
+from paimon_assets.cdc import CdcOptions, ChangeLog, KafkaSource, build_change_log_asset
 from paimon_assets.cdc.records.change_batch import TypeMapping
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -151,6 +153,13 @@ WAYS = {
         message="else renamed={'old': ''}",
         before=STATE,
         after={**STATE, "log": ChangeLog(renamed={"old": ""})},
+    ),
+    "a type that does not go into the table's": Way(
+        records=(typed_row(10, state=("double", 0.1)),),
+        message="Make a table that declares it as DOUBLE.",
+        before={"schema": column_of("FLOAT")},
+        after={"schema": column_of("DOUBLE")},
+        rows=((1, 0.1),),
     ),
     "bytes where a text is declared": Way(
         records=(typed_row(10, state=("bytes", "/w==")),),
@@ -352,6 +361,38 @@ def test_choices_that_a_message_names_are_taken(
     with pytest.raises(InvalidInputError, match=message):
         ChangeLog(**before)
     ChangeLog(**after)
+
+
+REGISTRY = {"schema.registry.url": "http://registry"}
+
+
+@pytest.mark.parametrize(
+    ("message", "before", "after"),
+    [
+        ("has a topic or a pattern", {"pattern": "shop.*"}, {}),
+        ("options have 'schema.registry.url'", {"format": "debezium-avro", "options": {}}, {}),
+        ("and only then", {"format": "json", "options": REGISTRY}, {"format": "json"}),
+        ("expected error, add, ignore", {"extra_columns": "keep"}, {"extra_columns": "add"}),
+        ("expected one of offset, record", {"order": "time"}, {"order": "record"}),
+        ("give earliest, latest", {"start": "first"}, {"start": "earliest"}),
+        ("say which, such as tzinfo=dt.UTC",
+         {"start": dt.datetime(2026, 1, 1)}, {"start": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}),
+        ("are ChangeLog(dead_letters=", {"format": "canal-json", "dead_letters": "d.l"},
+         {"format": "canal-json"}),
+        ("expected one of ", {"metadata": {"a": "length"}}, {"metadata": {"a": "offset"}}),
+    ],
+)  # fmt: skip
+def test_choices_of_topics_that_a_message_names_are_taken(
+    message: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    def source(**choices: Any) -> KafkaSource:
+        options = REGISTRY if choices.get("format") == "debezium-avro" else {}
+        return KafkaSource(**{"topic": "t", "bootstrap": "k:9092", "options": options, **choices})
+
+    with pytest.raises(InvalidInputError, match=re.escape(message)) as caught:
+        source(**before)
+    assert caught.value.kind == "kafka-source"
+    source(**after)
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ class TopicIntake(Struct, kw_only=True):
             raise InvalidInputError(text, kind="kafka-source")
         schema = to_arrow_schema(declared.fields)
         for name in self.source.metadata.keys() - {*schema.names}:
-            message = f"KafkaSource(metadata=…) names column '{name}', which is not declared."
+            message = f"KafkaSource(metadata=…) names column '{name}': declare it, or leave it out."
             raise InvalidInputError(message, kind="kafka-source")
         metadata, extra = self.source.metadata, self.source.extra_columns
         others: Others = "error" if extra == "error" else "ignore"

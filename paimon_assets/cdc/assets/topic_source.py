@@ -181,7 +181,7 @@ def _value(name: str, value: str | dg.EnvVar) -> str:
     if text is None:
         raise _invalid(
             f"'{name}' is taken from the environment variable '{value.env_var_name}', which is not "
-            "set."
+            "set: set it where runs are made."
         )
     return text
 

@@ -100,7 +100,7 @@ def _check_goes_into(column: DataField, stored: DataField, batch: ChangeBatch) -
         message = (
             f"Column '{column.name}' is {column.type} in the records of '{batch.name}' "
             f"('{batch.place}'), and {stored.type} in the table. Nothing was committed. Make a "
-            f"table that declares it as {column.type}, or leave the column out (omitted)."
+            f"table that declares it as {column.type}."
         )
         raise InvalidInputError(message, kind="cdc-types", table=batch.name, column=column.name)
 
