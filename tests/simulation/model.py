@@ -152,12 +152,22 @@ class Model:
         What a rollback goes to may expire meanwhile, and is put back. HDFS has no step that
         replaces a file.
         """
-        undoing = [r for r in self.records if r.ended is None and OPERATIONS[r.task.name].undoes]
-        if self.world.kind is Kind.HDFS and any(r.task.name == "forward" for r in undoing):
+        undoing = [r for r in self.records if OPERATIONS[r.task.name].undoes]
+        if self.world.kind is Kind.HDFS and any(
+            r.task.name == "forward" and r.ended is None for r in undoing
+        ):
             return True
-        expiring = [r for r in self.records if r.task.name == "expire"]
-        ends = [self.scheduler.calls if r.ended is None else r.ended for r in expiring]
-        return any(end >= record.began for record in undoing for end in ends)
+        return any(
+            None in (one.ended, other.ended)
+            and self._end_of(one) >= other.began
+            and self._end_of(other) >= one.began
+            for one in undoing
+            for other in self.records
+            if other.task.name == "expire"
+        )
+
+    def _end_of(self, record: Record) -> int:
+        return self.scheduler.calls if record.ended is None else record.ended
 
     def _deleted(self, path: str) -> None:
         if not any(part in path for part in _DATA):
@@ -311,6 +321,8 @@ class Model:
         is_promised = not any(record.task.name == "drop" for record in self.records)
         if newest is not None and is_promised:
             self._check_rows(table, newest)
+        else:
+            self._check_dropped({(node.user, node.identifier) for node in line})
         for record in self.records if is_promised else ():
             self._check_record(record, {(node.user, node.identifier) for node in line})
         ingested = sum(node.user == ledger.property_of(SOURCE) for node in line)
@@ -330,6 +342,29 @@ class Model:
         while name in self.nodes:
             yield self.nodes[name]
             name = self.nodes[name].parent
+
+    def _check_dropped(self, line: set[tuple[str, int]]) -> None:
+        """Raise if a commit is in a table that was made after it, or lost by its own.
+
+        A commit beside the drop may be in both for some time, and carry later ones away with it.
+        """
+        drops = [record for record in self.records if record.task.name == "drop"]
+        commits = [(r, r.value) for r in self.records if isinstance(r.value, Snapshot)]
+        order = [(each.began, each.ended or 0) for each in drops]
+        is_disjoint = all(
+            record in drops
+            or (not record.stumbled and (ended < record.began or (record.ended or 0) < began))
+            for began, ended in order
+            for record in self.records
+        )
+        for record, made in commits if all(each.outcome == "done" for each in drops) else ():
+            identity = (made.commit_user, made.commit_identifier)
+            if any((record.ended or 0) < began for began, _ in order):
+                assert identity not in line, f"'{record.task.user}' outlived the drop of its table"
+            elif is_disjoint and not any(
+                other.may_undo(record) for other in self.records if other not in drops
+            ):
+                assert identity in line, f"'{record.task.user}' was acknowledged, and is lost"
 
     def _check_record(self, record: Record, line: set[tuple[str, int]]) -> None:
         if isinstance(record.value, Snapshot) and record.outcome == "done":
