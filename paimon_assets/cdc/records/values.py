@@ -229,6 +229,11 @@ def from_texts(texts: Array, data_type: DataType) -> Array:
         is_no_number = kernels.match_substring_regex(texts, "NaN|Infinity")
         if kernels.any(is_no_number).as_py():
             raise pa.ArrowInvalid(f"it is no {data_type}; declare the column as DOUBLE or STRING")
+    arrow_type: Any = to_arrow_type(data_type)
+    if pa.types.is_temporal(arrow_type):  # the cast may round
+        more = _MORE_THAN[getattr(arrow_type, "unit", "day")]
+        is_same = kernels.invert(kernels.match_substring_regex(texts, more))
+        _refuse_losses(texts, is_same, data_type)
     column = cast_array(texts, string(), data_type)
     if pa.types.is_floating(column.type):
         is_word = kernels.match_substring_regex(texts, "NaN|Infinity")
@@ -239,9 +244,6 @@ def from_texts(texts: Array, data_type: DataType) -> Array:
         wide: Any = pa.decimal256(2 * MAX_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION)
         fitting = kernels.if_else(column.is_valid(), texts, None)
         is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
-    elif pa.types.is_temporal(column.type):
-        more = _MORE_THAN[getattr(column.type, "unit", "day")]
-        is_same = kernels.invert(kernels.match_substring_regex(texts, more))
     else:
         return column
     _refuse_losses(texts, is_same, data_type)
@@ -259,22 +261,23 @@ def _refuse_losses(texts: Array, is_same: Array, data_type: DataType) -> None:
 def _has_digits(texts: Array, reals: Array) -> Array:
     """Return which texts are their number, rounded to the digits that they have."""
     whole, rest, power = kernels.extract_regex(texts, _REAL).flatten()
-    exponent = kernels.if_else(kernels.equal(power, ""), "0", power).cast(pa.int64())
+    digits = kernels.utf8_ltrim(kernels.binary_join_element_wise(whole, rest, ""), "0")
+    is_whole = kernels.equal(kernels.binary_join_element_wise(rest, power, ""), "")
+    length, wide = kernels.utf8_length(digits), reals.cast(pa.float64())
+    is_short = kernels.less_equal(length, kernels.if_else(is_whole, *_DOUBLE_DIGITS))
+    is_long = kernels.and_(is_whole, kernels.and_not(kernels.less(length, _WIDE), is_short))
+    kind: Any = pa.decimal256(_WIDE, 0)
+    exact = (kernels.if_else(is_long, each, None).cast(kind) for each in (texts, wide))
     if reals.type == pa.float32():
+        exponent = kernels.if_else(kernels.equal(power, ""), "0", power).cast(pa.int64())
         place = kernels.subtract(exponent, kernels.utf8_length(rest)).cast(pa.float64())
-        gap = kernels.abs(kernels.subtract(texts.cast(pa.float64()), reals.cast(pa.float64())))
+        gap = kernels.abs(kernels.subtract(texts.cast(pa.float64()), wide))
         # Java's texts may be off by a little more than half of their last digit.
-        is_same = kernels.less_equal(gap, kernels.multiply(0.75, kernels.power(10.0, place)))
+        is_near = kernels.less_equal(gap, kernels.multiply(0.75, kernels.power(10.0, place)))
     else:
-        digits = kernels.utf8_ltrim(kernels.binary_join_element_wise(whole, rest, ""), "0")
-        is_whole = kernels.equal(kernels.binary_join_element_wise(rest, power, ""), "")
-        length = kernels.utf8_length(digits)
-        is_short = kernels.less_equal(length, kernels.if_else(is_whole, *_DOUBLE_DIGITS))
-        is_long = kernels.and_(is_whole, kernels.and_not(kernels.less(length, _WIDE), is_short))
-        wide: Any = pa.decimal256(_WIDE, 0)
-        exact = (kernels.if_else(is_long, each, None).cast(wide) for each in (texts, reals))
         is_zero = kernels.and_(kernels.equal(reals, 0.0), kernels.not_equal(digits, ""))
-        is_same = kernels.coalesce(kernels.equal(*exact), kernels.and_not(is_short, is_zero))
+        is_near = kernels.and_not(is_short, is_zero)
+    is_same = kernels.coalesce(kernels.equal(*exact), is_near)
     return kernels.if_else(texts.is_valid(), is_same.fill_null(False), None)  # noqa: FBT003
 
 
@@ -433,7 +436,10 @@ def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16)
         words[rows, width - held.shape[1] :] = held
     kind: Any = pa.decimal128(precision, scale) if width == 16 else pa.decimal256(precision, scale)
     made: Array = pa.Array.from_buffers(kind, len(column), [None, buffer_of(words[:, ::-1])])
-    made.validate(full=True)
+    try:
+        made.validate(full=True)
+    except pa.ArrowInvalid:
+        raise too_many_digits(precision) from None
     return kernels.if_else(column.is_valid(), made, None) if column.null_count else made
 
 
