@@ -1,11 +1,14 @@
 """Commits: milliseconds of small writes as a table grows, and of one commit with very many files.
 
-    python -m tools.bench.bench_commits [--commits 200] [--pairs 5] [--files 10000]
+    python -m tools.bench.bench_commits [--commits 200] [--pairs 5] [--files 10000] [--appends 1500]
 
 A small write is ten rows through the front door; `metadata` is its part on metadata: looking for an
 earlier commit, preparing the writer, and committing; the rest sorts and encodes the rows. The first
 writes of new tables and the last of old ones are made by turns, because disks are faster at one
 moment than at another; so are as many plain files as a write makes, of no more than their bytes.
+
+The last lines are commits of ten rows to one table: by one `Table` on a disk, by clients of a
+catalog server and clients of S3, whose requests take 30 ms. Clients are threads of this process.
 """
 
 import argparse
@@ -13,7 +16,8 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +34,16 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit.builders import data_file
+from tests.testkit.rest_server import server_process
+from tools.bench.slow_s3 import BUCKET, slow_s3
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
 SCHEMAS = {
     "append": Schema.of(COLUMNS),
     "key": Schema.of(COLUMNS, primary_keys=["id"], options={"bucket": "2"}),
 }
+RETRIES = {"commit.max-retries": "1000", "commit.max-retry-wait": "100 ms"}
+"""Of a table that many clients write; by default a wait may take ten seconds."""
 WINDOW = 20
 OVERWRITE_EACH = 10
 
@@ -137,6 +145,8 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=200, help="of an old table")
     parser.add_argument("--pairs", type=int, default=5, help="of an old and a new table")
     parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--appends", type=int, default=1_500)
+    parser.add_argument("--clients", type=int, default=16)
     options = parser.parse_args()
     columns = ("table", "writes", f"first {WINDOW}", f"last {WINDOW}", "ratio", "metadata", "files")
     title = f"writes of ten rows, {options.commits} to an old table: median ms"
@@ -166,6 +176,57 @@ def main() -> None:
         Console().print(printed)
         milliseconds = large_commit(options.files, Path(directory))
         Console().print(f"one commit of {options.files:,} files: {milliseconds:.0f} ms")
+    for line in many_small(options.appends, options.clients):
+        Console().print(line)
+
+
+def rate(opened: Sequence[Table], appends: int) -> str:
+    """Append ten rows many times, by a thread for each table; return a line of rates."""
+    times: list[float] = []
+    rows = pa.table({"id": pa.array(range(10), pa.int64()), "v": ["x"] * 10})
+
+    def append(table: Table) -> None:
+        for _ in range(appends // len(opened)):
+            began = time.perf_counter()
+            table.new_write_builder().write(rows, EmbeddedExecutor(threads=1))
+            times.append(1e3 * (time.perf_counter() - began))
+
+    began, cpu = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(len(opened)) as pool:
+        list(pool.map(append, opened))
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    tenth = len(times) // 10
+    return (
+        f"{10 * len(times) / seconds:,.0f} rows/s, {len(times) / seconds:.0f} commits/s, "
+        f"{statistics.median(times[:tenth]):.1f} → {statistics.median(times[-tenth:]):.1f} ms, "
+        f"CPU of the clients {1e3 * cpu / len(times):.1f} ms a commit"
+    )
+
+
+def many_small(appends: int, clients: int) -> Iterator[str]:
+    """Yield the lines of commits of ten rows."""
+    schema = Schema.of(COLUMNS, options=RETRIES)
+    with tempfile.TemporaryDirectory() as directory:
+        catalog = open_catalog(directory)
+        catalog.create_database("d")
+        yield f"disk, one Table: {rate([catalog.create_table('d.t', schema)], appends)}"
+        catalog.create_table("d.s", schema)
+        with server_process(directory, "--insecure", log=Path(directory, "server.log")) as (
+            _,
+            client,
+        ):
+            options = {"metastore": "rest", "uri": f"http://127.0.0.1:{client.port}"}
+            opened = [open_catalog(options=options).get_table("d.s") for _ in range(clients)]
+            yield f"catalog server, {clients} clients: {rate(opened, appends // 4)}"
+    with slow_s3(30) as options:
+        catalog = open_catalog(f"s3://{BUCKET}/wh", options)
+        catalog.create_database("d")
+        yield f"S3 at 30 ms, one Table: {rate([catalog.create_table('d.t', schema)], 50)}"
+        catalog.create_table("d.s", schema)
+        opened = [
+            open_catalog(f"s3://{BUCKET}/wh", options).get_table("d.s") for _ in range(clients)
+        ]
+        yield f"S3 at 30 ms, {clients} clients: {rate(opened, 160)}"
 
 
 def _medians(times: list[tuple[float, float]]) -> tuple[float, float]:
