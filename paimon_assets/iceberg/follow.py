@@ -136,10 +136,10 @@ class _Follower(Value, dict=True):
         publisher, done = Publisher(files=self.files, replaces=self.thorough), base
         if done is None or done.document != document:
             done = publisher.publish(document, self.snapshot)
-        publisher.point_to(done.version)
+        is_overtaken = publisher.point_to(done.version)
         if newest is not None:
             publisher.clean(done, newest)
-        return done
+        return (repair(self.store) or done) if is_overtaken else done
 
     def _read(self, version: int) -> state.IcebergMetadata | None:
         return state.read_metadata(self.store.file_io, self.table.metadata_directory, version)

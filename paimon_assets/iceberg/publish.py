@@ -50,12 +50,17 @@ class Publisher(Value):
             self.file_io.replace(path, data)
         return state.IcebergMetadata(location=path, version=snapshot.id, document=document)
 
-    def point_to(self, version: int) -> None:
+    def point_to(self, version: int) -> bool:
         """Write the hint, or to a later document that a faster writer made meanwhile.
 
         The last writer of the hint looks again, so it leads to the newest document in the end.
         Where documents are deleted, the next one may be gone, too: few are left, and are listed.
         Documents of snapshots that a rollback undid are deleted.
+
+        Returns:
+            Whether to follow again. Its document is gone, because a rollback undid the snapshot;
+            or a snapshot has the number of a deleted document: a commit may have published its own
+            between the look and the deletion, and it is gone.
         """
         write = self.file_io.replace if self.replaces else self.file_io.write_hint
         lists = self.replaces or self._deletes
@@ -64,15 +69,16 @@ class Publisher(Value):
             if not lists and not self.file_io.exists(
                 state.metadata_path(self.directory, version + 1)
             ):
-                return
-            later = [
-                each for each in state.versions(self.file_io, self.directory) if each > version
-            ]
+                return False
+            listed = state.versions(self.file_io, self.directory)
+            later = [each for each in listed if each > version]
             newest = max(filter(self._is_shown, later), default=None)
             if newest is None:
                 break
             version = newest
         self.files.delete(state.metadata_path(self.directory, each) for each in later)
+        snapshots = map(self.store.snapshots.snapshot_or_none, later)
+        return version not in listed or any(each is not None for each in snapshots)
 
     def _is_shown(self, version: int) -> bool:
         """Whether a document is that of a snapshot of the table."""
@@ -85,13 +91,21 @@ class Publisher(Value):
         return self.files.table.schema.typed_options.get(ice.ICEBERG_DELETE_AFTER_COMMIT)
 
     def clean(self, done: state.IcebergMetadata, before: state.IcebergMetadata) -> None:
-        """Delete the oldest documents, and the lists and manifests of snapshots that went."""
+        """Delete the oldest documents, and the lists and manifests of snapshots that went.
+
+        A later document is not deleted: a rollback undid its snapshot, and since then a commit may
+        have published another one of that version. `point_to` looks at it.
+        """
         if not self._deletes:
             return
         kept = {each["metadata-file"] for each in done.document["metadata-log"]}
         log = before.document.get("metadata-log") or ()
         old = [*(each["metadata-file"] for each in log), before.location]
-        self.files.delete(path for path in old if path not in kept and path != done.location)
+        self.files.delete(
+            path
+            for path in old
+            if path not in kept and (state.version_of(path) or 0) < done.version
+        )
         lists, kept_lists = _lists(before, done.version), _lists(done, done.version)
         went = {number: path for number, path in lists.items() if path != kept_lists.get(number)}
         # The files of an abandoned history stay as orphans: readers may still use them.

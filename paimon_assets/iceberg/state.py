@@ -83,10 +83,17 @@ def metadata_path(directory: str, version: int) -> str:
     return f"{directory}/v{version}{_SUFFIX}"
 
 
+def version_of(path: str) -> int | None:
+    """Return the version in the name of a metadata file; None of another file."""
+    name = path.rpartition("/")[2]
+    if not (name.startswith("v") and name.endswith(_SUFFIX)):
+        return None
+    return number_of(name.removeprefix("v").removesuffix(_SUFFIX))
+
+
 def versions(file_io: FileIO, directory: str) -> list[int]:
     """Return the versions of all metadata files, ascending. Cost: one listing."""
-    names = prefixed_files(file_io, directory, "v")
-    numbers = (number_of(name.removesuffix(_SUFFIX)) for name in names if name.endswith(_SUFFIX))
+    numbers = (version_of(f"v{name}") for name in prefixed_files(file_io, directory, "v"))
     return sorted(number for number in numbers if number is not None)
 
 

@@ -10,7 +10,6 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Self
@@ -79,10 +78,7 @@ class Disk:
         return _Writer(partial(self._fill, path, file))
 
     def _fill(self, path: str, file: File, data: bytes) -> None:
-        def effect() -> None:
-            file.data, file.modified_ms = data, self.store.now_ms
-
-        self.store.call(Call("write", path, writes=True), effect)
+        self.store.call(Call("write", path, writes=True), lambda: self.store.fill(file, data))
 
     def open_file(self, path: str, mode: str) -> Any:
         if mode == "rb":
@@ -100,8 +96,9 @@ class Disk:
 
         names = self.store.call(Call("list", path), effect)
         # Names first, then each name's file: between the two others may go on, once.
-        self.store.call(Call("list", path), lambda: None)
-        return _Entries([_Entry(self.store, path, name) for name in names])
+        call = Call("list", path)
+        entries = self.store.call(call, lambda: [_entry(self.store, path, name) for name in names])
+        return _Entries(entries)
 
     def delete_tree(self, path: str) -> None:
         store = self.store
@@ -114,7 +111,7 @@ class Disk:
         store.call(Call("delete", path, writes=True), lambda: store.delete_folder(path))
 
 
-class _Entries(list["_Entry"]):
+class _Entries(list[SimpleNamespace]):
     def __enter__(self) -> Self:
         return self
 
@@ -122,16 +119,22 @@ class _Entries(list["_Entry"]):
         return None
 
 
-class _Entry:
-    def __init__(self, store: Store, folder: str, name: str) -> None:
-        self.name, self.path = name, f"{folder}/{name}"
-        self._store = store
+def _entry(store: Store, folder: str, name: str) -> SimpleNamespace:
+    """Return an entry of `os.scandir`, as it is when it is listed."""
+    path, is_folder = f"{folder}/{name}", f"{folder}/{name}" in store.folders
+    try:
+        stat, error = _stat(store, path), None
+    except FileNotFoundError as missing:
+        stat, error = None, missing
 
-    def is_dir(self) -> bool:
-        return self.path in self._store.folders
+    def stat_or_raise() -> Any:
+        if error is not None:
+            raise error
+        return stat
 
-    def stat(self) -> Any:
-        return _stat(self._store, self.path)
+    return SimpleNamespace(
+        name=name, path=path, is_dir=lambda: is_folder, stat=stat_or_raise, seen=stat
+    )
 
 
 def _stat(store: Store, path: str) -> Any:
@@ -189,11 +192,9 @@ class _Path:
         self._call("make folder", lambda: self._disk.store.make_folders(self._path), writes=True)
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        try:
-            self._call("delete", lambda: self._disk.store.delete(self._path), writes=True)
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
+        store = self._disk.store
+        effect = store.delete_if_there if missing_ok else store.delete
+        self._call("delete", lambda: effect(self._path), writes=True)
 
     def rmdir(self) -> None:
         self._call("delete", lambda: self._disk.store.delete_folder(self._path), writes=True)
@@ -278,15 +279,14 @@ class Bucket:
         except FileExistsError:
             raise _PreconditionError from None
 
+    def open_writer(self, _: object, key: str, *, buffer_size: int, **__: int) -> "_Upload":
+        return _Upload(self, self._path(key), buffer_size)
+
     def delete(self, keys: str | list[str]) -> None:
         for key in [keys] if isinstance(keys, str) else keys:
             path = self._path(key)
-
-            def effect(path: str = path) -> None:
-                with suppress(FileNotFoundError):
-                    self.store.delete(path)
-
-            self.store.call(Call("delete", path, writes=True), effect)
+            call = Call("delete", path, writes=True)
+            self.store.call(call, partial(self.store.delete_if_there, path))
 
     def copy(self, key: str, target: str) -> None:
         data = self._file("read", key).data
@@ -317,6 +317,62 @@ class Bucket:
         yield Page(direct, sorted(inside))
 
 
+class _Upload:
+    """An upload in parts: the object is there, whole, when it is completed."""
+
+    def __init__(self, bucket: Bucket, path: str, part_bytes: int) -> None:
+        self._store, self._path, self._part_bytes = bucket.store, path, part_bytes
+        self._parts: dict[int, bytes] = {}
+        self._buffer, self._count, self._is_open = b"", 0, True
+        self._error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        self._raise()
+        self._buffer += bytes(data)
+        while len(self._buffer) >= self._part_bytes:
+            self._send()
+        return len(data)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _send(self) -> None:
+        """Send a part; if it fails, the client hears of it at its next call."""
+        part, self._buffer = self._buffer[: self._part_bytes], self._buffer[self._part_bytes :]
+        number, self._count = self._count, self._count + 1
+
+        def effect() -> None:
+            if self._is_open:
+                self._parts[number] = part
+
+        self._store.uploads.add(self._path)
+        try:
+            self._store.call(Call("part", f"{self._path}?part={number}", writes=True), effect)
+        except OSError as error:
+            self._error = error
+
+    def close(self) -> None:
+        if self._buffer:
+            self._send()
+        self._raise()
+        self._store.call(Call("complete", self._path, writes=True), self._complete)
+
+    def _complete(self) -> None:
+        if not self._is_open or len(self._parts) != self._count:
+            raise OSError(errno.EINVAL, "no such upload, or a part is missing", self._path)
+        self._is_open = False
+        self._store.uploads.discard(self._path)
+        self._store.put(self._path, b"".join(self._parts[each] for each in range(self._count)))
+
+    def __exit__(self, *_: object) -> None:
+        def effect() -> None:
+            self._is_open = False
+            self._store.uploads.discard(self._path)
+
+        self._store.call(Call("abort", f"{self._path}?", writes=True), effect)
+
+
 class Hdfs:
     """HDFS as pyarrow's filesystem shows it: a rename never replaces."""
 
@@ -337,11 +393,8 @@ class Hdfs:
         store.call(Call("create", path, writes=True), create)
 
         def fill(data: bytes) -> None:
-            def effect() -> None:
-                file = store.file(path)
-                file.data, file.modified_ms = data, store.now_ms
-
-            store.call(Call("write", path, writes=True), effect)
+            call = Call("write", path, writes=True)
+            store.call(call, lambda: store.fill(store.file(path), data))
 
         return pa.PythonFile(_Writer(fill), mode="w")
 

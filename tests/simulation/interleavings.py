@@ -1,34 +1,49 @@
 """All interleavings of a few short operations, but for those that differ in nothing.
 
-Calls on different paths commute, and so do two reads. Dynamic partial order reduction with sleep
-sets: each run is looked through for pairs of calls whose order mattered and was chance, and only
-such an order is turned round in a run to come.
-Source: Flanagan and Godefroid, "Dynamic partial-order reduction for model checking software", 2005.
+Calls on different paths commute, and so do two reads; a write that changes nothing is a read.
+Dynamic partial order reduction with sleep sets: each run is looked through for pairs of calls whose
+order mattered and was chance, and only such an order is turned round in a run to come. Two orders
+that lead to the same state (the same files, the same answers to each actor) go on alike: the second
+one ends there, and the calls that followed the first time take part in its races.
+Source: Flanagan and Godefroid, "Dynamic partial-order reduction for model checking software", 2005;
+Yang, Chen, Gopalakrishnan and Kirby, "Efficient stateful dynamic partial order reduction", 2008.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import pytest
 
 from paimon_assets.engine.fileio import request_planner
-from tests.simulation.runs import Schedule, run
+from tests.simulation.runs import Run, Schedule, run
 from tests.simulation.scheduler import Actor, Call, Death
+from tests.simulation.store import Store
 
 _START = Call("start")
 
 
 @dataclass(slots=True)
 class _Node:
-    """A moment at which somebody goes on."""
+    """A state, in which one actor makes the next call."""
 
+    key: Hashable
     pending: dict[str, Call]
     """Actor → the call it makes if it is chosen."""
     asleep: dict[str, Call]
     """Whose turn here leads to nothing new."""
+    at_first: frozenset[str] = frozenset()
+    """Actors asleep when it was reached."""
     chosen: str = ""
+    made: Call = _START
+    """The call that was made; it writes if it changed something."""
+    version: int = 0
+    names: int = 0
+    """Of the storage, before it was made."""
     todo: set[str] = field(default_factory=set)
+    below: int = 0
+    """The calls that were made here and later, as bits."""
 
     def choose(self, name: str) -> None:
         self.chosen = name
@@ -38,71 +53,148 @@ class _Node:
 @dataclass(frozen=True, slots=True)
 class Explored:
     runs: int
-    """Runs to the end, no two of which are alike."""
+    """Runs to the end."""
     pruned: int
-    """Runs that were given up, as one like them was made."""
+    """Runs that ended in a state of an earlier run."""
     is_complete: bool
 
 
-class _Driver:
-    def __init__(self, most_runs: int) -> None:
-        self.path: list[_Node] = []
-        self.depth = 0
-        self.most_runs = most_runs
+class Explorer:
+    """Chooses the actor of each call, in one run after the other."""
+
+    def __init__(self) -> None:
+        self._history: Callable[[], Hashable] = str
+        self._path: list[_Node] = []
+        self._depth = self._known_below = 0
+        self._store = Store()
+        self._files: tuple[int, int] = (-1, 0)
+        self._bits: dict[tuple[str, Call], int] = {}
+        self._calls: list[tuple[str, Call]] = []
+        self._visited: dict[Hashable, list[tuple[frozenset[str], int]]] = {}
+
+    def begin(self, store: Store, history: Callable[[], Hashable] = str) -> None:
+        """Take the storage of the next run, and the rest that its verdict depends on."""
+        self._history = history
+        self._store, self._files, self._depth, self._known_below = store, (-1, 0), 0, 0
 
     def choose(self, actors: Sequence[Actor], current: Actor | None) -> Actor:
-        if self.depth == len(self.path):
+        self._classify_call()
+        if self._depth == len(self._path):
             node = self._next_node(actors)
+            for asleep, below in self._visited.get(node.key, ()):
+                if asleep <= node.at_first:
+                    self._known_below = below
+                    raise Death  # the rest is known
             awake = [actor for actor in actors if actor.name not in node.asleep]
             if not awake:
                 raise Death  # one like this was made
             node.choose(next((each for each in awake if each is current), awake[0]).name)
-            self.path.append(node)
-        node = self.path[self.depth]
-        self.depth += 1
+            self._path.append(node)
+        node = self._path[self._depth]
+        node.version, node.names = self._store.version, self._store.names
+        self._depth += 1
         return next(actor for actor in actors if actor.name == node.chosen)
+
+    def _classify_call(self) -> None:
+        if self._depth:
+            node = self._path[self._depth - 1]
+            call = node.pending[node.chosen]
+            writes, names = node.version != self._store.version, node.names != self._store.names
+            node.made = _effective(call, writes and call.writes, names)
 
     def _next_node(self, actors: Sequence[Actor]) -> _Node:
         asleep: dict[str, Call] = {}
-        if self.path:
-            before = self.path[-1]
-            made = before.pending[before.chosen]
-            asleep = {name: call for name, call in before.asleep.items() if not _meet(made, call)}
-        return _Node({actor.name: actor.call or _START for actor in actors}, asleep)
+        if self._path:
+            last = self._path[-1]
+            asleep = {n: call for n, call in last.asleep.items() if not _meet(last.made, call)}
+        if self._files[0] != self._store.version:
+            self._files = self._store.version, self._store.digest()
+        seen = tuple((actor.name, actor.calls, actor.seen) for actor in actors)
+        key = hash((self._files[1], self._store.now_ms, seen, self._history()))
+        pending = {actor.name: actor.call or _START for actor in actors}
+        return _Node(key, pending, asleep, frozenset(asleep))
 
     def find_races(self) -> None:
-        """Note where another one should have come first; see the paper."""
+        """Note where another one should have come first; see the papers."""
+        self._classify_call()
         clocks: dict[str, dict[str, int]] = {}
         steps: list[tuple[str, Call, dict[str, int]]] = []
-        for node in self.path:
-            name, call = node.chosen, node.pending[node.chosen]
-            known = clocks.get(name, {})
-            clock, race = dict(known), None
-            for place in range(len(steps) - 1, -1, -1):
-                other, made, seen = steps[place]
-                if other != name and _meet(made, call):
-                    if race is None and known.get(other, 0) < seen[other]:
-                        race = place
-                    for each, count in seen.items():
-                        clock[each] = max(clock.get(each, 0), count)
-            if race is not None:
-                before = self.path[race]
-                before.todo.update({name} if name in before.pending else before.pending)
-            clock[name] = known.get(name, 0) + 1
+        for node in self._path:
+            name, clock = node.chosen, self._race(steps, clocks, node.chosen, node.made)
+            clock[name] = clocks.get(name, {}).get(name, 0) + 1
             clocks[name] = clock
-            steps.append((name, call, clock))
+            steps.append((name, node.made, clock))
+            node.below |= self._bit(name, node.made)
+        for bit, (name, call) in enumerate(self._calls):
+            if self._known_below >> bit & 1:
+                self._race(steps, clocks, name, call)
+        self._path[-1].below |= self._known_below
+
+    def _race(
+        self,
+        steps: list[tuple[str, Call, dict[str, int]]],
+        clocks: dict[str, dict[str, int]],
+        name: str,
+        call: Call,
+    ) -> dict[str, int]:
+        """Note the last call that a call could have come before; return its clock."""
+        known = clocks.get(name, {})
+        clock, race = dict(known), None
+        for place in range(len(steps) - 1, -1, -1):
+            other, made, seen = steps[place]
+            if other != name and _meet(made, call):
+                if race is None and known.get(other, 0) < seen[other]:
+                    race = place
+                for each, count in seen.items():
+                    clock[each] = max(clock.get(each, 0), count)
+        if race is not None:
+            before = self._path[race]
+            before.todo.update({name} if name in before.pending else before.pending)
+        return clock
+
+    def _bit(self, name: str, call: Call) -> int:
+        key = name, call
+        if key not in self._bits:
+            self._bits[key] = 1 << len(self._calls)
+            self._calls.append(key)
+        return self._bits[key]
 
     def turn_round(self) -> bool:
-        """Go back to the last moment at which another one has to go on; False if there is none."""
-        while self.path:
-            node = self.path[-1]
-            node.asleep[node.chosen] = node.pending[node.chosen]
+        """Go back to the last state in which another one has to go on; False if there is none."""
+        while self._path:
+            node = self._path[-1]
+            node.asleep[node.chosen] = node.made
             left = sorted(node.todo.difference(node.asleep))
             if left:
                 node.choose(left[0])
                 return True
-            self.path.pop()
+            self._path.pop()
+            self._visited.setdefault(node.key, []).append((node.at_first, node.below))
+            if self._path:
+                self._path[-1].below |= node.below
         return False
+
+    def explore(self, run_once: Callable[[], Any], most_runs: int) -> Explored:
+        """Make runs until none is left."""
+        runs = pruned = 0
+        while runs + pruned < most_runs:
+            try:
+                run_once()
+                runs += 1
+            except Death:
+                pruned += 1
+            except Exception as error:
+                error.add_note(f"{[node.chosen for node in self._path]}")
+                raise
+            self.find_races()
+            if not self.turn_round():
+                return Explored(runs, pruned, is_complete=True)
+        return Explored(runs, pruned, is_complete=False)
+
+
+@lru_cache(maxsize=1 << 16)
+def _effective(call: Call, writes: bool, names: bool) -> Call:
+    return replace(call, writes=writes, names=names)
 
 
 @lru_cache(maxsize=1 << 18)
@@ -115,24 +207,14 @@ def explore(schedule: Schedule, most_runs: int) -> Explored:
 
     S3 is asked one by one: a listing in place of requests is about all of a table.
     """
+    explorer = Explorer()
+
+    def run_once() -> Run:
+        return run(schedule, explorer.choose, lambda *_: None, begin)
+
+    def begin(each: Run) -> None:
+        explorer.begin(each.store, each.model.history)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(request_planner, "_LEAST_LISTED", 1_000)
-        return _explore(schedule, most_runs)
-
-
-def _explore(schedule: Schedule, most_runs: int) -> Explored:
-    driver, runs, pruned = _Driver(most_runs), 0, 0
-    while runs + pruned < most_runs:
-        driver.depth = 0
-        try:
-            run(schedule, driver.choose, lambda *_: None)
-            runs += 1
-        except Death:
-            pruned += 1
-        except Exception as error:
-            error.add_note(f"{schedule.scripts}: {[node.chosen for node in driver.path]}")
-            raise
-        driver.find_races()
-        if not driver.turn_round():
-            return Explored(runs, pruned, is_complete=True)
-    return Explored(runs, pruned, is_complete=False)
+        return explorer.explore(run_once, most_runs)

@@ -7,7 +7,7 @@ whose base is gone, and withdraws it: such a one is astray until then, and needs
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ from paimon_assets.engine.control.maintenance.references import data_file_paths,
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, CommitKind, Snapshot
+from paimon_assets.iceberg.state import writes_iceberg
+from paimon_assets.iceberg.table_schema import metadata_directory
+from tests.simulation.iceberg import Documents, is_of, version_of
 from tests.simulation.operations import (
     EXECUTOR,
     INGESTED,
@@ -37,6 +40,7 @@ _ROOT = re.compile(
     r"(?P<table>.*/d\.db/[a-z]+)(?:/branch/branch-(?P<branch>[^/]+))?"
     r"/(?P<kind>snapshot|tag)/(?:snapshot|tag)-(?P<name>[^/]+)"
 )
+_DOCUMENT = re.compile(r"(?P<table>.*/d\.db/[a-z]+)/metadata/v[0-9]+\.metadata\.json")
 _DATA = ("/bucket-", "/manifest/", "/index/", "/ingestion/", "/statistics/")
 
 
@@ -102,6 +106,18 @@ class Model:
     """Name of the delta list → snapshot."""
     roots: dict[str, Root] = field(default_factory=dict)
     needed: dict[bytes, frozenset[str]] = field(default_factory=dict)
+    documents: Documents = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.documents = Documents(self.world.store, self.world.path_of)
+
+    def history(self) -> Hashable:
+        """Return the order of its events, on which verdicts depend beside files."""
+        events = [(record.began, record.task.user) for record in self.records]
+        events += [(record.ended or 0, record.outcome) for record in self.records]
+        events += [(node.made, name) for name, node in self.nodes.items()]
+        astray = tuple(path for path, root in sorted(self.roots.items()) if root.is_astray)
+        return tuple(each for _, each in sorted(events)), astray
 
     def look_around(self) -> None:
         """Look at all snapshots and tags that are there."""
@@ -125,13 +141,34 @@ class Model:
         for path in paths:
             if match := _ROOT.fullmatch(path):
                 self._root_changed(path, match)
+            elif match := _DOCUMENT.fullmatch(path):
+                self._document_changed(path, match["table"])
             elif call.kind == "delete" and not self._is_moving:
                 self._deleted(path)
 
     @property
     def _is_moving(self) -> bool:
         """Whether the table may be on its way to another name, or out."""
-        return any(record.task.name in ("drop", "rename") for record in self.records)
+        return self._has("drop", "rename")
+
+    def _has(self, *names: str) -> bool:
+        return any(record.task.name in names for record in self.records)
+
+    def _document_changed(self, path: str, table: str) -> None:
+        if not self.world.store.has(path) or not self.world.store.file(path).data:
+            return
+        prefix = f"{table}/snapshot/snapshot-"
+        snapshots = {
+            int(path.removeprefix(prefix)): root.snapshot
+            for path, root in self.roots.items()
+            if path.startswith(prefix) and not root.is_astray
+        }
+        are_undone = any(OPERATIONS[record.task.name].undoes for record in self.records)
+        shown = {} if self._is_moving else snapshots
+        rows = self.documents.check(path, shown, are_undone=are_undone)
+        if rows is not None:
+            newest = snapshots[version_of(path)]
+            self._check_fit(rows, newest, "Iceberg's readers see in")
 
     def _root_changed(self, path: str, match: re.Match[str]) -> None:
         if self.world.store.has(path):
@@ -263,16 +300,20 @@ class Model:
         return (path.removeprefix(f"{store.table_path}/") for path in paths)
 
     def _check_rows(self, table: Table, snapshot: Snapshot) -> None:
-        node, rows = self.nodes[snapshot.delta_manifest_list], rows_in(table, snapshot.id)
-        found = dict(rows)
+        rows = rows_in(table, snapshot.id)
+        self._check_fit(rows, snapshot, "there are in")
+        node = self.nodes[snapshot.delta_manifest_list]
+        node.rows = {key: (value,) for key, value in rows}
+
+    def _check_fit(self, rows: list[tuple[Any, Any]], snapshot: Snapshot, where: str) -> None:
+        node, found = self.nodes[snapshot.delta_manifest_list], dict(rows)
         fits = len(found) == len(rows) and all(
             found.get(key) in node.rows.get(key, ()) for key in {*found, *node.rows}
         )
         assert fits, (
-            f"snapshot {snapshot.id} of '{snapshot.commit_user}' has the rows {rows}, "
+            f"{where} snapshot {snapshot.id} of '{snapshot.commit_user}' the rows {rows}, "
             f"not {node.rows}"
         )
-        node.rows = {key: (value,) for key, value in rows}
 
     def _check_adds(self, path: str, root: Root) -> None:
         """Raise if an append lost a file of its base; its rows are read when others go."""
@@ -335,6 +376,8 @@ class Model:
                 raise AssertionError(f"the ledger is lost: {error}") from error
         else:
             assert counted == ingested, f"{ingested} files are ingested, the ledger has {counted}"
+        if is_promised and not may_fail and not self._has("forward"):
+            self._check_hinted(store)
         if name == TABLE and is_promised:
             self._go_on(may_fail=may_fail)
 
@@ -381,10 +424,23 @@ class Model:
         """Write once more: nothing blocks the table, but what a dead writer left."""
         try:
             task = Task("append", 9_999)
-            OPERATIONS["append"].perform(open_catalog(self.world.kind.value), task)
+            catalog = open_catalog(self.world.kind.value)
+            OPERATIONS["append"].perform(catalog, task)
+            self._check_hinted(catalog.get_table(TABLE)._store)
         except PaimonError as error:
             if not (may_fail and error.kind == "snapshot-gap"):
                 raise AssertionError(f"nothing can be written any more: {error}") from error
+
+    def _check_hinted(self, store: FileStore) -> None:
+        """Raise unless Iceberg's readers see the newest commit."""
+        if not writes_iceberg(store):
+            return
+        folder = self.world.path_of(metadata_directory(store))
+        document, newest = self.documents.hint_target(folder), store.snapshots.latest()
+        assert document is not None, f"readers of {folder} are led nowhere"
+        assert newest is not None, f"there is no snapshot beside {folder}"
+        assert is_of(document["snapshots"][-1], newest), f"{folder} is behind {newest.id}"
+        self._document_changed(f"{folder}/v{newest.id}.metadata.json", folder.rpartition("/")[0])
 
 
 def _order(match: re.Match[str]) -> tuple[str, str, int]:

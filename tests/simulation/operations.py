@@ -19,6 +19,8 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.segments import FolderFile
+from paimon_assets.engine.spec.metadata.snapshot import Tag
+from paimon_assets.iceberg.follow import repair
 
 Rows = Mapping[int, tuple[int | None, ...]]
 """Key → the values it may have: one, but for upserts at the same time; None is no row."""
@@ -128,6 +130,10 @@ def _alter(catalog: TableCatalog, task: Task) -> None:
     table_of(catalog).alter([add_column(f"c{task.number}", "INT")])
 
 
+def _follow(catalog: TableCatalog, _: Task) -> None:
+    repair(table_of(catalog)._store)
+
+
 def _rename(catalog: TableCatalog, _: Task) -> None:
     catalog.rename_table(TABLE, OTHER_NAME)
 
@@ -146,6 +152,11 @@ def create(catalog: TableCatalog, **options: str) -> Table:
     return catalog.create_table(TABLE, schema)
 
 
+ICEBERG = {
+    "metadata.iceberg.storage": "table-location",
+    "metadata.iceberg.format-version": "3",
+    "metadata.iceberg.previous-versions-max": "1",
+}
 SOURCE = "landing"
 
 
@@ -178,6 +189,12 @@ class _Server:
 
     def load_snapshot(self, _: object) -> object:
         return self._store.snapshots.latest()
+
+    def list_tags(self, _: object) -> list[str]:
+        return [tag.name for tag in self._store.tags.list()]
+
+    def get_tag(self, _: object, name: str) -> Tag:
+        return self._store.tags.get(name)
 
     def commit_snapshot(
         self, _identifier: object, _uuid: str, snapshot: object, *, base_uuid: object, **_: object
@@ -225,6 +242,7 @@ OPERATIONS: dict[str, Operation] = {
     "tag": Operation(perform=_tag),
     "branch": Operation(perform=_branch),
     "forward": Operation(perform=_forward, undoes=True),
+    "follow": Operation(perform=_follow),
     "alter": Operation(perform=_alter),
     "rename": Operation(perform=_rename),
     "drop": Operation(perform=_drop, undoes=True),

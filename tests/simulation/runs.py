@@ -1,4 +1,4 @@
-"""Runs: a scene, scripts of actors, and a schedule that says who goes on and what goes wrong."""
+"""Runs: a scene, scripts of actors, and a schedule that says who goes on and which calls fail."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from paimon_assets import CommitUnknownError, PaimonError, StorageError, open_catalog
 from tests.simulation.model import Model, Record
-from tests.simulation.operations import OPERATIONS, TABLE, Task, create
+from tests.simulation.operations import ICEBERG, OPERATIONS, TABLE, Task, create
 from tests.simulation.scheduler import Actor, Call, Choose, Death, Scheduler
 from tests.simulation.store import Fault, Store
 from tests.simulation.world import Kind, World, simulated
@@ -25,6 +25,8 @@ class Schedule:
 
     kind: Kind = Kind.DISK
     keyed: bool = True
+    iceberg: bool = False
+    """Whether commits write Iceberg's metadata, too."""
     scripts: tuple[tuple[str, ...], ...]
     """Of each actor, the names of its operations."""
     turns: tuple[tuple[int, int], ...] = ()
@@ -45,18 +47,19 @@ class Run:
     faults: int = 0
 
 
-@lru_cache(maxsize=8)
-def scene(kind: Kind, keyed: bool) -> Store:
+@lru_cache(maxsize=16)
+def scene(kind: Kind, keyed: bool, iceberg: bool) -> Store:
     """Return a storage with a table of four snapshots, a tag, a branch, a neighbour, an orphan."""
     world = World(kind, Store(has_folders=kind is not Kind.S3))
     store = world.store
-    root = "/simulated/warehouse" if kind is not Kind.HDFS else "/warehouse"
+    root = world.folder
     store.make_folders(root)
     with simulated(world):
         catalog = open_catalog(kind.value)
         catalog.create_database("d")
         # A write is planned, and its files are merged, as they are of a table in use.
-        create(catalog, **({} if keyed else {"bucket": "-1"}))
+        options = {} if keyed else {"bucket": "-1"}
+        create(catalog, **options, **(ICEBERG if iceberg else {}))
         for number, name in enumerate(_SCENE, 1):
             OPERATIONS[name if keyed or name != "upsert" else "append"].perform(
                 catalog, Task(name, number)
@@ -77,9 +80,14 @@ def scene(kind: Kind, keyed: bool) -> Store:
     return store
 
 
-def run(schedule: Schedule, choose: Choose, fault_of: Callable[[Actor, Call], Fault | None]) -> Run:
+def run(
+    schedule: Schedule,
+    choose: Choose,
+    fault_of: Callable[[Actor, Call], Fault | None],
+    begin: Callable[[Run], object] = lambda _: None,
+) -> Run:
     """Run the scripts of a schedule; AssertionError if something broke."""
-    store = scene(schedule.kind, schedule.keyed).copy()
+    store = scene(schedule.kind, schedule.keyed, schedule.iceberg).copy()
     droppable = any(name in ("drop", "rename") for script in schedule.scripts for name in script)
     foreign = {path for path, file in store.below("") if file.data == b"foreign"}
     for path in [path for path in foreign if droppable and "/t/" in path]:
@@ -103,6 +111,7 @@ def run(schedule: Schedule, choose: Choose, fault_of: Callable[[Actor, Call], Fa
             tasks = [Task(name, 100 * (number + 1) + n) for n, name in enumerate(script)]
             scheduler.spawn(str(number), number, _Body(result, tasks))
         store.scheduler, store.fault_of, store.watch = scheduler, drawn_fault, model.look
+        begin(result)
         try:
             scheduler.run()
         finally:
@@ -197,7 +206,7 @@ class _Replayed:
 
 _COMMON = (
     "append", "upsert", "overwrite", "delete", "compact", "expire", "clean", "tag", "branch",
-    "ingest", "serve", "alter",
+    "ingest", "serve", "alter", "follow",
 )  # fmt: skip
 _RARE = ("rollback", "forward", "rename", "drop")
 """One of a run at most: they undo what others did, or take the table away."""
@@ -209,6 +218,7 @@ def drawn_schedule(seed: int) -> Schedule:
     """Draw who does what on which storage; turns and faults are drawn as the run goes on."""
     random = Random(seed)  # noqa: S311 - the same again for the same seed
     kind, keyed = random.choice(list(Kind)), random.random() < _KEYED
+    iceberg = random.random() < _ICEBERG
     common = [name for name in _COMMON if keyed or name != "upsert"]
     scripts = [
         [random.choice(common) for _ in range(random.randint(1, 3))]
@@ -220,13 +230,17 @@ def drawn_schedule(seed: int) -> Schedule:
     if scripts[0][0] == "forward":
         # Both write schema files of the same numbers: a person does not alter main meanwhile.
         scripts = [[name if name != "alter" else "append" for name in each] for each in scripts]
-    return Schedule(kind=kind, keyed=keyed, scripts=tuple(map(tuple, scripts)))
+    return Schedule(kind=kind, keyed=keyed, iceberg=iceberg, scripts=tuple(map(tuple, scripts)))
 
 
-_KEYED, _RARELY = 0.7, 0.5
+_KEYED, _RARELY, _ICEBERG = 0.7, 0.5, 0.4
 _SWITCHES = (0.01, 0.05, 0.2, 0.6)
 _FAULTS = (0.0, 0.0, 0.002, 0.01)
 _OBJECT_FAULTS = (Fault.FAIL, Fault.LOSE, Fault.TWICE, Fault.LATE, Fault.DIE, Fault.DIE)
+
+
+_REPEATED = ("publish", "part", "complete", "abort")
+"""Calls that a client may send twice, or a network deliver late."""
 
 
 @dataclass(slots=True)
@@ -255,7 +269,7 @@ class _Drawn:
         if self.random.random() >= self.fails:
             return None
         fault = self.random.choice(_OBJECT_FAULTS)
-        if fault in (Fault.TWICE, Fault.LATE) and call.kind != "publish":
+        if fault in (Fault.TWICE, Fault.LATE) and call.kind not in _REPEATED:
             fault = Fault.FAIL
         self.faults.append((int(actor.name), actor.calls, fault))
         if fault is Fault.DIE:

@@ -6,7 +6,7 @@ choices make it happen again. A process dies in a call: what unwinds finds its s
 what it remembered is gone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from threading import Lock, Thread
@@ -28,6 +28,8 @@ class Call:
     writes: bool = False
     is_tree: bool = False
     """Whether all below the path is meant, too."""
+    names: bool = True
+    """Whether a listing of the folder has other names after it."""
 
     def touches(self, other: "Call") -> bool:
         """Whether the order of two calls may matter: one writes what the other is about."""
@@ -41,18 +43,25 @@ class Call:
 
 
 def _meets(one: Call, mine: str, other: Call, theirs: str) -> bool:
-    if mine == theirs or _lists(one, mine, theirs) or _lists(other, theirs, mine):
+    if (
+        mine == theirs
+        or _lists(one, mine, theirs, other.names)
+        or _lists(other, theirs, mine, one.names)
+    ):
         return True
     return (one.is_tree and theirs.startswith(f"{mine}/")) or (
         other.is_tree and mine.startswith(f"{theirs}/")
     )
 
 
-def _lists(call: Call, folder: str, path: str) -> bool:
-    """Whether a call lists a name that counts: hidden files do not, but for marks of rollbacks."""
+def _lists(call: Call, folder: str, path: str, names: bool) -> bool:
     parent, _, name = path.rpartition("/")
-    is_hidden = name.startswith(".") and not name.startswith(".rollback")
-    return call.kind == "list" and parent == folder and not is_hidden
+    return call.kind == "list" and names and parent == folder and counts(name)
+
+
+def counts(name: str) -> bool:
+    """Whether a name in a listing counts: hidden files do not, but for marks of rollbacks."""
+    return not name.startswith(".") or name.startswith(".rollback")
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +72,8 @@ class Actor:
     random: Random
     call: Call | None = None
     calls: int = 0
+    seen: int = 0
+    """Another one for other answers to its calls."""
     is_dead: bool = False
     memory: dict[Any, Any] = field(default_factory=dict)
     baton: Lock = field(default_factory=Lock)
@@ -134,6 +145,11 @@ class Scheduler:
                 me.baton.acquire()
         if self.failure is not None:
             raise Death
+
+    def observe(self, answer: Hashable) -> None:
+        """Note an answer to the actor whose turn it is."""
+        assert self.current is not None
+        self.current.seen = hash((self.current.seen, answer))
 
     def chance(self, below: int) -> int:
         """Draw a number for the actor whose turn it is."""

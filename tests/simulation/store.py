@@ -5,13 +5,14 @@ each of them adds is in `disks`.
 """
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
-from tests.simulation.scheduler import Call, Scheduler
+from tests.simulation.scheduler import Call, Scheduler, counts
 
 T = TypeVar("T")
 _MOST_CALLS_LATE = 200
@@ -54,8 +55,14 @@ class Store:
     watch: Callable[[Call], None] = lambda _: None
     late: list[tuple[int, Call, Callable[[], object]]] = field(default_factory=list)
     """(when it is due, what it is, its effect)."""
+    uploads: set[str] = field(default_factory=set)
+    """Paths of objects of which parts are stored, and which are not completed or aborted."""
     was_late: bool = False
     """Whether a call had its effect after its client had given up."""
+    version: int = 0
+    """Another one after each change."""
+    names: int = 0
+    """Another one after each change of a name that counts."""
     has_folders: bool = True
     """False of an object store: its folders are what names have in common."""
 
@@ -76,12 +83,21 @@ class Store:
         if self.scheduler is None:
             return effect()
         self.scheduler.turn(call)
+        try:
+            result = self._result(self.scheduler, call, effect)
+        except OSError as error:
+            self.scheduler.observe(repr(error))
+            raise
+        self.scheduler.observe(_comparable(result))
+        return result
+
+    def _result(self, scheduler: Scheduler, call: Call, effect: Callable[[], T]) -> T:
         self._let_late_ones_arrive()
         fault = self.fault_of(call) if call.path else None
         if fault is Fault.FAIL:
             raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
         if fault is Fault.LATE:
-            due = self.scheduler.calls + self.scheduler.chance(_MOST_CALLS_LATE)
+            due = scheduler.calls + scheduler.chance(_MOST_CALLS_LATE)
             self.late.append((due, call, effect))
             self.was_late = True
             raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
@@ -119,7 +135,21 @@ class Store:
         finally:
             self.scheduler = scheduler
 
+    def digest(self) -> int:
+        """Return a number that is another one for other files."""
+        return hash(
+            tuple(
+                (path, name, file and (file.data, file.modified_ms, file.links, repr(file.mark)))
+                for path, folder in sorted(self.folders.items())
+                for name, file in sorted(folder.items())
+            )
+        )
+
     # What follows has no turns: it is what a call's effect is made of.
+
+    def _count_change(self, name: str, *, is_other: bool = True) -> None:
+        self.version += 1
+        self.names += is_other and counts(name)
 
     def find(self, path: str) -> "File | Folder":
         """Return a file or a folder; FileNotFoundError if there is none."""
@@ -158,6 +188,7 @@ class Store:
             raise FileExistsError(errno.EEXIST, "it exists", path)
         self.numbers += 1
         file = File(data, self.now_ms, self.numbers, mark=mark)
+        self._count_change(name, is_other=name not in folder)
         folder[name] = file
         return file
 
@@ -168,11 +199,17 @@ class Store:
             raise FileExistsError(errno.EEXIST, "it exists", target)
         folder[name] = file
         file.links += 1
+        self._count_change(name)
+
+    def delete_if_there(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            self.delete(path)
 
     def delete(self, path: str) -> None:
         file = self.file(path)
         file.links -= 1
         parent, _, name = path.rpartition("/")
+        self._count_change(name)
         del self.folders[parent][name]
         while not self.has_folders and parent and not self.folders[parent]:
             del self.folders[parent]
@@ -188,6 +225,7 @@ class Store:
                 raise FileExistsError(errno.EEXIST, "it is a file", path)
             self.folders[parent][name] = None
             self.folders[path] = {}
+            self._count_change(name)
 
     def delete_folder(self, path: str) -> None:
         """Delete an empty folder."""
@@ -199,6 +237,12 @@ class Store:
         del self.folders[path]
         parent, _, name = path.rpartition("/")
         del self.folders[parent][name]
+        self._count_change(name)
+
+    def fill(self, file: File, data: bytes) -> None:
+        """Give an open file its bytes."""
+        file.data, file.modified_ms = data, self.now_ms
+        self._count_change(".")
 
     def move(self, source: str, target: str, *, replaces: bool) -> None:
         """Give a file or a folder another name; a disk replaces a file, or an empty folder."""
@@ -209,6 +253,8 @@ class Store:
         if name in folder and self.folders.get(target):
             raise OSError(errno.ENOTEMPTY, "not empty", target)
         parent, _, old = source.rpartition("/")
+        self._count_change(old)
+        self._count_change(name, is_other=name not in folder)
         del self.folders[parent][old]
         folder[name] = moved if isinstance(moved, File) else None
         if not isinstance(moved, File):
@@ -222,3 +268,16 @@ class Store:
                 yield from self.below(f"{path}/{name}")
             else:
                 yield f"{path}/{name}", file
+
+
+def _comparable(answer: Any) -> Hashable:
+    """Return an answer as it can be compared; a file's number is left out."""
+    if isinstance(answer, File):
+        return answer.data, answer.modified_ms, repr(answer.mark)
+    if isinstance(answer, list | tuple):
+        names = (each if isinstance(each, str) else getattr(each, "name", "") for each in answer)
+        return tuple(_comparable(e) for e, name in zip(answer, names, strict=True) if counts(name))
+    if isinstance(answer, SimpleNamespace):
+        fields = [(k, v) for k, v in vars(answer).items() if k != "st_ino" and not callable(v)]
+        return tuple((key, _comparable(value)) for key, value in fields)
+    return answer if isinstance(answer, bytes | str) else repr(answer)

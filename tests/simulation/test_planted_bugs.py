@@ -1,5 +1,7 @@
 """Bugs put into our code on purpose: the simulation finds each of them, so it can fail."""
 
+from contextlib import suppress
+
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import tag_to_json
@@ -11,7 +13,10 @@ from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import PaimonError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.object_store import ObjectFileIO
+from paimon_assets.engine.fileio.object_uploads import Upload
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from paimon_assets.iceberg.publish import Publisher
+from paimon_assets.iceberg.state import HINT_NAME
 from tests.simulation.interleavings import explore
 from tests.simulation.runs import Schedule, draw
 from tests.simulation.world import Kind
@@ -41,6 +46,17 @@ def _files_first(store, steps, survivor, **more):
     return DELETE(store, steps, survivor, **more)
 
 
+def _close(self):
+    with suppress(Exception):
+        CLOSE(self)
+    self.closed = True
+
+
+def _point_to(self, version):
+    self.file_io.replace(f"{self.directory}/{HINT_NAME}", str(version).encode())
+
+
+CLOSE = Upload.close
 DELETE = expire_snapshots._delete_snapshots
 APPENDS = (("append",), ("append",))
 EXPIRE_AND_TAG = (("expire",), ("tag",))
@@ -81,6 +97,12 @@ DRAWN = {
     "the ledger is no part of the commit": (
         WriteBuilder, "with_properties", lambda self, _: self, (("ingest", "ingest"),) * 2, Kind.S3,
     ),
+    "an upload whose last part failed is taken for done": (
+        Upload, "close", _close, (("append",) * 3,) * 4, Kind.S3,
+    ),
+    "a slow follower leads Iceberg's readers back": (
+        Publisher, "point_to", _point_to, (("append", "append"),) * 3, Kind.HDFS,
+    ),
 }  # fmt: skip
 """Found where storages fail, or processes die."""
 
@@ -98,7 +120,7 @@ def test_a_planted_bug_is_found_by_chance(name, monkeypatch):
     owner, attribute, bug, scripts, kind = DRAWN[name]
     monkeypatch.setattr(owner, attribute, bug)
     with pytest.raises((AssertionError, PaimonError)):
-        _draw_many(Schedule(kind=kind, scripts=scripts))
+        _draw_many(Schedule(kind=kind, scripts=scripts, iceberg=owner is Publisher))
 
 
 def _draw_many(schedule):

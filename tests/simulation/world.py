@@ -1,7 +1,7 @@
 """A world: one storage, its actors and their clock; our code runs in it as it is.
 
 `simulated` puts it below the product: storage, time, chance and threads are those of the world. A
-process's memory (what module variables remember) is its actor's own, and goes when the actor dies.
+process's memory (its module variables) is its actor's own, and goes when the actor dies.
 """
 
 import os
@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -23,10 +24,13 @@ import pytest
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.control import clock, file_store, manifests, write_planning
 from paimon_assets.engine.control.managers import commit_history, snapshot_manager
-from paimon_assets.engine.fileio import atomic, local, object_store, opening, ranged
+from paimon_assets.engine.fileio import atomic, local, object_store, object_uploads, opening, ranged
 from tests.simulation.disks import Bucket, Disk, Hdfs
 from tests.simulation.scheduler import Actor, Call
 from tests.simulation.store import Store
+
+PART_BYTES = 600
+"""Files of rows are larger, so each is uploaded to S3 in parts."""
 
 
 class Kind(StrEnum):
@@ -54,6 +58,15 @@ class World:
         scheduler = self.store.scheduler
         acting = None if scheduler is None else scheduler.current
         return acting or self.outside
+
+    def path_of(self, location: str) -> str:
+        """Return where the storage has a file of the warehouse."""
+        return self.folder + location.removeprefix(self.kind.value)
+
+    @property
+    def folder(self) -> str:
+        """The warehouse's path on the storage."""
+        return "/warehouse" if self.kind is Kind.HDFS else "/simulated/warehouse"
 
     def sleep(self, millis: float) -> None:
         """Let others go on; time passes."""
@@ -93,6 +106,9 @@ class _Memory:
     def __setitem__(self, key: Any, value: Any) -> None:
         self._own[key] = value
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._own)
+
     def __contains__(self, key: Any) -> bool:
         return key in self._own
 
@@ -113,13 +129,22 @@ def _by_process(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _at_once(_: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **more: Any) -> Any:
-    """Run what a pool is given, now: an actor has one thread."""
+    """Run a pool's task now: an actor has one thread."""
     future = Future[Any]()
     try:
         future.set_result(call(*args, **more))
     except Exception as error:  # noqa: BLE001 - `result` raises it
         future.set_exception(error)
     return future
+
+
+def _once(prop: Any, instance: Any, _: object = None) -> Any:
+    """Compute a cached property without the lock of its class, which Python 3.11 holds."""
+    if instance is None:
+        return prop
+    if prop.attrname not in instance.__dict__:
+        instance.__dict__[prop.attrname] = prop.func(instance)
+    return instance.__dict__[prop.attrname]
 
 
 @contextmanager
@@ -136,19 +161,24 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(object_store, "client_of", lambda *_: bucket)
         patch.setattr(object_store, "listing_of", lambda *_: SimpleNamespace(pages=bucket.pages))
         patch.setattr(object_store, "_PROVEN", _Memory(set))
-        patch.setattr(object_store, "_KEPT_ENDS", ranged.KeptEnds(1 << 20))
+        patch.setattr(object_store, "_KEPT_ENDS", _Memory(lambda: ranged.KeptEnds(1 << 20)))
+        opened = SimpleNamespace(open_writer=bucket.open_writer)
+        patch.setattr(object_store, "import_module", lambda _: opened)
+        for module in (object_store, object_uploads):
+            patch.setattr(module, "PART_BYTES", PART_BYTES)
         patch.setattr(opening, "_open_hdfs", lambda _: Hdfs(world.store))
         patch.setattr(snapshot_manager, "_NEWEST_SEEN", _Memory(dict))
         patch.setattr(file_store, "_SAME_TABLES", _Memory(dict))
         patch.setattr(ledger, "_SEEN", _Memory(OrderedDict))
         for module, name in ((commit_history, "_seen_of"), (write_planning, "_cached")):
             patch.setattr(module, name, _by_process(getattr(module, name).__wrapped__))
+        patch.setattr(cached_property, "__get__", _once)
         patch.setattr(time, "time_ns", world.now_ns)
         patch.setattr(clock.SystemClock, "sleep_millis", lambda _, millis: world.sleep(millis))
         patch.setattr(os, "urandom", world.random_bytes)
         patch.setattr(random, "random", world.random_fraction)
         patch.setattr(ThreadPoolExecutor, "submit", _at_once)
-        manifests.SHARED_CACHE._items.clear()
+        patch.setattr(manifests.SHARED_CACHE, "_items", _Memory(OrderedDict))
         _HERE.append(world)
         try:
             yield
