@@ -57,6 +57,7 @@ class Store:
     """(when it is due, what it is, its effect)."""
     uploads: set[str] = field(default_factory=set)
     """Paths of objects of which parts are stored, and which are not completed or aborted."""
+    has_failed: bool = False
     was_late: bool = False
     """Whether a call had its effect after its client had given up."""
     version: int = 0
@@ -94,6 +95,7 @@ class Store:
     def _result(self, scheduler: Scheduler, call: Call, effect: Callable[[], T]) -> T:
         self._let_late_ones_arrive()
         fault = self.fault_of(call) if call.path else None
+        self.has_failed |= fault is not None
         if fault is Fault.FAIL:
             raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
         if fault is Fault.LATE:
