@@ -73,7 +73,7 @@ def test_reading_takes_columns_filter_snapshot_and_limit(run, rows_file):
     assert "1 row" in run("read", "db.t", "--limit", "1")
 
 
-def test_metadata_commands_show_what_is_there(run, rows_file):
+def test_metadata_commands_show_their_objects(run, rows_file):
     create(run, "--comment", "people")
     run("write", "db.t", rows_file)
     assert "bucket = 1" in run("schema", "db.t")
@@ -83,7 +83,7 @@ def test_metadata_commands_show_what_is_there(run, rows_file):
     assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t")
 
 
-def test_a_writer_that_comes_again_is_told_so(run, rows_file):
+def test_repeated_writer_gets_a_note(run, rows_file):
     create(run)
     run("write", "db.t", rows_file, "--commit-user", "me")
     assert "already committed as snapshot 1" in run(
@@ -125,7 +125,7 @@ def test_a_bad_output_suffix_leaves_nothing(run, rows_file, tmp_path):
     assert not list(tmp_path.glob("o.xlsx*"))
 
 
-def test_what_is_refused_leaves_no_database(run, tmp_path):
+def test_refused_import_leaves_no_database(run, tmp_path):
     run("create", "justone", "--column", "a INT", code=2)
     assert not (tmp_path / "w").exists()
 
@@ -150,7 +150,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "json"])
-def test_what_was_read_into_a_file_can_be_written_to_a_table(run, tmp_path, suffix):
+def test_rows_read_into_a_file_can_be_written_to_a_table(run, tmp_path, suffix):
     source = tmp_path / "rows.parquet"
     pq.write_table(pa.table(ROWS), source)
     for name in ("db.one", "db.two"):
@@ -208,7 +208,7 @@ def test_a_file_damaged_in_its_pages_is_named_too(run, tmp_path):
     assert "no snapshot" in run("plan", "db.n")
 
 
-def test_a_value_of_a_text_file_that_does_not_fit_is_told_with_the_file(run, tmp_path):
+def test_unfit_value_of_a_text_file_is_reported_with_the_file(run, tmp_path):
     create(run)
     path = tmp_path / "rows.csv"
     path.write_text("id,name\n1,a\nx,b\n")
@@ -222,7 +222,7 @@ def test_a_value_of_a_text_file_that_does_not_fit_is_told_with_the_file(run, tmp
     ("out", "columns", "message"),
     [("nowhere/o.csv", "id", "is no folder"), ("o.csv", "id,tags", "tags"), (".", "id", "none of")],
 )
-def test_what_cannot_be_written_is_one_clear_line(run, tmp_path, out, columns, message):
+def test_failed_write_is_one_clear_line(run, tmp_path, out, columns, message):
     run("create", "db.n", "--column", "id INT", "--column", "tags ARRAY<INT>")
     output = run("read", "db.n", "--columns", columns, "--out", str(tmp_path / out), code=2)
     assert message in output
@@ -238,7 +238,7 @@ def test_bytes_become_base64_in_json(run, tmp_path):
     assert json.loads((tmp_path / "o.json").read_text()) == {"raw": "AP8="}
 
 
-def test_the_terminal_says_whether_there_is_more(run, rows_file):
+def test_terminal_shows_whether_there_is_more(run, rows_file):
     create(run)
     run("write", "db.t", rows_file)
     assert run("read", "db.t", "--limit", "2").endswith("2 rows\n")
@@ -319,7 +319,7 @@ def test_errors_have_codes_and_with_json_are_objects(run):
     run("create", "db.t", "--column", "a INT", code=4)
 
 
-def test_an_option_that_nobody_knows_is_refused_or_forced(run):
+def test_unknown_option_is_refused_or_forced(run):
     arguments = ("create", "db.t", "--column", "a INT", "--option", "bucket-kei=a")
     assert "Did you mean 'bucket-key'?" in run(*arguments, code=2)
     run(*arguments, "--any-option")

@@ -144,7 +144,7 @@ def configured(run, tmp_path, monkeypatch):
     return folder, output
 
 
-def test_a_config_file_says_where_the_catalog_is(configured, tmp_path, monkeypatch):
+def test_config_file_names_the_catalog(configured, tmp_path, monkeypatch):
     folder, output = configured
     config = folder / "paimon.toml"
     config.write_text(
@@ -237,7 +237,7 @@ def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
     assert "No such command 'xyz'." in run("xyz", code=2)
 
 
-def test_a_warehouse_that_does_not_exist_is_said(tmp_path):
+def test_missing_warehouse_is_reported(tmp_path):
     result = CliRunner().invoke(main, ["-w", str(tmp_path / "none"), "ls"])
     assert result.exit_code == 3
     assert f"no warehouse at '{tmp_path / 'none'}'" in result.output

@@ -26,7 +26,7 @@ def rows(run, tmp_path, *arguments):
     return [tuple(json.loads(line).values()) for line in out.read_text().splitlines()]
 
 
-def test_a_moment_is_named_by_snapshot_tag_or_option(run, tmp_path):
+def test_time_travel_by_snapshot_tag_or_option(run, tmp_path):
     assert "tag v1 is snapshot 1" in run("tag", "create", "db.t", "v1", "--snapshot", "1")
     wanted = [(0, "a"), (9, "a")]
     assert rows(run, tmp_path, "db.t", "--snapshot", "1") == wanted
@@ -38,7 +38,7 @@ def test_a_moment_is_named_by_snapshot_tag_or_option(run, tmp_path):
     assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t", "--tag", "v1")
 
 
-def test_what_changed_is_read_with_its_kinds(run, tmp_path):
+def test_changes_are_read_with_their_kinds(run, tmp_path):
     changes = ("db.t", "--between", "1,3", "--mode", "diff", "--row-kinds")
     assert rows(run, tmp_path, *changes) == [("+I", 1, "b"), ("+I", 2, "c"), ("+U", 9, "c")]
     assert "2 files" in run("plan", "db.t", "--between", "1,3")
@@ -91,7 +91,7 @@ def test_batches_that_were_refused_are_dropped(run, tmp_path):
     assert rows(run, tmp_path, "db.t$branches") == []
 
 
-def test_only_times_of_commits_are_said_to_be_utc(run):
+def test_only_times_of_commits_are_marked_as_utc(run):
     run("tag", "create", "db.t", "for-a-day", "--retain", "1 d")
     lines = json.loads(run("tag", "list", "db.t", "--json"))
     [line] = [line for line in lines if line["tag_name"] == "for-a-day"]

@@ -16,7 +16,7 @@ def run(tmp_path, invoke):
     return invoke
 
 
-def test_a_folder_comes_in_is_shown_and_goes_and_stays_as_it_is(run, tmp_path):
+def test_folder_is_added_shown_and_removed_unchanged(run, tmp_path):
     folder = str(tmp_path / "in")
     before = states(tmp_path / "in")
     arguments = ("segments", "add", "db.t", folder, "--partition", "day:int")
@@ -95,7 +95,7 @@ def test_folders_that_may_be_read_are_named_beside_or_in_the_environment(
     assert "is blank" in run("segments", "refresh", "db.t", "--root", " ", code=2)
 
 
-def test_a_folder_is_read_anew(run, tmp_path):
+def test_folder_is_refreshed(run, tmp_path):
     run("segments", "add", "db.t", str(tmp_path / "in"), "--partition", "day:int")
     assert "no segment was read again" in run("segments", "refresh", "db.t")
     write(tmp_path / "in" / "day=2" / "1.parquet", pa.table({"v": pa.array([5], pa.int32())}))

@@ -50,7 +50,7 @@ def test_partitions_are_found_by_a_pattern(run):
     assert "1 row\n" in run("partitions", "db.t", "--pattern", "day=*-03")
 
 
-def test_what_json_prints_is_json_all_through(run, tmp_path):
+def test_json_output_is_json_throughout(run, tmp_path):
     [first, *_] = json.loads(run("read", "db.t$schemas", "--json"))
     assert first["fields"][0] == {"id": 0, "name": "day", "type": "STRING"}
     assert first["partition_keys"] == ["day"]
@@ -185,7 +185,7 @@ def test_a_query_is_run_by_duckdb(run, tmp_path):
     assert "Expected a statement" in run("sql", "hello", code=2)
 
 
-def test_what_is_done_is_said_as_json(run):
+def test_results_are_shown_as_json(run):
     made = json.loads(run("tag", "create", "db.t", "v1", "--snapshot", "1", "--json"))
     assert made == {"tag": "v1", "snapshot_id": 1}
     matched = json.loads(run("delete", "db.t", "--where", "id = 2", "--dry-run", "--json"))
@@ -197,7 +197,7 @@ def test_what_is_done_is_said_as_json(run):
     assert json.loads(run("drop", "db.t", "--yes", "--json")) == {"dropped": "db.t"}
 
 
-def test_what_comes_is_followed(run, tmp_path):
+def test_new_rows_are_followed(run, tmp_path):
     def followed(*arguments):
         said = run("follow", "db.t", "--once", "--columns", "id", *arguments)
         return [json.loads(line)["id"] for line in said.splitlines()]
@@ -310,7 +310,7 @@ def test_all_tables_are_maintained_and_a_bad_one_stops_no_other(lake):
     assert snapshot_counts(lake) == [1, 1]
 
 
-def test_maintenance_shows_what_is_due_and_asks(lake, tmp_path):
+def test_maintenance_shows_due_work_and_asks(lake, tmp_path):
     asked = lake("maintain", "b.*", "--json", code=11, input="n\n")
     assert "expire_snapshots" in asked
     assert "This is done to 2 tables. Go on?" in asked
@@ -335,7 +335,7 @@ def test_maintenance_of_a_table_that_is_not_there(lake, tmp_path):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_terminal_shows_how_far_work_is_and_what_is_left(monkeypatch, is_terminal):
+def test_terminal_shows_progress_and_the_rest(monkeypatch, is_terminal):
     read_end, write_end = os.openpty() if is_terminal else os.pipe()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")

@@ -128,7 +128,7 @@ def test_a_run_after_the_rows_were_mended_commits(paimon: PaimonCatalogResource)
     [CheckOptions(), CheckOptions(blocking=True, severity=dg.AssetCheckSeverity.WARN)],
     ids=["not-blocking", "warn"],
 )
-def test_what_does_not_block_is_committed_and_told(
+def test_batch_without_blocking_failures_is_committed_and_reported(
     paimon: PaimonCatalogResource, options: CheckOptions
 ) -> None:
     result = run(planes_asset(FAILING, options=options), paimon)
@@ -175,7 +175,7 @@ def test_a_batch_is_judged_where_a_reader_would_not_see_it_yet(
     assert newest.id == 1
 
 
-def test_an_overwrite_that_fails_leaves_what_was_there(paimon: PaimonCatalogResource) -> None:
+def test_failed_overwrite_keeps_the_stored_rows(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(PASSING, FAILING, PASSING, mode="overwrite")
     assert run(asset, paimon).success
     assert not run(asset, paimon).success
@@ -271,9 +271,7 @@ def test_files_that_land_are_judged_before_they_count_as_taken_in(
     assert evaluations(run(asset, paimon))["seats"].passed
 
 
-def test_a_check_that_keeps_a_batch_out_stands_in_the_log_of_checks(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_check_that_rejects_a_batch_is_in_the_log_of_checks(paimon: PaimonCatalogResource) -> None:
     """What the UI reads: the check failed, and the asset was not materialized."""
     asset = planes_asset(FAILING)
     with lent_instance() as instance:
@@ -312,7 +310,7 @@ def test_a_batch_of_a_partitioned_table_without_key_is_judged(
     assert len(rows_of(table.at_branch(branch))) == 4
 
 
-def test_two_assets_of_one_table_keep_their_refused_batches_apart(
+def test_two_assets_of_one_table_have_separate_rejected_batches(
     paimon: PaimonCatalogResource,
 ) -> None:
     checks = build_pandera_checks(None, SEATS, when="before_commit")

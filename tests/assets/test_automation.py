@@ -14,7 +14,7 @@ from tests.testkit.asset_tables import PLANES, lent_instance, planes
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 
 
-def test_only_new_data_asks_for_what_lies_downstream(paimon: PaimonCatalogResource) -> None:
+def test_only_new_data_requests_downstream_assets(paimon: PaimonCatalogResource) -> None:
     frames: list[pa.Table | None] = []
 
     @paimon_asset("air.planes", PLANES)

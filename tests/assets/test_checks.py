@@ -50,7 +50,7 @@ def test_the_row_count_is_that_of_merged_rows(paimon: assets.PaimonCatalogResour
 
 
 @pytest.mark.parametrize(("expected", "said"), [(5, "3 missing"), (1, "1 too many")])
-def test_a_wrong_row_count_says_by_how_much(
+def test_wrong_row_count_shows_the_difference(
     paimon: assets.PaimonCatalogResource, expected: int, said: str
 ) -> None:
     check = assets.build_row_count_check(some_planes, lambda: expected)
@@ -60,7 +60,7 @@ def test_a_wrong_row_count_says_by_how_much(
     assert metadata["paimon/difference"] == 2 - expected
 
 
-def test_a_blocking_check_stops_what_lies_downstream(paimon: assets.PaimonCatalogResource) -> None:
+def test_blocking_check_stops_downstream_assets(paimon: assets.PaimonCatalogResource) -> None:
     ran = []
 
     @dg.asset(deps=[some_planes])
@@ -109,7 +109,7 @@ def test_a_table_without_rows_passes(paimon: assets.PaimonCatalogResource) -> No
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
 
 
-def test_a_check_without_key_says_what_to_name(paimon: assets.PaimonCatalogResource) -> None:
+def test_check_without_key_names_the_missing_argument(paimon: assets.PaimonCatalogResource) -> None:
     pairs = pairs_asset((1, "x"))
     text = failure_text(run([pairs, assets.build_unique_key_check(pairs)], paimon))
     assert "name the columns that must be unique" in text

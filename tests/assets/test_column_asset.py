@@ -64,7 +64,7 @@ def test_a_column_is_added_and_written_alone(paimon, table):
     assert table.refresh().latest_snapshot().id == 2
 
 
-def test_a_later_run_computes_what_is_behind(paimon, table):
+def test_later_run_computes_rows_that_are_behind(paimon, table):
     given = []
 
     def score(rows: pa.Table) -> Any:
@@ -173,7 +173,7 @@ def test_several_of_one_table_go_beside_each_other_and_its_own(paimon, table):
     assert max(read(table.refresh(), ["id", "score", "rank"])) == (9, 2.0, 9)
 
 
-def test_what_does_not_fit_fails_the_run_and_changes_nothing(paimon, table):
+def test_unfit_columns_fail_the_run_and_change_nothing(paimon, table):
     def short(rows: pa.Table) -> Any:
         return pa.table({"score": [1.0]})
 

@@ -271,7 +271,7 @@ def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatc
     assert lines_of(metadata, "paimon/table_size")["before"]["read amplification"] == 6
 
 
-def test_progress_is_told(paimon, instance, table, monkeypatch):
+def test_progress_is_logged(paimon, instance, table, monkeypatch):
     monkeypatch.setattr(embedded, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(embedded, "_SECONDS_BETWEEN", 0.0)
     result = compact(paimon, instance, strategy="full", parallelism=1)
@@ -281,7 +281,7 @@ def test_progress_is_told(paimon, instance, table, monkeypatch):
     assert "12 of 12 rows" in said
 
 
-def test_files_are_sorted_as_the_form_says(paimon, instance):
+def test_files_are_sorted_by_the_form(paimon, instance):
     table = new_table(paimon.catalog(), asset_tables.WEATHER, name="ops.weather")
     for origin in ("LGA", "JFK", "EWR"):
         rows = pa.table({"origin": [origin], "temp": [1.0], "day": pa.nulls(1, pa.date32())})

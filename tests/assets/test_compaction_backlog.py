@@ -174,11 +174,11 @@ def test_a_table_that_cannot_be_read_stops_no_other(paimon, instance, table):
     assert len(tick(paimon, instance).run_requests) == 1
 
 
-def test_a_cursor_nobody_can_read_is_none(paimon, instance, table):
+def test_unreadable_cursor_is_none(paimon, instance, table):
     land(table, 5)
     assert tick(paimon, instance, cursor="not json").run_requests
 
 
-def test_names_that_fit_nothing_are_told(paimon, instance, table):
+def test_unmatched_names_are_reported(paimon, instance, table):
     found = tick(paimon, instance, tables=("gone.*", "ops.planes"))
     assert "gone" in found.skip_reason.skip_message

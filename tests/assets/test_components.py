@@ -89,7 +89,7 @@ def test_each_loads_as_it_is_scaffolded(project: DefsFolderSandbox, name: str) -
 
 
 @pytest.mark.parametrize("name", components.__all__)
-def test_every_field_says_what_it_is(name: str) -> None:
+def test_every_field_has_a_description(name: str) -> None:
     component: Any = getattr(components, name)
     fields = component.model().model_json_schema()["properties"]
     assert fields
@@ -99,7 +99,7 @@ def test_every_field_says_what_it_is(name: str) -> None:
     )
 
 
-def test_what_is_scaffolded_runs(project: DefsFolderSandbox) -> None:
+def test_scaffolded_component_runs(project: DefsFolderSandbox) -> None:
     for name in components.__all__:
         project.scaffold_component(component_cls=getattr(components, name), defs_path=name.lower())
     landing = project.project_root / "landing" / "payments"
@@ -237,7 +237,7 @@ def test_checks_of_a_table_that_is_defined_elsewhere(
         ("PaimonCatalogComponent", {"token": {"var": "X"}}, "{env: NAME}"),
     ],
 )
-def test_what_a_yaml_cannot_say_is_named(
+def test_parameters_missing_in_yaml_are_named(
     project: DefsFolderSandbox, kind: str, attributes: dict[str, Any], said: str
 ) -> None:
     base: dict[str, Any] = {}

@@ -125,7 +125,7 @@ def test_changes_of_which_nothing_was_made_are_dealt_with_too(
     assert copied(lake) == [1, 2, 3]
 
 
-def test_a_table_that_is_rolled_back_reads_again_what_it_lost(lake: PaimonCatalogResource) -> None:
+def test_rolled_back_table_reads_its_lost_changes_again(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     put(lake, 4)
     run(by_io_manager(), lake)
@@ -135,7 +135,7 @@ def test_a_table_that_is_rolled_back_reads_again_what_it_lost(lake: PaimonCatalo
     assert copied(lake) == [1, 2, 3, 4]
 
 
-def test_the_position_outlives_the_snapshot_that_said_it_first(lake: PaimonCatalogResource) -> None:
+def test_position_outlives_the_snapshot_that_first_had_it(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     copy = table_of(lake, "copy")
     copy.new_write_builder().write(rows(50), EmbeddedExecutor())
@@ -148,7 +148,7 @@ def test_the_position_outlives_the_snapshot_that_said_it_first(lake: PaimonCatal
     assert copied(lake) == [1, 2, 3, 4, 50]
 
 
-def test_a_source_made_anew_is_read_from_its_beginning(lake: PaimonCatalogResource) -> None:
+def test_recreated_source_is_read_from_its_beginning(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     lake.catalog().drop_table("shop.orders")
     lake.catalog().create_table("shop.orders", SCHEMA)
@@ -158,7 +158,7 @@ def test_a_source_made_anew_is_read_from_its_beginning(lake: PaimonCatalogResour
 
 
 @pytest.mark.parametrize("later", [(), (8, 9)])
-def test_a_source_that_was_rolled_back_behind_what_was_read_is_refused(
+def test_source_rolled_back_below_the_position_is_refused(
     later: tuple[int, ...], lake: PaimonCatalogResource
 ) -> None:
     run(by_io_manager(), lake)
@@ -204,7 +204,7 @@ def test_an_overwrite_reaches_a_consumer_as_the_difference(lake: PaimonCatalogRe
     assert seen[2] == []
 
 
-def test_what_steps_read_that_failed_is_forgotten() -> None:
+def test_reads_of_failed_steps_are_forgotten() -> None:
     """In a process that runs for months, such as a script around `dg.materialize`."""
     reads: Any = consumption.READS
     for number in range(1_000):

@@ -285,9 +285,7 @@ def test_a_declared_type_counts_more_than_the_texts(
     assert types == {**DECLARED, "c": "DECIMAL(5, 2)", "d": "BIGINT"}
 
 
-def test_a_file_without_the_key_goes_to_quarantine(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_file_without_the_key_is_quarantined(landing: Path, paimon: PaimonCatalogResource) -> None:
     (landing / "1.csv").write_text("amount\n1\n")
     (landing / "2.csv").write_text("id\n2\n")
     keyed = Schema.of(DECLARED, primary_keys=["id"])

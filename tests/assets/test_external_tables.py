@@ -89,7 +89,7 @@ def test_tables_are_described_and_shown(paimon: PaimonCatalogResource, table: Ta
     ["", "[]", '{"version": 2, "tables": []}', '{"version": 1}', "[" * 100_000],
     ids=range(5),
 )
-def test_a_state_that_is_none_says_what_to_do(text: str) -> None:
+def test_invalid_state_names_the_way_out(text: str) -> None:
     with pytest.raises(FormatError, match=r"'state.json' describes no tables.*refresh-defs-state"):
         tables_from_json(text, "state.json")
 
@@ -169,7 +169,7 @@ def test_statistics_are_no_news(paimon: PaimonCatalogResource, table: Table) -> 
     assert ticks.events() == []
 
 
-def test_snapshots_that_expired_between_ticks_are_told(
+def test_snapshots_that_expired_between_ticks_are_reported(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     ticks = Ticks(paimon)
@@ -185,7 +185,7 @@ def test_snapshots_that_expired_between_ticks_are_told(
     assert ticks.events() == []
 
 
-def test_a_table_made_anew_is_news(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_recreated_table_is_news(paimon: PaimonCatalogResource, table: Table) -> None:
     ticks = Ticks(paimon)
     write(table, "N1")
     write(table, "N2")
@@ -253,7 +253,7 @@ def test_the_same_rows_after_a_rollback_run_the_target_again(
     assert len(set(keys)) == 5
 
 
-def test_one_table_that_is_gone_does_not_hide_the_others(
+def test_one_missing_table_does_not_hide_the_rest(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     paimon.catalog().create_table("air.weather", WEATHER)

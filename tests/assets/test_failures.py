@@ -16,7 +16,7 @@ AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.StorageEr
 
 
 @pytest.mark.parametrize("error_class", AGAIN, ids=lambda cls: cls.__name__)
-def test_what_may_go_better_is_tried_again(error_class: type[errors.StorageError]) -> None:
+def test_transient_failures_are_retried(error_class: type[errors.StorageError]) -> None:
     with pytest.raises(dg.RetryRequested) as caught, dagster_failures(TABLE):
         raise error_class("lost")
     retries = (MAX_RETRIES, failures.RETRY_WAIT_SECONDS)
@@ -29,7 +29,7 @@ def test_what_may_go_better_is_tried_again(error_class: type[errors.StorageError
     [cls for cls in errors.ERROR_CLASSES.values() if cls not in AGAIN],
     ids=lambda cls: cls.__name__,
 )
-def test_what_stays_wrong_fails_at_once(error_class: type[errors.InvalidInputError]) -> None:
+def test_lasting_failures_fail_at_once(error_class: type[errors.InvalidInputError]) -> None:
     with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
         raise error_class("Column 'a' is wrong.", kind="k", column="a", none=None)
     failure = caught.value
@@ -54,7 +54,7 @@ def test_other_errors_pass_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("policy", [None, dg.RetryPolicy(max_retries=5)])
-def test_the_users_retry_policy_counts_and_the_failure_says_what_failed(
+def test_users_retry_policy_counts_and_the_failure_names_the_operation(
     policy: dg.RetryPolicy | None, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)

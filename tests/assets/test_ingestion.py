@@ -76,7 +76,7 @@ def test_files_are_taken_in_path_order_and_each_once(
     assert (second["paimon/files_ingested"], second["paimon/files_in_ledger"]) == (1, 3)
 
 
-def test_without_a_new_file_nothing_is_committed_and_the_result_says_so(
+def test_without_a_new_file_nothing_is_committed_and_the_result_shows_it(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -171,9 +171,7 @@ def test_a_file_that_changes_while_it_is_read_commits_nothing(
     assert metadata_of(run(events(landing), paimon), KEY)["paimon/rows_in"] == 4
 
 
-def test_a_run_is_told_that_the_folder_it_names_holds_nothing(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_run_reports_that_its_folder_is_empty(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     result = run(events(landing), paimon, run_config=config(source=str(landing / "typo")))
     assert "typo" in failure_text(result)

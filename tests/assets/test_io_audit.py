@@ -85,7 +85,7 @@ def test_a_bad_batch_leaves_the_table_as_it_was_and_stays_readable(
     assert amounts(paimon) == ([1, 1, 2, 2] if mode == "append" else [1, 2])
 
 
-def test_what_the_checks_said_stands_in_the_log(paimon: PaimonCatalogResource) -> None:
+def test_check_results_are_in_the_log(paimon: PaimonCatalogResource) -> None:
     """What the UI reads: the check failed, and the asset was not materialized."""
     asset = sales_asset(BAD, GOOD)
     [key] = asset.check_keys
@@ -117,7 +117,7 @@ def test_a_check_that_does_not_block_tells_and_lets_pass(paimon: PaimonCatalogRe
     assert amounts(paimon) == [-4, 3]
 
 
-def test_what_a_function_tells_beside_its_frame_arrives(paimon: PaimonCatalogResource) -> None:
+def test_metadata_of_a_function_is_kept_beside_its_frame(paimon: PaimonCatalogResource) -> None:
     asset = sales_asset(dg.MaterializeResult(value=GOOD, metadata={"mine": 7}))
     assert metadata_of(io_run(asset, paimon), KEY)["mine"] == 7
     asset = sales_asset(dg.Output(GOOD, metadata={"mine": 8}))

@@ -58,9 +58,7 @@ def consumed(annotation: Any, seen: list[pa.Table], **options: Any) -> dg.Assets
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("kind", FROM_ARROW)
-def test_a_frame_goes_in_and_comes_out(
-    kind: str, table: str, paimon: PaimonCatalogResource
-) -> None:
+def test_frame_is_stored_and_loaded(kind: str, table: str, paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
     written = produced(FROM_ARROW[kind](orders()), schema=TABLES[table])
     result = io_run([written, consumed(ANNOTATION[kind], seen)], paimon)
@@ -85,7 +83,7 @@ def test_an_asset_that_is_run_again_leaves_no_duplicates(
     assert len(rows_of(paimon.catalog().get_table("shop.orders"))) == 3
 
 
-def test_one_type_goes_in_and_another_comes_out(paimon: PaimonCatalogResource) -> None:
+def test_one_type_is_stored_and_another_loaded(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
     frame = FROM_ARROW["pandas"](orders())
     result = io_run([produced(frame), consumed(pl.DataFrame, seen)], paimon)
@@ -93,7 +91,7 @@ def test_one_type_goes_in_and_another_comes_out(paimon: PaimonCatalogResource) -
     assert seen[0].column("id").to_pylist()[0] == BIG
 
 
-def test_without_annotation_an_arrow_table_comes(paimon: PaimonCatalogResource) -> None:
+def test_without_annotation_an_arrow_table_is_loaded(paimon: PaimonCatalogResource) -> None:
     @dg.asset(ins={"table": dg.AssetIn(KEY)})
     def reader(table) -> None:
         assert isinstance(table, pa.Table)
@@ -166,7 +164,7 @@ def test_a_lazy_frame_reads_the_columns_it_needs(paimon: PaimonCatalogResource) 
     assert lengths == [3]
 
 
-def test_what_an_op_puts_out_is_a_table_too(paimon: PaimonCatalogResource) -> None:
+def test_output_of_an_op_is_a_table_too(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
 
     @dg.op(out=dg.Out(metadata=paimon_output(table="ops.made")))

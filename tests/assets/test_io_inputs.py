@@ -80,7 +80,7 @@ def test_columns_and_a_filter(lake: PaimonCatalogResource) -> None:
     assert ids(table) == [2, 3]
 
 
-def test_moments(lake: PaimonCatalogResource) -> None:
+def test_time_travel(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, snapshot=1)) == [1]
     assert ids(read(lake, tag="second")) == [1, 2]
     table = lake.catalog().get_table("shop.orders")
@@ -93,7 +93,7 @@ def test_moments(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, branch="b1")) == [1, 2]
 
 
-def test_what_changed_between_two(lake: PaimonCatalogResource) -> None:
+def test_changes_between_two_snapshots(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, between=[1, 3])) == [2, 3]
     put(lake, 1, text="y")
     lake.catalog().get_table("shop.orders").tags.create("fourth", snapshot=4)
@@ -191,7 +191,7 @@ def test_a_field_that_is_none_is_named(paimon: PaimonCatalogResource) -> None:
         ({"tag": "third"}, "third"),
     ],
 )
-def test_what_does_not_exist_is_named(
+def test_missing_snapshot_is_named(
     options: dict[str, Any], expected: str, lake: PaimonCatalogResource
 ) -> None:
     @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(**options))})
@@ -250,7 +250,7 @@ def follower(seen: list[list[int]], **options: Any) -> dg.AssetsDefinition:
     return copy
 
 
-def test_only_what_is_new_since_the_last_run(lake: PaimonCatalogResource) -> None:
+def test_only_new_rows_since_the_last_run(lake: PaimonCatalogResource) -> None:
     seen: list[list[int]] = []
     assets = [external(), follower(seen)]
     assert io_run(assets, lake).success
@@ -263,13 +263,13 @@ def test_only_what_is_new_since_the_last_run(lake: PaimonCatalogResource) -> Non
     assert len(asset_tables.rows_of(lake.catalog().get_table("shop.copy"))) == 5
 
 
-def test_row_kinds_of_what_is_new(lake: PaimonCatalogResource) -> None:
+def test_row_kinds_of_new_rows(lake: PaimonCatalogResource) -> None:
     table = read(lake, row_kinds=True, columns=["id"])
     assert table.column_names == ["rowkind", "id"]
     assert set(table.column("rowkind").to_pylist()) == {"+I"}
 
 
-def test_what_is_new_does_not_replace_a_table_by_default(lake: PaimonCatalogResource) -> None:
+def test_new_rows_do_not_replace_a_table_by_default(lake: PaimonCatalogResource) -> None:
     metadata = paimon_input(consumer="copy")
 
     @dg.asset(key=["shop", "copy"], ins={"table": dg.AssetIn(KEY, metadata=metadata)})
@@ -281,7 +281,7 @@ def test_what_is_new_does_not_replace_a_table_by_default(lake: PaimonCatalogReso
     assert lake.catalog().get_table("shop.orders").consumers.list() == {}
 
 
-def test_what_is_ignored_is_not_consumed(lake: PaimonCatalogResource) -> None:
+def test_ignored_input_is_not_consumed(lake: PaimonCatalogResource) -> None:
     metadata = paimon_input(consumer="copy")
 
     @dg.asset(
@@ -322,7 +322,7 @@ def test_a_table_asset_consumes_too(lake: PaimonCatalogResource) -> None:
     assert seen == [[1, 2, 3], []]
 
 
-def test_a_retry_consumes_what_was_committed_and_no_more(lake: PaimonCatalogResource) -> None:
+def test_retry_consumes_the_committed_rows_and_no_more(lake: PaimonCatalogResource) -> None:
     file_io = asset_tables.FailsOnce(after_publish_of="copy/snapshot/snapshot-1")
 
     class Unreliable(PaimonCatalogResource):

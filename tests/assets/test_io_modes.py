@@ -142,7 +142,7 @@ def test_a_key_of_metadata_that_is_none_is_refused(paimon: PaimonCatalogResource
     assert "paimon/mode" in text
 
 
-def test_what_the_snapshot_says_of_its_run(paimon: PaimonCatalogResource) -> None:
+def test_snapshot_names_its_run(paimon: PaimonCatalogResource) -> None:
     result = io_run(orders(rows((1, "a"))), paimon)
     snapshot = paimon.catalog().get_table("shop.orders").latest_snapshot()
     assert snapshot is not None

@@ -115,7 +115,7 @@ def test_windows_of_a_day_over_partitions_of_an_hour(paimon: PaimonCatalogResour
     assert numbers_in(paimon) == [3, 4], "the whole day was replaced, and no more"
 
 
-def test_hours_where_the_clock_goes_back(paimon: PaimonCatalogResource) -> None:
+def test_hours_where_the_clock_is_set_back(paimon: PaimonCatalogResource) -> None:
     hours = dg.HourlyPartitionsDefinition(
         "2024-11-03-00:00-0400",
         fmt="%Y-%m-%d-%H:%M%z",

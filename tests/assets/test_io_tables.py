@@ -45,7 +45,9 @@ def stored(paimon: assets.PaimonCatalogResource, **options: Any) -> dg.AssetsDef
     return asset
 
 
-def test_it_carries_what_a_paimon_asset_carries(paimon: assets.PaimonCatalogResource) -> None:
+def test_io_manager_asset_has_the_metadata_of_a_paimon_asset(
+    paimon: assets.PaimonCatalogResource,
+) -> None:
     wanted = asset_of(
         "air.fleet", PLANES, key="fleet", executor="embedded", warehouse=paimon.warehouse
     )
@@ -60,7 +62,7 @@ def test_it_carries_what_a_paimon_asset_carries(paimon: assets.PaimonCatalogReso
     assert columns[1].description == "Seats for passengers."
 
 
-def test_what_the_definition_says_itself_stays(paimon: assets.PaimonCatalogResource) -> None:
+def test_values_of_the_definition_stay(paimon: assets.PaimonCatalogResource) -> None:
     asset = stored(
         paimon,
         kinds={"polars"},
@@ -118,7 +120,7 @@ def test_every_table_of_a_multi_asset_is_one(paimon: assets.PaimonCatalogResourc
     assert {"paimon/both", "paimon/compaction"} == compact.definition.pools
 
 
-def test_what_the_io_manager_does_not_store_passes(paimon: assets.PaimonCatalogResource) -> None:
+def test_unstored_assets_pass_unchanged(paimon: assets.PaimonCatalogResource) -> None:
     @dg.asset(io_manager_key="other")
     def elsewhere() -> int:
         return 1
@@ -130,7 +132,7 @@ def test_what_the_io_manager_does_not_store_passes(paimon: assets.PaimonCatalogR
     assert assets.as_table_assets(given, io_manager=manager(paimon)) == given
 
 
-def test_a_key_of_one_part_says_how_it_becomes_a_table() -> None:
+def test_key_of_one_part_names_the_way_to_a_table() -> None:
     with pytest.raises(InvalidInputError, match="as_table_assets"):
         assets.build_row_count_check(by_hand(), 2)
 

@@ -130,9 +130,7 @@ def broken(landing: Path) -> None:
     pq.write_table(pa.table({"other": [1]}), landing / "d.parquet")
 
 
-def test_one_bad_file_stops_the_folder_unless_it_goes_to_quarantine(
-    runs: Any, landing: Path
-) -> None:
+def test_one_bad_file_stops_the_folder_unless_it_is_quarantined(runs: Any, landing: Path) -> None:
     broken(landing)
     assert "b.parquet" in failure_text(runs().run())
     source = runs(on_bad_file="quarantine")
@@ -228,9 +226,7 @@ def test_files_of_which_none_can_be_read_are_noted_too(runs: Any, landing: Path)
     assert source.taken()["paimon/files_ingested"] == 0
 
 
-def test_damage_that_shows_while_a_file_is_read_goes_to_quarantine(
-    runs: Any, landing: Path
-) -> None:
+def test_damage_found_during_a_read_is_quarantined(runs: Any, landing: Path) -> None:
     (landing / "a.csv").write_text("id,v\n1,x\n")
     good = "\n".join(f"{number},x" for number in range(200_000))
     (landing / "b.csv").write_text(f"id,v\n{good}\nno number,x\n")
@@ -283,7 +279,7 @@ def test_a_changed_file_is_refused_ignored_or_taken_in_again(runs: Any, landing:
         again.asset()
 
 
-def test_a_sensor_asks_for_what_changed_where_it_is_taken_in_again(
+def test_sensor_requests_changed_files_where_they_are_ingested_again(
     runs: Any, landing: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     put(landing / "a.parquet", 1)
@@ -365,7 +361,7 @@ def test_texts_are_read_by_the_options_of_segments(
     ]
 
 
-def test_json_in_one_array_is_read_and_members_nobody_knows_are_refused(
+def test_json_in_one_array_is_read_and_unknown_members_are_refused(
     runs: Any, landing: Path
 ) -> None:
     (landing / "a.json").write_text('[{"id": 1, "v": "a"},\n {"id": 2, "v": "b"}]')

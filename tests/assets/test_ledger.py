@@ -52,7 +52,7 @@ def file(name: object) -> FolderFile:
 
 
 @given(st.integers(0, 9))
-def test_a_ledger_comes_back_from_its_bytes(generation: int) -> None:
+def test_ledger_is_restored_from_its_bytes(generation: int) -> None:
     ledger = Ledger(
         source="log/events",
         generation=generation,
@@ -65,7 +65,7 @@ def test_a_ledger_comes_back_from_its_bytes(generation: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(folders, max_size=6))
-def test_what_was_taken_in_is_never_new_again(table: Table, landed: list[list[FolderFile]]) -> None:
+def test_ingested_file_is_never_new_again(table: Table, landed: list[list[FolderFile]]) -> None:
     ledger, held = Ledger(source="s"), dict[str, FolderFile]()
     for folder in landed:
         pending = compare(folder, ledger, table)
@@ -98,7 +98,7 @@ class Counting(LocalFileIO):
         self.written += len(data)
 
 
-def test_an_ingestion_and_a_tick_cost_what_is_new(tmp_path: Path) -> None:
+def test_ingestion_and_tick_cost_only_new_files(tmp_path: Path) -> None:
     file_io = Counting()
     catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")
@@ -118,7 +118,7 @@ def test_an_ingestion_and_a_tick_cost_what_is_new(tmp_path: Path) -> None:
     assert file_io.read < whole * 1.2
 
 
-def test_a_tick_opens_only_the_snapshots_of_others_that_came_since_the_last(tmp_path: Path) -> None:
+def test_tick_opens_only_foreign_snapshots_since_the_last(tmp_path: Path) -> None:
     file_io = Counting()
     catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")
@@ -152,7 +152,7 @@ def test_of_names_ordered_in_time_the_last_ones_are_enough(table: Table) -> None
     assert [item.name for item in compare(changed, ledger, table).changed] == ["095"]
 
 
-def test_a_ledger_that_holds_its_files_itself_goes_on_in_parts(table: Table) -> None:
+def test_ledger_that_holds_its_files_itself_continues_in_parts(table: Table) -> None:
     members = {"version": 1, "source": "s", "generation": 4, "files": [["a", 1, 1], ["b", 1, 1]]}
     old = ledger_from_json(json.dumps(members).encode(), "x")
     assert (old.generation, old.file_count) == (4, 2)
@@ -161,7 +161,7 @@ def test_a_ledger_that_holds_its_files_itself_goes_on_in_parts(table: Table) -> 
     assert compare([file(name) for name in "abcd"], now, table).new == (file("d"),)
 
 
-def test_parts_that_no_ledger_needs_are_orphans_and_others_are_not(tmp_path: Path) -> None:
+def test_parts_that_no_ledger_needs_are_orphans(tmp_path: Path) -> None:
     table = new_table(tmp_path, {"id": "BIGINT"}, name="d.t")
     ledger = Ledger(source="s")
     names = []
@@ -199,6 +199,6 @@ def test_changes_are_refused_by_name() -> None:
         b'{"version": 1, "source": "s", "generation": 0, "files": [["a", "b"]]}',
     ],
 )
-def test_what_is_no_ledger_is_refused_with_its_path(data: bytes) -> None:
+def test_invalid_ledger_is_refused_with_its_path(data: bytes) -> None:
     with pytest.raises(FormatError, match=r"'/t/ledger-1\.json' is no ingestion ledger"):
         ledger_from_json(data, "/t/ledger-1.json")

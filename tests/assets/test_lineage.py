@@ -38,7 +38,7 @@ def test_a_column_that_is_none_is_refused() -> None:
         )
 
 
-def test_a_schema_that_changed_is_told_once(paimon: PaimonCatalogResource) -> None:
+def test_changed_schema_is_reported_once(paimon: PaimonCatalogResource) -> None:
     def asset(schema: Schema) -> dg.AssetsDefinition:
         return asset_of("air.planes", schema)
 

@@ -127,7 +127,7 @@ def test_one_bad_table_stops_no_other(paimon):
     assert ("ods.good", "expire_snapshots", 5) in lines
 
 
-def test_orphans_are_only_counted_unless_the_form_says_more(paimon):
+def test_orphans_are_only_counted_unless_the_form_deletes_them(paimon):
     table = make(paimon, "a", commits=1)
     orphan = data_files(table)[0].with_name(ORPHAN)
     orphan.write_bytes(b"12")
@@ -143,7 +143,7 @@ def test_orphans_are_only_counted_unless_the_form_says_more(paimon):
     assert len(data_files(table)) == 1
 
 
-def test_a_table_gets_its_time_and_the_next_run_goes_on(paimon):
+def test_table_gets_its_time_and_the_next_run_continues(paimon):
     table = make(paimon, "a", commits=12)
     work = table.maintenance()
     one_piece = type(work)(store=work.store, until_ms=1)
@@ -155,7 +155,7 @@ def test_a_table_gets_its_time_and_the_next_run_goes_on(paimon):
 
 
 @pytest.mark.parametrize("name", ["orphans_older_than_hours", "seconds_per_table"])
-def test_what_the_launchpad_cannot_refuse_is_refused(paimon, name):
+def test_values_beyond_the_launchpads_checks_are_refused(paimon, name):
     result = run(paimon, MaintenanceConfig(**{name: -1}), "ods.a")
     [event] = [e for e in result.all_events if e.is_step_failure]
     assert name in event.step_failure_data.user_failure_data.description

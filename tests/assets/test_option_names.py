@@ -79,6 +79,6 @@ def test_metadata_by_hand_is_checked_when_assets_are_described(
     assert "Did you mean 'paimon/mode'" in failure_text(io_run(t, paimon))
 
 
-def test_the_refusal_lists_what_is_taken() -> None:
+def test_refusal_lists_the_valid_values() -> None:
     with pytest.raises(InvalidInputError, match=r"It takes .*\bcolumns\b.*\bwhere\b"):
         assets.paimon_input(colums=["id"])  # type: ignore[call-arg]  # misspelt

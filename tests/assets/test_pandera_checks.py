@@ -126,7 +126,7 @@ def test_failures_add_up_over_batches(paimon: PaimonCatalogResource) -> None:
     ],
     ids=["missing", "type", "strict"],
 )
-def test_what_is_wrong_with_a_column_is_told_once(
+def test_fault_of_a_column_is_reported_once(
     paimon: PaimonCatalogResource, schema: pap.DataFrameSchema, lines: list[tuple[str, str, int]]
 ) -> None:
     asset = orders_asset(ROWS)
@@ -160,7 +160,7 @@ def test_a_model_with_patterns_and_names(paimon: PaimonCatalogResource) -> None:
     assert metadata["paimon/failures"] == 2  # this run's row, and that of the run before
 
 
-def test_what_cannot_be_judged_is_refused_when_it_is_defined() -> None:
+def test_uncheckable_schema_is_refused_when_it_is_defined() -> None:
     asset = orders_asset(ROWS)
     with pytest.raises(InvalidInputError, match=r"unique values \(id\).*unique_key_check"):
         build_pandera_checks(asset, pap.DataFrameSchema({"id": pap.Column(int, unique=True)}))

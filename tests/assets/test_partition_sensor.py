@@ -77,7 +77,7 @@ def test_each_new_partition_gets_a_key_and_a_run(
     assert rows_of(paimon.catalog().get_table("shop.totals")) == [{"shop": "it's", "n": 7}]
 
 
-def test_what_is_no_partition_column_is_named(table: Table, paimon: PaimonCatalogResource) -> None:
+def test_unknown_partition_column_is_named(table: Table, paimon: PaimonCatalogResource) -> None:
     put(table, "a")
     sensor = build_partition_keys_sensor(UPSTREAM, partitions_def=SHOPS, column="n")
     with (

@@ -284,7 +284,7 @@ def test_waiting_files_of_other_partitions_are_left_out(paimon, table, tmp_path)
     assert verdicts(check, paimon) == [False] * 3
 
 
-def test_files_in_quarantine_are_told_to_their_partition(paimon, tmp_path):
+def test_files_in_quarantine_are_reported_to_their_partition(paimon, tmp_path):
     folder = tmp_path / "landing" / "day=2024-01-02"
     folder.mkdir(parents=True)
     (folder / "bad.parquet").write_text("no parquet")

@@ -84,7 +84,7 @@ def test_rows_outside_the_window_are_refused_and_nothing_is_committed(
     assert paimon.catalog().get_table("log.days").latest_snapshot() is None
 
 
-def test_a_null_lies_outside_every_partition(paimon: PaimonCatalogResource) -> None:
+def test_null_is_outside_every_partition(paimon: PaimonCatalogResource) -> None:
     table = rows(3).set_column(0, "day", pa.nulls(1, pa.date32()))
     text = failure_text(run(daily("day", table), paimon, partition_key="2013-01-03"))
     assert "column 'day' holds null" in text
@@ -111,7 +111,7 @@ def test_a_static_key_is_the_value_as_text(paimon: PaimonCatalogResource) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
-def test_a_range_is_one_commit_and_each_partition_is_told(paimon: PaimonCatalogResource) -> None:
+def test_range_is_one_commit_and_each_partition_is_reported(paimon: PaimonCatalogResource) -> None:
     tags = {
         "dagster/asset_partition_range_start": "2013-01-03",
         "dagster/asset_partition_range_end": "2013-01-05",

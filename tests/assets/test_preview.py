@@ -53,7 +53,7 @@ def test_a_page_shows_rows_as_a_reader_gets_them(tmp_path: Path) -> None:
     ("fields", "expected"),
     [({"preview_rows": 2}, 2), ({"preview_rows": 0}, 0), ({"show_values": False}, 0)],
 )
-def test_the_resource_says_how_many(tmp_path: Path, fields: Any, expected: int) -> None:
+def test_resource_sets_the_number_of_threads(tmp_path: Path, fields: Any, expected: int) -> None:
     shown = metadata_of(run(asset_of(rows(1, 2, 3)), resource(tmp_path, **fields)), KEY)
     assert len(lines(shown, "paimon/preview")) == expected
 

@@ -156,7 +156,7 @@ def told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_resumed_run_says_of_its_partitions_and_checks_what_the_first_said(
+def test_resumed_run_reports_partitions_and_checks_of_the_first(
     mode: str, paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     """By either front: the rows are written once and reported twice, in the same words."""
@@ -183,7 +183,7 @@ def test_a_resumed_run_says_of_its_partitions_and_checks_what_the_first_said(
 
 
 @pytest.mark.parametrize("make", [by_function, by_io_manager])
-def test_all_of_a_run_executed_again_writes_anew(
+def test_run_executed_again_as_a_whole_writes_again(
     make: Callable[[], dg.AssetsDefinition], paimon: PaimonCatalogResource
 ) -> None:
     runs = Runs(make(), paimon)
@@ -193,7 +193,7 @@ def test_all_of_a_run_executed_again_writes_anew(
     assert runs.rows() == [1, 1, 2, 2], "resumed is the second, not the first"
 
 
-def test_what_a_resuming_run_commits_is_found_by_the_next(paimon: PaimonCatalogResource) -> None:
+def test_commit_of_a_resuming_run_is_found_by_the_next(paimon: PaimonCatalogResource) -> None:
     """The first died before its commit, the second after it."""
     runs = Runs(by_function(), paimon)
     definitions = dg.Definitions(assets=[runs.asset], resources={"paimon": paimon})
@@ -207,7 +207,7 @@ def test_what_a_resuming_run_commits_is_found_by_the_next(paimon: PaimonCatalogR
     assert snapshot.properties["dagster.resumed-run-id"] == first.run_id
 
 
-def test_a_step_that_succeeded_and_is_executed_again_for_its_asset_writes_anew(
+def test_succeeded_step_executed_again_for_its_asset_writes_again(
     paimon: PaimonCatalogResource,
 ) -> None:
     runs = Runs(by_function(), paimon)
@@ -229,7 +229,7 @@ def test_another_partition_of_a_resumed_run_is_another_write(paimon: PaimonCatal
     assert runs.rows() == [1, 2]
 
 
-def test_an_ingestion_that_is_resumed_reports_what_was_committed(
+def test_resumed_ingestion_reports_the_commit(
     paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     papq.write_table(numbers(), tmp_path / "a.parquet")
@@ -242,7 +242,7 @@ def test_an_ingestion_that_is_resumed_reports_what_was_committed(
     assert runs.rows() == [1, 2]
 
 
-def test_a_segment_import_that_is_resumed_reports_what_was_committed(
+def test_resumed_segment_import_reports_the_commit(
     paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     folder = tmp_path / "others"
@@ -257,7 +257,7 @@ def test_a_segment_import_that_is_resumed_reports_what_was_committed(
     assert runs.rows() == [1, 2]
 
 
-def test_a_segment_job_that_is_resumed_reports_what_was_committed(
+def test_resumed_segment_job_reports_the_commit(
     paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     catalog = paimon.catalog()

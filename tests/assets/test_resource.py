@@ -93,7 +93,7 @@ def test_an_unknown_executor_is_refused_with_those_there_are(warehouse: str) -> 
         lake.new_executor()
 
 
-def test_without_spark_installed_the_message_says_what_to_install(
+def test_without_spark_the_message_names_the_extra(
     warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session", None)

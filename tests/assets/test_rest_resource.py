@@ -83,7 +83,7 @@ def test_the_mask_of_a_token_is_not_sent_to_anybody(uri):
         masked.catalog()
 
 
-def test_who_the_server_does_not_know_is_not_shown(tmp_path):
+def test_invalid_token_of_the_server_is_hidden(tmp_path):
     principals = tmp_path / "principals.toml"
     principals.write_text('[[principal]]\nname = "a"\ntoken-sha256 = ["' + "0" * 64 + '"]\n')
     settings = ServeSettings(warehouse=str(tmp_path / "w"), principals=principals)

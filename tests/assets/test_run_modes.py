@@ -83,7 +83,7 @@ def test_the_launchpad_checks_the_mode_of_a_run(paimon: PaimonCatalogResource) -
             dg.validate_run_config(job, {"ops": ops})
 
 
-def test_a_run_overwrites_what_others_append(paimon: PaimonCatalogResource) -> None:
+def test_run_overwrites_foreign_appends(paimon: PaimonCatalogResource) -> None:
     asset = table_asset(PLAIN)
     for _ in range(2):
         assert run(asset, paimon).success
@@ -147,9 +147,7 @@ def test_rows_are_deleted(
     assert metadata_of(done, KEY)["paimon/rows_deleted"] == 3 - len(left)
 
 
-def test_rows_of_the_runs_partition_are_deleted_and_no_others(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_rows_of_the_runs_partition_alone_are_deleted(paimon: PaimonCatalogResource) -> None:
     parts = dg.StaticPartitionsDefinition(["a", "b", "c"])
 
     @dg.asset(

@@ -133,7 +133,7 @@ PARTS = ["key0", "key1"]
         ),
     ],
 )  # fmt: skip
-def test_tables_of_others_evolve_through_the_job_as_they_did(paimon, schema, changes, row, now):
+def test_foreign_tables_evolve_through_the_job(paimon, schema, changes, row, now):
     table = new_table(paimon.catalog(), schema, name="db.e")
     given = [dict(zip(table.schema.field_names, row, strict=True))]
     table.new_write_builder().write(rows_to_arrow(given, table.schema), EmbeddedExecutor())
@@ -219,13 +219,13 @@ DECLARED = Schema.of(
 )
 
 
-def test_a_table_that_is_what_is_declared_passes(paimon, table):
+def test_table_as_declared_passes(paimon, table):
     found = checked(assets.build_schema_check(the_planes, asset_tables.PLANES), paimon)
     assert found.passed
     assert found.check_name == "schema"
 
 
-def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
+def test_drift_is_reported_with_its_reconciling_changes(paimon, table):
     found = checked(assets.build_schema_check(the_planes, DECLARED), paimon)
     assert not found.passed
     assert found.severity is dg.AssetCheckSeverity.WARN
@@ -237,7 +237,7 @@ def test_drift_is_told_with_the_changes_that_would_reconcile_it(paimon, table):
     assert checked(assets.build_schema_check(the_planes, DECLARED), paimon).passed
 
 
-def test_keys_are_beyond_what_changes_reach(paimon, table):
+def test_keys_are_beyond_the_reach_of_changes(paimon, table):
     other = Schema.of({"tailnum": "STRING", "seats": "INT", "engine": "STRING"})
     found = checked(assets.build_schema_check(the_planes, other), paimon)
     assert (
@@ -283,7 +283,7 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
     assert (example["value"], example["file"]) == ("2147483648", "b.parquet")
 
 
-def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
+def test_pending_declaration_is_accepted(paimon, table):
     assert checked(assets.build_overflow_check(the_planes, DECLARED), paimon).passed
     assert "No pending change" in (
         checked(assets.build_overflow_check(the_planes, asset_tables.PLANES), paimon).description
@@ -291,7 +291,7 @@ def test_the_declaration_itself_may_be_what_is_pending(paimon, table):
     )
 
 
-def test_changes_are_said_in_sql(paimon, table):
+def test_changes_are_shown_as_sql(paimon, table):
     changes = ("ADD COLUMN note STRING", "RENAME COLUMN seats TO places", sc.add_column("n", "INT"))
     assert evolve(paimon, *changes, dry_run=False).success
     assert {"note", "places", "n"} < set(table.refresh().schema.field_names)

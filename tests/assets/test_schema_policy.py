@@ -102,7 +102,7 @@ def test_add_adds_columns_and_sets_options(make: Any, paimon: PaimonCatalogResou
 
 
 @MAKERS
-def test_columns_of_others_stay_and_are_null(make: Any, paimon: PaimonCatalogResource) -> None:
+def test_foreign_columns_stay_and_are_null(make: Any, paimon: PaimonCatalogResource) -> None:
     ok(make(schema(), ONE), paimon)
     paimon.catalog().get_table("db.t").alter([add_column("others", integer())])
     ok(make(schema(), ONE, schema_policy="add"), paimon)
@@ -122,7 +122,7 @@ def test_widen_widens_and_add_does_not(make: Any, paimon: PaimonCatalogResource)
 
 
 @MAKERS
-def test_sync_makes_the_table_what_is_declared_unless_values_are_lost(
+def test_sync_makes_the_table_as_declared_unless_values_are_lost(
     make: Any, paimon: PaimonCatalogResource
 ) -> None:
     ok(make(schema(v="DOUBLE", gone="INT"), {"id": [1], "v": [2.5], "gone": [1]}), paimon)
@@ -135,7 +135,7 @@ def test_sync_makes_the_table_what_is_declared_unless_values_are_lost(
 
 
 @MAKERS
-def test_what_no_change_reaches_is_refused_before_anything_is_altered(
+def test_unreachable_declaration_is_refused_before_any_change(
     make: Any, paimon: PaimonCatalogResource
 ) -> None:
     ok(make(schema(), ONE), paimon)
@@ -146,7 +146,7 @@ def test_what_no_change_reaches_is_refused_before_anything_is_altered(
     assert len(paimon.catalog().get_table("db.t").schemas()) == 1
 
 
-def test_without_a_declared_schema_the_frame_says_what_is_added(
+def test_without_a_declared_schema_the_frame_decides_about_new_columns(
     paimon: PaimonCatalogResource,
 ) -> None:
     def made(rows: Any, **options: Any) -> dg.AssetsDefinition:

@@ -86,7 +86,7 @@ def test_checks_show_the_beginning_of_values_or_none(
         assert "(not shown)" in shown(evaluation)
 
 
-def test_a_check_may_show_what_the_resource_hides(warehouse: str) -> None:
+def test_check_may_show_values_that_the_resource_hides(warehouse: str) -> None:
     hiding = PaimonCatalogResource(warehouse=warehouse, executor="embedded", show_values=False)
     check = build_unique_key_check(names, ["n"], options=CheckOptions(show_values=True))
     [evaluation] = run([names, check], hiding).get_asset_check_evaluations()

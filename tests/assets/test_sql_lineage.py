@@ -35,13 +35,13 @@ SELECT name, t AS total, 1 AS one FROM paid JOIN shop.shops s ON s.id = paid.sho
         ),
     ],
 )
-def test_what_a_query_says(query: str, expected: dict[str, dict[str, list[str]]]) -> None:
+def test_lineage_of_a_query(query: str, expected: dict[str, dict[str, list[str]]]) -> None:
     found = columns_of_sql(query, TABLES)
     assert found == {dg.AssetKey(["shop", name]): each for name, each in expected.items()}
 
 
 @pytest.mark.parametrize("query", ["SELEC id", "DROP TABLE t", "SELECT nose FROM shop.orders"])
-def test_what_is_no_query_is_refused(query: str) -> None:
+def test_invalid_query_is_refused(query: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         columns_of_sql(query, TABLES)
     assert refused.value.kind == "sql-lineage"

@@ -79,7 +79,7 @@ def test_materializing_again_upserts_and_makes_one_snapshot_each(
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
 
 
-def test_the_definition_carries_what_a_table_asset_needs() -> None:
+def test_definition_has_the_metadata_of_a_table_asset() -> None:
     asset = planes_asset(TWO, warehouse="s3://lake/wh", owners=["team:lake"], code_version="3")
     [spec] = asset.specs
     assert spec.key == KEY
@@ -149,7 +149,7 @@ def test_the_materialization_shows_the_table_as_it_is(paimon: PaimonCatalogResou
     assert data_version_of(result, KEY).startswith("2-")
 
 
-def test_the_snapshot_says_which_run_wrote_it(paimon: PaimonCatalogResource) -> None:
+def test_snapshot_names_the_run_that_wrote_it(paimon: PaimonCatalogResource) -> None:
     result = run(planes_asset(TWO, code_version="9"), paimon)
     snapshot = paimon.catalog().get_table("air.planes").latest_snapshot()
     assert snapshot is not None
@@ -262,7 +262,7 @@ def test_rows_that_do_not_fit_fail_once_and_commit_nothing(paimon: PaimonCatalog
     assert paimon.catalog().get_table("air.planes").latest_snapshot() is None
 
 
-def test_what_is_no_frame_is_refused_by_its_type(paimon: PaimonCatalogResource) -> None:
+def test_invalid_frame_is_refused_by_its_type(paimon: PaimonCatalogResource) -> None:
     assert "The rows are a builtins.dict" in failure_text(
         run(planes_asset(lambda: {"a": 1}), paimon)
     )
@@ -309,7 +309,7 @@ def test_an_unknown_option_is_refused_when_definitions_load() -> None:
         planes_asset(TWO, partition_defs=1)
 
 
-def test_another_run_writes_anew(paimon: PaimonCatalogResource) -> None:
+def test_another_run_writes_again(paimon: PaimonCatalogResource) -> None:
     @paimon_asset("air.weather", WEATHER)
     def weather() -> pa.Table:
         return pa.table({"origin": ["EWR"], "temp": [1.5], "day": [dt.date(2013, 1, 1)]})
@@ -320,7 +320,7 @@ def test_another_run_writes_anew(paimon: PaimonCatalogResource) -> None:
     assert "paimon/physical_rows" not in shown
 
 
-def test_a_partition_column_must_be_a_column_and_goes_with_a_partitions_def() -> None:
+def test_partition_column_must_exist_and_needs_a_partitions_def() -> None:
     days = dg.DailyPartitionsDefinition("2013-01-01")
     with pytest.raises(InvalidInputError, match="none of its columns"):
         paimon_asset("a.b", WEATHER, partitions_def=days, partition_column="nope")

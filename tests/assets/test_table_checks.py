@@ -40,7 +40,9 @@ def judged(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, 
 
 
 @pytest.mark.parametrize(("hours", "passes"), [(1, True), (3, False)])
-def test_old_data_is_told(paimon: assets.PaimonCatalogResource, hours: int, passes: bool) -> None:
+def test_old_data_is_reported(
+    paimon: assets.PaimonCatalogResource, hours: int, passes: bool
+) -> None:
     clock = ClockAt(dt.timedelta(hours=hours))
     check = assets.build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
     evaluation, metadata = judged(run([some_planes, check], paimon))
@@ -141,7 +143,9 @@ def test_nulls_and_ties_are_counted_among_stored_rows(paimon: assets.PaimonCatal
     assert "arrival alone" in (evaluation.description or "")
 
 
-def test_ties_that_padding_orders_are_told_and_pass(paimon: assets.PaimonCatalogResource) -> None:
+def test_ties_that_padding_orders_are_reported_and_pass(
+    paimon: assets.PaimonCatalogResource,
+) -> None:
     log = log_asset([(1, 10)], [(1, 10)], **{"sequence.auto-padding": "second-to-micro"})
     run(log, paimon)
     evaluation, metadata = judged(run([log, assets.build_sequence_check(log)], paimon))
@@ -150,6 +154,6 @@ def test_ties_that_padding_orders_are_told_and_pass(paimon: assets.PaimonCatalog
     assert "ordered by its padding" in (evaluation.description or "")
 
 
-def test_a_table_without_order_says_so(paimon: assets.PaimonCatalogResource) -> None:
+def test_table_without_order_is_reported(paimon: assets.PaimonCatalogResource) -> None:
     text = failure_text(run([some_planes, assets.build_sequence_check(some_planes)], paimon))
     assert "has no 'sequence.field'" in text

@@ -48,7 +48,7 @@ def keys_of(definitions: dg.Definitions) -> set[str]:
     return {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
 
 
-def test_what_is_scaffolded_loads_as_it_stands(sandbox: DefsFolderSandbox, warehouse: str) -> None:
+def test_scaffolded_defs_load_unchanged(sandbox: DefsFolderSandbox, warehouse: str) -> None:
     path = scaffolded(sandbox)
     with sandbox.load_component_and_build_defs(defs_path=path) as (component, definitions):
         assert isinstance(component, PaimonTablesComponent)
@@ -91,7 +91,7 @@ def test_the_sensor_of_the_component_finds_new_snapshots(
     assert data_snapshot_of(event) == 1
 
 
-def test_attributes_are_what_the_file_says(
+def test_attributes_are_those_of_the_file(
     sandbox: DefsFolderSandbox, warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dagster would make numbers and lists of texts such as these."""

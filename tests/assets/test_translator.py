@@ -9,7 +9,7 @@ from tests.testkit.asset_tables import asset_of
 
 
 @pytest.mark.parametrize("table", ["ods.orders", "ods.orders.v2", "o-d-s.Bestellungen"])
-def test_a_table_comes_back_from_its_asset_key(table: str) -> None:
+def test_table_name_is_restored_from_its_asset_key(table: str) -> None:
     assert str(translator.identifier_of_key(translator.asset_key_of(table))) == table
     assert translator.identifier_of(Identifier.parse(table)) == Identifier.parse(table)
 
@@ -45,7 +45,7 @@ def test_a_translator_names_the_assets_of_tables() -> None:
     assert str(translator.identifier_of_asset(orders)) == "ods.orders"
 
 
-def test_kinds_say_who_computes() -> None:
+def test_kinds_name_the_engine() -> None:
     assert translator.kinds_of(None) == {"paimon"}  # the resource decides
     assert translator.kinds_of("spark") == {"paimon", "spark"}
     assert translator.kinds_of("embedded") == {"paimon", "arrow"}

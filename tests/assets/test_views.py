@@ -58,7 +58,7 @@ def test_a_view_is_refused_where_no_queries_run(specs, warehouse):
     assert "Spark" in said
 
 
-def test_views_have_no_moments(specs, warehouse):
+def test_views_have_no_time_travel(specs, warehouse):
     copy = copying(snapshot=1)
     lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
     run = io_run([copy, *specs], lake, selection=[copy])

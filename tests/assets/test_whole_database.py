@@ -84,7 +84,7 @@ def test_new_tables_appear_by_themselves_under_their_own_keys(
     assert paimon.catalog().get_table("shop.ods_items").snapshots()[-1].id == 3
 
 
-def test_a_table_that_fails_does_not_stop_the_others_and_is_loaded_again_alone(
+def test_failed_table_does_not_stop_the_rest_and_is_loaded_again_alone(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     assets = assets_of(tmp_path)

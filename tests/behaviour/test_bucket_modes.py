@@ -86,7 +86,7 @@ def test_a_partition_is_rescaled(runner, new_catalog):
     assert read(runner, table) == newest([*rows, *more], *keys)
 
 
-def test_a_key_lies_in_one_partition(runner, new_catalog):
+def test_key_is_in_one_partition(runner, new_catalog):
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "20"}
     table = new_table(
         new_catalog, ORDERS, partition_keys=["day"], primary_keys=["id"], options=options

@@ -85,7 +85,7 @@ def data_files(warehouse):
 
 
 @pytest.mark.parametrize("bucket", ["-1", "2"])
-def test_every_type_comes_back_as_it_was_written(runner, new_catalog, bucket):
+def test_every_type_is_read_as_it_was_written(runner, new_catalog, bucket):
     options = {"bucket": bucket} | ({"bucket-key": "big"} if bucket == "2" else {})
     table = new_table(new_catalog, ALL_TYPES, options=options)
     runner.write(table, A_ROW, NOTHING)

@@ -43,9 +43,7 @@ def test_several_formats_come_in_and_are_read_as_one_table(runner, new_catalog, 
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "avro", "csv", "json"])
 @pytest.mark.parametrize("held", [[99, 99], [None, None], [1, 99]])
-def test_a_partition_filter_goes_by_folders_not_by_what_files_say(
-    runner, new_catalog, tmp_path, name, held
-):
+def test_partition_filter_uses_folders_not_file_contents(runner, new_catalog, tmp_path, name, held):
     table = new_catalog.create_table("db.sales", SALES)
     for day in (1, 2):
         data = {"v": pa.array([day, None], pa.int32()), "s": ["x", "y"]}

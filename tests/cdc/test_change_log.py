@@ -135,7 +135,7 @@ def test_late_and_repeated_files_come_out_right(
     assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
 
 
-def test_what_cannot_be_known_is_refused_and_nothing_is_committed(
+def test_unknown_row_is_refused_and_nothing_is_committed(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
@@ -463,7 +463,7 @@ def test_a_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResourc
     assert rows[0]["at"].timestamp() * 1000 == HOUR + 10
 
 
-def test_records_that_cannot_be_read_fail_the_run_or_are_kept_apart(
+def test_unreadable_records_fail_the_run_or_become_dead_letters(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), "{no json")
@@ -507,7 +507,7 @@ def test_a_reload_replaces_the_table(landing: Path, paimon: PaimonCatalogResourc
     assert rows_of(paimon) == [(1, "b", "n")]
 
 
-def test_rows_that_others_change_meanwhile_are_looked_up_again(
+def test_concurrently_changed_rows_are_looked_up_again(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
@@ -622,7 +622,7 @@ def test_keys_of_many_types_are_looked_up(landing: Path, paimon: PaimonCatalogRe
     assert rows_of(paimon, "e", "note") == [(0.5, "kept"), (1.0, None)]
 
 
-def test_what_does_not_go_with_a_log_is_refused_by_name(landing: Path) -> None:
+def test_options_that_exclude_a_log_are_refused_by_name(landing: Path) -> None:
     log = FileSource(folder=str(landing), format="debezium-json")
     with pytest.raises(InvalidInputError, match="build_change_log_asset"):
         build_file_ingestion_asset("shop.orders", ORDERS, source=log)

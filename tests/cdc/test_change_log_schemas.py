@@ -282,7 +282,7 @@ def landed_in(cut: str, folder: Path, records: list[str]) -> int:
         ),
     ],
 )  # fmt: skip
-def test_a_column_is_what_it_is_in_the_source(
+def test_column_follows_its_source(
     cut: str,
     declared: Mapping[str, str],
     records: list[str],
@@ -479,7 +479,7 @@ def test_a_column_that_was_nested_before_or_after_is_a_text_without_a_loss(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == rows
 
 
-def test_a_run_goes_on_where_another_ended_while_it_wrote_a_column_again(
+def test_run_continues_after_a_crash_during_a_column_rewrite(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path, log=ChangeLog(on_narrowed="keep"))

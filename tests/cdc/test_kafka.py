@@ -106,7 +106,7 @@ def numbered(*numbers: int, state: str = "new") -> list[tuple[dict[str, int], di
     return [({"id": number}, {"id": number, "state": state}) for number in numbers]
 
 
-def test_each_record_is_a_row_once_and_says_where_it_was(
+def test_each_record_is_a_row_once_with_its_position(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(2)
@@ -245,7 +245,7 @@ def test_spark_reads_each_range_in_a_task(
 
 
 @pytest.mark.parametrize("executor", ["embedded", "spark"])
-def test_members_that_nobody_declared_are_added_or_left_out(
+def test_undeclared_members_are_added_or_left_out(
     broker: Broker, warehouse: str, spark: SparkSession, executor: Any
 ) -> None:
     assert spark.range(1).count() == 1
@@ -275,7 +275,7 @@ def test_members_that_nobody_declared_are_added_or_left_out(
 
 
 @pytest.mark.parametrize("start", ["latest", "time", "offset"])
-def test_a_table_begins_where_it_is_told(
+def test_table_starts_at_the_given_position(
     start: str, broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(2)
@@ -501,9 +501,7 @@ def test_logins_and_certificates(
     assert PASSWORD not in "".join(told)
 
 
-def test_a_broker_that_dies_and_comes_back_loses_nothing(
-    broker: Broker, paimon: PaimonCatalogResource
-) -> None:
+def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(2)
     asset = rows_in(broker, topic)
     broker.send(topic, *numbered(*range(10)))
@@ -572,7 +570,7 @@ def test_a_sensor_requests_a_run_when_the_table_lags(
         assert "made again" in (tick().skip_message)
 
 
-def test_a_run_goes_on_with_a_commit_every_few_seconds(broker: Broker, tmp_path: Path) -> None:
+def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> None:
     """Each is a materialization at once; what happens once is done once; failures are told."""
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
     asset, sound = table_of(broker, topic), lake(tmp_path / "lake")
@@ -609,7 +607,7 @@ def test_a_run_goes_on_with_a_commit_every_few_seconds(broker: Broker, tmp_path:
     assert sorted(states(sound)) == [*range(1, number)]
 
 
-def test_a_run_that_goes_on_ends_when_it_is_terminated(broker: Broker, tmp_path: Path) -> None:
+def test_long_run_ends_when_it_is_terminated(broker: Broker, tmp_path: Path) -> None:
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
     broker.send(topic, *numbered(1, 2))
     assert exit_code(follow_until_terminated, warehouse, broker.address, topic) == 1
@@ -638,7 +636,7 @@ STRIDE = 3 if is_hunt() else 41
 
 
 @pytest.mark.hunt
-def test_a_run_may_be_killed_at_any_moment(broker: Broker, tmp_path: Path) -> None:
+def test_run_may_be_killed_at_any_call(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(2)
     broker.send(topic, *numbered(*range(6)))
     template = tmp_path / "template"

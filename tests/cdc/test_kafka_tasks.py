@@ -256,7 +256,7 @@ def test_choices_of_a_log_make_the_same_table(
     compare(asset, lakes, "")
 
 
-def test_this_process_reads_what_concerns_a_whole_table_or_keys_in_several_partitions(
+def test_changes_of_whole_tables_are_read_by_this_process(
     broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     topic = broker.create(PARTITIONS)

@@ -50,7 +50,7 @@ def rows_of(home: Path, table: str = TABLE) -> dict[int, tuple[Any, ...]]:
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_run_may_die_at_any_moment(name: str, tmp_path: Path) -> None:
+def test_run_may_die_at_any_call(name: str, tmp_path: Path) -> None:
     changes, after = CHANGES[name]
     template = tmp_path / "template"
     (template / "landing").mkdir(parents=True)

@@ -170,7 +170,7 @@ def test_records_whose_position_is_not_read_are_taken_from_a_topic_by_their_offs
     assert rows_of(paimon) == {1: "b"}
 
 
-def test_a_snapshot_has_what_was_committed_before_its_position(
+def test_snapshot_has_all_commits_before_its_position(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", record("oracle", "c", 1, "stream", commit_scn="90", scn="80"))
@@ -184,9 +184,7 @@ def test_a_snapshot_has_what_was_committed_before_its_position(
     assert rows_of(paimon) == {1: "later"}
 
 
-def test_a_table_that_was_ordered_by_lsn_goes_on(
-    tmp_path: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_table_ordered_by_lsn_continues(tmp_path: Path, paimon: PaimonCatalogResource) -> None:
     with tarfile.open(GOLDEN / "table_ordered_by_lsn.tar.gz") as archive:
         archive.extractall(paimon.warehouse, filter="data")
     assert rows_of(paimon) == {1: "b"}
@@ -271,7 +269,7 @@ def test_snapshots_without_positions_beside_changes_make_the_rows_of_a_model(
     assert rows_of(paimon) == model
 
 
-def test_changes_without_a_position_beside_others_are_refused(
+def test_changes_without_a_position_beside_positioned_ones_are_refused(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     for op in "tcud":
@@ -282,7 +280,7 @@ def test_changes_without_a_position_beside_others_are_refused(
         assert "has no position in its log" in refused(asset, paimon)
 
 
-def test_a_run_of_nothing_but_a_change_of_columns_goes_on_with_the_log(
+def test_run_with_only_a_column_change_continues_the_log(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     where = {"database": "shop", "table": "orders", "ts": 1_700_000_000}
@@ -317,7 +315,7 @@ def made_at(kind: str, op: str, key: int, state: str, at: int, minute: int) -> s
 @pytest.mark.parametrize(
     "kind", ["mysql", "postgresql", "sqlserver", "db2", "oracle", "informix", "maxwell"]
 )
-def test_a_log_that_goes_back_is_another_one_once_that_is_accepted(
+def test_log_that_went_back_is_accepted_once_as_another_log(
     kind: str, seed: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     """Such as of a database that was restored: what it undid has no record."""
@@ -357,7 +355,7 @@ def test_a_log_that_goes_back_is_another_one_once_that_is_accepted(
     assert rows_of(paimon) == model
 
 
-def test_a_change_that_comes_late_is_not_of_a_log_that_went_back(
+def test_late_change_is_not_of_a_log_that_went_back(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     for kind in ("mysql", "oracle", "maxwell"):

@@ -317,7 +317,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_the_way_out_that_a_message_names_goes_on(
+def test_way_out_in_a_message_continues_the_log(
     name: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     way = WAYS[name]

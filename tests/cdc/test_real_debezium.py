@@ -66,7 +66,7 @@ def test_a_table_follows_the_database_step_by_step(
         ("sync", {}, r"renamed={'ratio': 'share'}"),
     ],
 )
-def test_a_rename_that_nobody_told_stops_the_run(
+def test_unannounced_rename_stops_the_run(
     policy: str, choices: Any, text: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path, policy, **choices)

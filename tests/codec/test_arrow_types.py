@@ -43,7 +43,7 @@ def test_atomic_types_have_their_arrow_types(text, arrow_type):
     assert arrow_types.to_arrow_type(parse_type(text)) == arrow_type
 
 
-def test_nested_types_keep_the_nullability_of_what_is_inside():
+def test_nested_types_keep_the_nullability_of_their_parts():
     schema = Schema.of(
         {
             "a": {"type": "ARRAY NOT NULL", "element": "INT NOT NULL"},
@@ -138,7 +138,7 @@ def test_a_column_without_a_type_is_named(nested: pa.DataType) -> None:
     assert (raised.value.kind, raised.value.details["column"]) == ("arrow-type", "remark")
 
 
-def test_what_is_inferred_can_be_written() -> None:
+def test_inferred_type_can_be_written() -> None:
     clocks = pa.list_(pa.struct([("z", pa.time64("ns"))]), 2)
     inner = pa.struct([("x", pa.uint64()), ("y", clocks)])
     columns: dict[str, pa.DataType] = {
@@ -194,7 +194,7 @@ def test_empty_arrays_without_offsets_get_them(inner):
     ]
 
 
-def test_slices_with_empty_lists_stay_what_they_are():
+def test_slices_with_empty_lists_are_unchanged():
     kind = pa.map_(pa.string(), pa.list_(pa.list_(pa.int32())))
     values = pa.array([[("a", None)], None, [("b", []), ("c", None)], []], kind)
     for start in range(4):

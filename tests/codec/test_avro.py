@@ -35,11 +35,11 @@ def by_fastavro(items, codec="null", schema=SCHEMA_JSON):
 
 
 @given(records)
-def test_what_is_written_is_read_with_instants_as_numbers(items):
+def test_written_rows_are_read_with_instants_as_numbers(items):
     assert list(read_container(write_container(SCHEMA, items), "f")) == items
 
 
-def test_another_reader_reads_what_is_written():
+def test_another_reader_reads_written_rows():
     reader = fastavro.reader(io.BytesIO(write_container(SCHEMA, SOME)))
     assert list(reader) == SOME
     assert reader.codec == "zstandard"

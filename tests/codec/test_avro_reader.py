@@ -72,7 +72,7 @@ def wanted(*fields):
 
 
 @given(st.lists(records, max_size=4))
-def test_rows_are_what_fastavro_reads(items):
+def test_rows_equal_those_of_fastavro(items):
     assert list(read_rows(written(items), "f", wanted(*FIELDS))) == [row(item) for item in items]
 
 
@@ -83,7 +83,7 @@ RECORD = {
 }  # fmt: skip
 
 
-def test_fields_come_as_wanted_and_others_are_read_over():
+def test_fields_are_read_as_wanted_and_unwanted_ones_skipped():
     picked = {**INNER, "fields": [INNER["fields"][1], {"name": "new", "type": "int", "default": 0}]}
     fields = ({"name": "second", "type": ["null", picked]}, FIELDS[2])
     assert list(read_rows(written([RECORD]), "f", wanted(*fields))) == [((b"c", None), "x" * 70)]

@@ -80,7 +80,7 @@ def test_a_range_shows_the_positions_inside_it(positions, start, length):
 
 
 @given(st.dictionaries(st.text(min_size=1), SMALL, max_size=4), st.booleans())
-def test_every_vector_of_an_index_file_is_where_its_meta_says(vectors, bitmap64):
+def test_every_vector_of_an_index_file_is_at_the_offset_in_its_meta(vectors, bitmap64):
     written, metas = write_index_file(
         {name: DeletionVector.of(positions) for name, positions in vectors.items()},
         bitmap64=bitmap64,

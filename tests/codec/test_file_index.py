@@ -141,7 +141,7 @@ def test_a_bitmap_of_many_values_finds_each(kind):
     assert not any(has_passing_rows(index, each, {"c": field}, "f") for each in absent)
 
 
-def test_a_bloom_filter_rules_out_what_is_absent():
+def test_bloom_filter_rules_out_absent_values():
     texts = pa.array([f"user-{number}" for number in range(1000)])
     builder = BloomBuilder(data_type=parse_type("STRING"), items=1000, fpp=0.01)
     builder.add(texts)
@@ -213,7 +213,7 @@ def java_indexes():
 
 
 @pytest.mark.parametrize(("path", "schema_path"), list(java_indexes()))
-def test_java_finds_what_the_rows_say_and_writes_what_we_write(path, schema_path):
+def test_java_filters_by_our_index_and_we_write_its_bytes(path, schema_path):
     schema = schema_from_json(schema_path.read_bytes(), str(schema_path))
     rows = pq.read_table(path.with_suffix(""))
     data = path.read_bytes()

@@ -25,7 +25,7 @@ def test_bytes_that_are_not_modified_utf8_are_refused():
 
 
 @given(st.booleans(), st.integers(-(2**31), 2**31 - 1), longs, st.text())
-def test_what_is_written_is_read(boolean, number, long, text):
+def test_written_index_is_read(boolean, number, long, text):
     out = java_stream.DataOutput()
     out.write_boolean(boolean)
     out.write_int(number)

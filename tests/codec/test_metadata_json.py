@@ -138,7 +138,7 @@ def test_a_member_of_another_type_is_named_with_its_file(key, value):
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"\xff\xfe\xfd", b"1", b'{"id":1}', b"[" * 9999]
 )
-def test_what_is_no_metadata_names_the_file(data):
+def test_invalid_metadata_names_the_file(data):
     with pytest.raises(FormatError, match="snapshot-7"):
         snapshot_from_json(data, "snapshot-7")
     with pytest.raises(FormatError, match="schema-7"):
@@ -152,7 +152,7 @@ def test_newer_versions_are_refused_by_name():
         parse_schema({**JAVA_SCHEMA, "version": 4})
 
 
-def test_statistics_are_written_without_what_is_unknown():
+def test_statistics_are_written_without_unknown_values():
     statistics = Statistics(snapshot_id=1, schema_id=0, columns={})
     assert statistics_to_json(statistics) == b'{"snapshotId": 1, "schemaId": 0, "colStats": {}}'
     known = ColumnStatistics(column_id=2, distinct_count=0, minimum="ä", average_length=4)

@@ -170,7 +170,7 @@ def test_dlf_documents_are_read_again():
         ),
     ],
 )
-def test_what_is_no_document_is_said_to_be_none(data, message):
+def test_invalid_document_is_refused(data, message):
     with pytest.raises(FormatError, match=message):
         bodies.TableResponse.from_bytes(data)
 
@@ -203,7 +203,7 @@ def test_a_member_of_another_form_is_named_with_its_document(member, value, mess
         bodies.TableResponse.from_bytes(data)
 
 
-def test_of_a_member_that_comes_twice_the_last_counts():
+def test_last_of_repeated_members_counts():
     data = json.dumps(TABLE).encode()[:-1] + b',"name":"u"}'
     assert bodies.TableResponse.from_bytes(data).name == "u"
 

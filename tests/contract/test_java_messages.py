@@ -79,7 +79,7 @@ MESSAGE = CommitMessage(
 
 
 @pytest.mark.parametrize("version", [JAVA_MESSAGE_VERSION, 13, 14])
-def test_what_is_written_is_read_again(version):
+def test_written_document_is_read_again(version):
     messages = (MESSAGE, CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=None))
     assert load_java_messages(dump_java_messages(messages, version), version) == messages
 
@@ -126,7 +126,7 @@ def test_before_version_10_index_files_belong_to_the_compaction_if_there_is_one(
         assert message.data_increment.new_index_files == (() if compacts else (VECTORS,))
 
 
-def test_an_older_index_row_lacks_what_came_later():
+def test_older_index_row_lacks_later_fields():
     row = index_to_row(VECTORS, IndexRowLayout(5, 3))
     found = index_from_row(row, IndexRowLayout(5, 3))
     assert [vector.cardinality for vector in found.deletion_vectors or ()] == [None, None]

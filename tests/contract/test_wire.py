@@ -194,7 +194,7 @@ def test_a_split_may_be_the_difference_between_two_states():
     assert split.row_count == 30
 
 
-def test_what_is_not_read_is_refused_by_name():
+def test_unreadable_version_is_refused_by_name():
     with pytest.raises(errors.UnsupportedFeatureError, match="version 10 "):
         wire.load_split(as_version(SPLIT, 10))
     with pytest.raises(errors.UnsupportedFeatureError, match="version 1 "):

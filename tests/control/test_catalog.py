@@ -64,7 +64,7 @@ def test_every_accepted_name_is_one_directory_below_its_database(database, table
 
 
 @pytest.mark.parametrize("name", [["x", "orders"], ("x", "orders"), None, 7])
-def test_what_is_no_text_names_no_table(name):
+def test_invalid_text_names_no_table(name):
     with pytest.raises(InvalidInputError, match=r"names no table; write database\.table"):
         Identifier.parse(name)
 
@@ -92,7 +92,7 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
     assert catalog.list_databases() == []
 
 
-def test_only_an_empty_folder_goes_without_cascade(catalog):
+def test_only_an_empty_folder_is_dropped_without_cascade(catalog):
     file_io = catalog.file_io
     foreign = f"{catalog.database_path('db')}/landing/a.csv"
     file_io.write_bytes(foreign, b"a\n1\n")
@@ -104,7 +104,7 @@ def test_only_an_empty_folder_goes_without_cascade(catalog):
 
 
 @pytest.mark.parametrize("content", ["properties", "a killed drop", "a killed publish"])
-def test_what_is_the_catalogs_own_does_not_keep_a_database(catalog, content):
+def test_the_catalogs_own_files_do_not_keep_a_database(catalog, content):
     path = catalog.database_path("db")
     if content == "properties":
         catalog.alter_database("db", updates={"a": "b"})
@@ -118,7 +118,7 @@ def test_what_is_the_catalogs_own_does_not_keep_a_database(catalog, content):
 
 @pytest.mark.parametrize("has_id", [False, True])
 @pytest.mark.parametrize("scheme", ["file", "memory"])
-def test_a_table_that_comes_while_its_database_is_dropped_stays(tmp_path, scheme, has_id):
+def test_table_created_while_its_database_is_dropped_stays(tmp_path, scheme, has_id):
     for step in count():
         warehouse = (
             f"memory:/{tmp_path}/{step}" if scheme == "memory" else str(tmp_path / f"{step}")

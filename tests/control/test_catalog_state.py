@@ -41,19 +41,19 @@ def views(state):
 V = Identifier("db", "v")
 
 
-def test_a_database_has_no_id_until_somebody_asks(state):
+def test_database_has_no_id_until_it_is_requested(state):
     assert state.identity("db") is None
     found = state.own_identity("db", "me")
     assert (found.created_by, state.identity("db")) == ("me", found)
     assert state.own_identity("db", "you") == found
 
 
-def test_all_who_ask_at_once_get_one_id(state):
+def test_concurrent_requests_get_one_id(state):
     with ThreadPoolExecutor(8) as pool:
         assert len({found.id for found in pool.map(state.own_identity, ["db"] * 16)}) == 1
 
 
-def test_what_is_made_again_is_another(catalog, state, views):
+def test_recreated_database_has_another_id(catalog, state, views):
     views.create(V, {"query": "1"})
     first = state.own_identity("db")
     catalog.drop_database("db", cascade=True)
@@ -83,7 +83,7 @@ def test_a_database_with_a_view_is_not_empty(catalog, state, noun):
 
 
 @pytest.mark.parametrize("has_id", [False, True])
-def test_a_view_that_comes_while_its_database_is_dropped_stays(warehouse, has_id):
+def test_view_created_while_its_database_is_dropped_stays(warehouse, has_id):
     for step in count():
         path = f"{warehouse}/{step}"
         other = FilesystemCatalog(path, LocalFileIO())
@@ -106,7 +106,7 @@ def test_a_view_that_comes_while_its_database_is_dropped_stays(warehouse, has_id
 
 
 @pytest.mark.parametrize("has_id", [False, True])
-def test_who_makes_a_view_while_its_database_is_dropped_is_told(warehouse, has_id):
+def test_creator_of_a_view_in_a_dropped_database_gets_an_error(warehouse, has_id):
     catalog = FilesystemCatalog(warehouse, LocalFileIO())
     for step in count():
         catalog.create_database("db", options={"a": "b"} if has_id else None)
@@ -232,7 +232,7 @@ def test_a_change_is_read_back_and_old_numbers_go(document, tmp_path):
     )
 
 
-def test_what_changes_nothing_publishes_nothing(document, tmp_path):
+def test_empty_change_publishes_nothing(document, tmp_path):
     document.change(added("a"))
     document.change(added("a"))
     assert [path.name for path in tmp_path.iterdir()] == ["names-1.json"]
@@ -249,7 +249,7 @@ def test_many_at_once_lose_nothing(document):
     assert set(document.read()) == set(map(str, range(400)))
 
 
-def test_who_slept_through_many_changes_publishes_nothing_old(document, tmp_path):
+def test_slow_writer_publishes_nothing_old(document, tmp_path):
     document.change(added("a"))
     slow = []
 
@@ -267,7 +267,7 @@ def test_who_slept_through_many_changes_publishes_nothing_old(document, tmp_path
     assert numbers == list(range(15, 23))
 
 
-def test_a_change_stands_though_a_late_writer_takes_its_number(document, tmp_path):
+def test_change_counts_though_a_late_writer_takes_its_number(document, tmp_path):
     """Between listing and reading: ten more changes, and a late one under the deleted number."""
     document.change(added("a"))
     own = tmp_path / "names-2.json"
@@ -314,14 +314,14 @@ def test_a_reader_sees_nothing_of_a_late_writer(document, tmp_path):
     assert set(_beside_a_late_writer(document, tmp_path).read()) == CHANGED
 
 
-def test_that_nothing_is_to_be_changed_is_not_said_by_a_late_writer(document, tmp_path):
+def test_late_writer_does_not_report_that_nothing_changes(document, tmp_path):
     assert set(_beside_a_late_writer(document, tmp_path).change(added("late"))) == CHANGED | {
         "late"
     }
     assert set(document.read()) == CHANGED | {"late"}
 
 
-def test_a_change_is_not_refused_for_what_a_late_writer_says(document, tmp_path):
+def test_change_is_not_refused_because_of_a_late_writer(document, tmp_path):
     def once(members):
         if "late" in members:
             raise errors.AlreadyExistsError("late")
@@ -330,7 +330,7 @@ def test_a_change_is_not_refused_for_what_a_late_writer_says(document, tmp_path)
     assert set(_beside_a_late_writer(document, tmp_path).change(once)) == CHANGED | {"once"}
 
 
-def test_what_a_change_raises_ends_it(document, tmp_path):
+def test_error_of_a_change_ends_it(document, tmp_path):
     def refused(members):
         raise errors.InvalidInputError("no")
 

@@ -100,7 +100,7 @@ def _all_referenced(store: FileStore) -> set[str]:
     return names
 
 
-def test_hash_indexes_come_with_an_append_and_replace_what_they_name(keyed):
+def test_hash_indexes_are_added_by_an_append_and_replace_the_named_ones(keyed):
     commit(keyed, _written(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
     made = commit(
         keyed, _written(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
@@ -340,7 +340,7 @@ def filled(tmp_path):
     return _filled(tmp_path)
 
 
-def test_the_whole_table_goes_and_comes(filled):
+def test_whole_table_is_replaced(filled):
     made = _overwrite(filled, message(plain_file("new", row_count=3), partition=_part("z")))
     assert live_names(filled) == ["new"]
     assert made.commit_kind is CommitKind.OVERWRITE
@@ -369,7 +369,7 @@ def test_a_partition_spec_may_be_partial(filled, spec, left):
     assert made.total_record_count == 10 * len(left)
 
 
-def test_listed_partitions_go_and_no_others(filled):
+def test_listed_partitions_alone_are_replaced(filled):
     _overwrite(filled, partitions=frozenset({_part("x", 1), _part(None)}))
     assert live_names(filled) == ["x-0", "y-0", "None-None"]
     _overwrite(filled, partitions=frozenset(), user="nothing")
@@ -386,7 +386,7 @@ def test_a_spec_that_means_nothing_is_refused(tmp_path, spec, kind, named):
         bound_spec(store.schema, spec, table="t")
 
 
-def test_what_is_no_choice_of_partitions_is_refused(tmp_path):
+def test_invalid_choice_of_partitions_is_refused(tmp_path):
     store = new_store(tmp_path, DAILY)
     with pytest.raises(InvalidInputError, match="not by 'a'"):
         PartitionFilter.where(store, equal("a", 1))
@@ -446,7 +446,7 @@ def test_files_that_share_no_key_go_to_the_highest_level(keyed):
     assert [e.file.level for e in keyed.manifests.read(meta) if e.kind is FileKind.ADD] == [0]
 
 
-def test_what_others_commit_meanwhile_goes_too(tmp_path):
+def test_concurrent_commits_are_replaced_too(tmp_path):
     table = _filled(tmp_path)
     rivals = ["x", "y"]
 
@@ -536,13 +536,13 @@ def test_one_commit_agrees_with_itself_on_the_bucket_count():
         checks.check_bucket_counts({}, [entry(total_buckets=4), entry(total_buckets=8)])
 
 
-def test_what_is_deleted_must_be_live():
+def test_deleted_files_must_be_live():
     assert _kind_of_conflict([_add("a")], [_delete("a")]) is None
     assert _kind_of_conflict([_add("b")], [_delete("a")]) == "file-gone"
     assert _kind_of_conflict([_add("a", level=1)], [_delete("a", level=0)]) == "file-gone"
 
 
-def test_what_is_added_must_not_be_live():
+def test_added_files_must_not_be_live():
     assert _kind_of_conflict([_add("a")], [_add("b")]) is None
     assert _kind_of_conflict([_add("a")], [_add("a")]) == "file-added-twice"
 
@@ -616,7 +616,7 @@ _CHANGES = {
         ("compact", CommitKind.COMPACT, [FileKind.DELETE, FileKind.ADD]),
     ],
 )
-def test_a_snapshot_s_kind_says_which_changes_it_holds(change, kind, kinds):
+def test_kind_of_a_snapshot_decides_about_its_changes(change, kind, kinds):
     entries = changes_of([_CHANGES[change]], kind, default_buckets=7).entries
     assert [one.kind for one in entries] == kinds
     assert {(one.partition, one.bucket) for one in entries} == {(b"p", 1)}
@@ -656,7 +656,7 @@ def test_patience_ends_by_number_or_by_time():
     assert policy.is_over(1, 500)
 
 
-def test_the_policy_comes_from_the_table_options():
+def test_policy_is_read_from_the_table_options():
     options = {"commit.max-retries": "3", "commit.min-retry-wait": "2 s", "commit.timeout": "1 min"}
     assert RetryPolicy.of(Options(options)) == RetryPolicy(
         max_retries=3, min_wait_ms=2000, max_wait_ms=10_000, timeout_ms=60_000
@@ -702,7 +702,7 @@ def _conflict(live, changes, *, has_buckets=True) -> str:
     return caught.value.kind
 
 
-def test_what_is_named_goes_and_what_is_new_comes_last():
+def test_named_manifests_are_replaced_and_new_ones_appended():
     live = [
         _hashed("h0"),
         _hashed("h1", bucket=1),
@@ -758,7 +758,7 @@ def test_a_new_vector_needs_its_data_file():
     assert _vector_conflict(after, [_index("v2", "a")], [], []) is None
 
 
-def test_a_file_that_goes_takes_its_vector_along():
+def test_removed_file_takes_its_vector_along():
     before = [_index("v", "a", "b")]
     gone = [_file("a", DELETE)]
     assert _vector_conflict(before, [_index("v2", "b")], [_file("a"), _file("b")], gone) is None

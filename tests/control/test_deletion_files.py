@@ -57,7 +57,7 @@ def splits_of(store):
     return scan_table(store, newest(store), None).splits
 
 
-def test_a_split_says_where_the_vectors_of_its_files_lie(store):
+def test_split_has_the_offsets_of_the_vectors_of_its_files(store):
     commit(store, message(plain_file("a"), plain_file("b"), plain_file("c")))
     entry = vectors_of(vector("c", 1), vector("a", 31, 24, None), file_name="index-7")
     with_index(store, entry)
@@ -70,7 +70,7 @@ def test_a_split_says_where_the_vectors_of_its_files_lie(store):
     )
 
 
-def test_a_split_without_deletions_says_so(store):
+def test_split_without_deletions_is_marked(store):
     commit(store, message(plain_file("a")))
     with_index(store, vectors_of(vector("gone")), vectors_of())
     (split,) = splits_of(store)
@@ -250,7 +250,7 @@ def test_a_version_does_not_come_again_for_other_rows(table: Table, tmp_path: Pa
 
 
 @pytest.mark.parametrize("uuid", [True, False])
-def test_compactions_of_others_are_looked_behind(table: Table, uuid: bool) -> None:
+def test_foreign_compactions_do_not_hide_earlier_snapshots(table: Table, uuid: bool) -> None:
     write(table, 1)
     write(table, 1)
     as_others_write_it(table, 2, uuid=uuid)

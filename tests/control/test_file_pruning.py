@@ -148,7 +148,7 @@ def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
 FLOATS = _schema({"f": "DOUBLE"})
 
 
-def test_nan_is_no_bound_and_passes_what_excludes_a_value():
+def test_nan_is_no_bound_and_passes_filters_that_exclude_a_value():
     def file(low: float, high: float) -> list[ManifestEntry]:
         stats = _stats(FLOATS, ("f",), [low], [high], [0])
         return [entry(file=data_file(file_name="f", value_stats=stats))]
@@ -188,7 +188,7 @@ def test_files_of_two_levels_are_not_pruned_one_by_one():
     assert _needed(KEYED, pred.equal("x", 1), entries) == ["low", "top"]
 
 
-def test_buckets_are_judged_apart_and_keep_their_order():
+def test_buckets_are_pruned_separately_and_keep_their_order():
     entries = [
         _keyed("0a", (1, 1), (1, 1), bucket=0),
         _keyed("1a", (1, 1), (7, 7), bucket=1),

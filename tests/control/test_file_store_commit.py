@@ -73,7 +73,7 @@ def test_each_commit_builds_on_the_one_before(store):
     assert live_names(store) == ["1", "2", "3", "4", "5"]
 
 
-def test_nothing_but_what_snapshots_name_is_left_behind(store):
+def test_only_files_of_snapshots_are_left_behind(store):
     for _ in range(70):  # merges manifests twice
         commit(store, message(plain_file()))
     assert manifest_files(store) == referenced_manifests(store)
@@ -86,12 +86,12 @@ def test_a_commit_without_messages_makes_an_empty_snapshot(tmp_path):
     assert (made.id, made.delta_record_count) == (1, 0)
 
 
-def test_the_watermark_never_goes_back(store):
+def test_watermark_never_decreases(store):
     given = (None, 5, None, 3, 9)
     assert [commit(store, watermark=mark).watermark for mark in given] == [None, 5, 5, 5, 9]
 
 
-def test_what_other_engines_put_there_is_carried(store):
+def test_properties_of_other_engines_are_inherited(store):
     commit(store)
     text = json.loads(snapshot_to_json(store.snapshots.snapshot(1)))
     text |= {"indexManifest": "index-manifest-1", "statistics": "stat-1", "nextRowId": 7}
@@ -390,7 +390,7 @@ def test_a_failure_leaves_no_manifest_behind(tmp_path):
     raise AssertionError("the commit never ended")
 
 
-def test_a_snapshot_that_others_wrote_is_extended(store):
+def test_foreign_snapshot_is_extended(store):
     commit(store, message(plain_file("a")))
     first = store.snapshots.snapshot(1)
     foreign = snapshot(
@@ -405,7 +405,7 @@ def test_a_snapshot_that_others_wrote_is_extended(store):
     assert live_names(store) == ["a", "b"]
 
 
-def test_abort_deletes_what_the_messages_name_and_nothing_else(tmp_path):
+def test_abort_deletes_the_files_of_the_messages_only(tmp_path):
     store = new_store(tmp_path, APPEND)
     bucket = tmp_path / "table" / "bucket-0"
     bucket.mkdir(parents=True)

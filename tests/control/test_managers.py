@@ -257,14 +257,14 @@ def consumers(paths):
     return ConsumerManager(LocalFileIO(), paths, clock=kit.FixedClock())
 
 
-def test_a_consumer_s_file_is_what_java_writes(consumers, paths):
+def test_consumer_file_equals_javas(consumers, paths):
     assert consumers.next_snapshot("etl") is None
     consumers.advance("etl", 4)
     assert LocalFileIO().read_bytes(paths.consumer("etl")) == b'{"nextSnapshot":4}'
     assert consumers.next_snapshot("etl") == 4
 
 
-def test_advancing_never_goes_back(consumers):
+def test_advancing_never_moves_back(consumers):
     assert consumers.advance("etl", 4) == 4
     assert consumers.advance("etl", 4) == 4
     assert consumers.advance("etl", 2) == 4
@@ -319,7 +319,7 @@ def hint(history, name):
     return LocalFileIO().read_bytes(f"{history.paths.snapshot_directory}/{name}")
 
 
-def test_what_came_later_is_undone(history):
+def test_later_snapshots_are_undone(history):
     LocalFileIO().write_bytes(history.paths.changelog(4), b"{}")
     done = rollback_to_snapshot(history, 2)
     assert (done.snapshots, done.tags, done.changelogs) == ((4, 3), ("v3",), (4,))
@@ -347,7 +347,7 @@ def test_a_tag_brings_its_expired_snapshot_back(history):
     assert kit.live_names(history) == ["a"]
 
 
-def test_what_does_not_exist_changes_nothing(history):
+def test_missing_target_changes_nothing(history):
     with pytest.raises(errors.NotFoundError, match="Snapshot 9 "):
         rollback_to_snapshot(history, 9)
     with pytest.raises(errors.NotFoundError, match="no tag 'v9'"):

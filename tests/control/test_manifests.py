@@ -45,7 +45,7 @@ def _store(tmp_path: Path) -> ManifestStore:
     )
 
 
-def test_what_is_written_is_read_and_summarised(tmp_path):
+def test_written_manifest_is_read_and_summarised(tmp_path):
     entries = [
         entry(
             kind=manifest.FileKind.ADD,
@@ -107,7 +107,7 @@ def test_a_warm_plan_reads_no_manifest(tmp_path):
     assert file_io.count("read_bytes") == before
 
 
-def test_the_cache_stays_within_its_bytes_and_keeps_what_was_used_last():
+def test_cache_stays_within_its_bytes_and_keeps_the_last_used():
     cache = ManifestCache(1000)
     for name in "abc":
         cache.put(("file", name), (1,) * 3, 100)
@@ -121,7 +121,7 @@ def test_the_cache_stays_within_its_bytes_and_keeps_what_was_used_last():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 9)), max_size=60))
-def test_the_cache_s_count_of_bytes_is_what_it_holds(puts):
+def test_cache_count_of_bytes_is_its_content(puts):
     cache = ManifestCache(1000)
     for name, count in puts:
         cache.put(("file", name), (0,) * count, 100)

@@ -260,7 +260,7 @@ def stored(store):
     return {status.name for status in LocalFileIO().list_directory(f"{store.table_path}/bucket-0")}
 
 
-def test_a_deleted_file_goes_with_the_last_snapshot_that_has_it(store):
+def test_deleted_file_expires_with_the_last_snapshot_that_has_it(store):
     add(store, "a", "b")
     drop(store, "a")
     add(store, "c")
@@ -370,7 +370,7 @@ def ingest(store, name, ledger):
     return add(store, name, properties={LANDING: ledger})
 
 
-def test_a_source_that_goes_quiet_holds_no_snapshot(store):
+def test_quiet_source_holds_no_snapshot(store):
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
     for number in range(21):
@@ -408,9 +408,7 @@ def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_la
 
 
 @pytest.mark.parametrize("pointer_was_written", [True, False])
-def test_where_commits_of_other_engines_came_last_a_pointer_says_which_ledger_counts(
-    store, pointer_was_written
-):
+def test_pointer_names_the_ledger_after_foreign_commits(store, pointer_was_written):
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
     if not pointer_was_written:  # the commits were killed before
@@ -481,7 +479,7 @@ def test_of_two_writers_that_point_to_their_ledgers_in_any_order_the_later_one_c
     assert stop > 2
 
 
-def test_a_rollback_undoes_what_points_to_ledgers(store):
+def test_rollback_undoes_pointers_to_ledgers(store):
     add(store, "a")
     ingest(store, "b", "ledger-1.json")
     assert pointed_ledger(store, LANDING) == "ledger-1.json"
@@ -618,7 +616,7 @@ def test_a_snapshot_without_its_manifests_stops_the_cleaning(store):
     assert stored(store) == {"a", ORPHAN}
 
 
-def test_a_changelog_expires_later_and_takes_what_only_it_has(tmp_path):
+def test_changelog_expires_later_with_its_own_files(tmp_path):
     schema = Schema.of({"a": "BIGINT"}, options={"changelog.num-retained.min": "20"})
     store = new_store(tmp_path, schema)
     add(store, "a")

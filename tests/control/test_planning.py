@@ -82,7 +82,7 @@ def test_later_snapshots_are_added_without_reading_earlier_ones(keyed):
     assert file_io.count("read_bytes") < 20
 
 
-def test_a_bucket_whose_files_are_gone_starts_anew(keyed):
+def test_bucket_without_files_starts_again(keyed):
     old = _write(keyed, 0, 5)
     newer = _write(keyed, 0, 50)
     assert _largest(keyed) == {0: 50}
@@ -106,7 +106,7 @@ def test_later_deletes_are_applied_without_reading_earlier_snapshots(keyed):
     assert _largest(again) == {1: 99}
 
 
-def test_a_table_made_again_starts_anew(keyed, tmp_path):
+def test_recreated_table_starts_again(keyed, tmp_path):
     _write(keyed, 0, 50)
     assert _largest(keyed) == {0: 50}
     LocalFileIO().delete_directory(keyed.table_path)
@@ -115,7 +115,7 @@ def test_a_table_made_again_starts_anew(keyed, tmp_path):
     assert _largest(again) == {1: 1}
 
 
-def test_a_rolled_back_table_forgets_what_was_rolled_back(keyed):
+def test_rolled_back_table_forgets_undone_numbers(keyed):
     _write(keyed, 0, 1)
     _write(keyed, 0, 50)
     assert _largest(keyed) == {0: 50}
@@ -126,7 +126,7 @@ def test_a_rolled_back_table_forgets_what_was_rolled_back(keyed):
     assert _largest(keyed) == {0: 3}
 
 
-def test_many_snapshots_by_others_are_read_at_once(keyed):
+def test_many_foreign_snapshots_are_read_at_once(keyed):
     _write(keyed, 0, 1)
     assert _largest(keyed) == {0: 1}
     for number in range(80):
@@ -134,7 +134,7 @@ def test_many_snapshots_by_others_are_read_at_once(keyed):
     assert _largest(keyed) == {0: 78, 1: 79}
 
 
-def test_partitions_with_another_bucket_count_are_told(keyed):
+def test_partitions_with_another_bucket_count_are_reported(keyed):
     _write(keyed, 0, 1)
     state = writer_state(keyed, keyed.snapshots.latest())
     assert state.differing_from(2) == ()
@@ -164,7 +164,7 @@ _STEPS = st.lists(
 
 @settings(max_examples=often(12), deadline=None)
 @given(_STEPS)
-def test_what_is_kept_is_what_a_fresh_look_finds(tmp_path_factory, steps):
+def test_remembered_plan_equals_a_fresh_one(tmp_path_factory, steps):
     schema = Schema.of(
         {"p": "BIGINT", "a": "BIGINT"},
         primary_keys=["p", "a"],
@@ -369,7 +369,7 @@ def test_without_the_option_nothing_is_strict(rewritten):
 
 
 @pytest.mark.parametrize(("bucket", "outcome"), [(0, "strict-mode"), (-2, None)])
-def test_an_overwrite_minds_what_was_appended_to_real_buckets(tmp_path, bucket, outcome):
+def test_overwrite_keeps_appends_to_real_buckets(tmp_path, bucket, outcome):
     store = kit.new_store(tmp_path, STRICT)
     kit.commit(store, _appended(1, bucket=bucket))
     assert _outcome(_strict(store, 0), 1, kind=CommitKind.OVERWRITE) == outcome

@@ -90,7 +90,7 @@ def error(status, kind=None, **headers):
     return Say(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def test_a_busy_server_is_asked_again_as_it_says(api, server, pacing):
+def test_busy_server_is_asked_again_after_its_delay(api, server, pacing):
     server.will(error(429, Retry_After="7"), error(503), error(503), GOOD)
     assert commit(api)
     assert pacing.waited == [7, 2, 4]
@@ -123,7 +123,7 @@ def test_a_server_that_stays_busy_surely_did_nothing(api, server, pacing):
         (501, errors.UnsupportedFeatureError, "server-unsupported"),
     ],
 )
-def test_what_a_server_refuses_is_sure(api, server, status, expected, kind):
+def test_refusal_of_a_server_is_definite(api, server, status, expected, kind):
     server.will(error(status), Say(status, b"<html>a proxy's page"), Say(status))
     for _ in range(3):
         with refused(expected, kind=kind):
@@ -154,7 +154,7 @@ def test_a_commit_without_an_answer_is_unknown_and_not_sent_again(api, server, a
 
 
 @pytest.mark.parametrize("last", [error(503), error(404, "TABLE")], ids=["503", "404"])
-def test_a_commit_that_may_have_been_done_before_is_unknown_whatever_comes_later(api, server, last):
+def test_commit_that_may_have_happened_is_unknown_after_any_later_answer(api, server, last):
     server.will(*[error(503)] * 5, last)
     with pytest.raises(errors.CommitUnknownError):
         commit(api)
@@ -165,7 +165,7 @@ def test_a_lost_race_is_no_error(api, server):
     assert not commit(api)
 
 
-def test_what_only_reads_is_asked_again(api, server, pacing):
+def test_reading_requests_are_repeated(api, server, pacing):
     server.will(LOST, Say(body={"databases": ["a"]}, cut=True), Say(body={"databases": ["a"]}))
     assert databases(api) == ["a"]
     assert pacing.waited == [1, 2]
@@ -186,7 +186,7 @@ def test_a_deletion_that_finds_nothing_the_second_time_has_done_its_work(api, se
         api.delete(T)
 
 
-def test_nobody_there_is_sure(pacing):
+def test_refused_connection_is_definite(pacing):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -196,7 +196,7 @@ def test_nobody_there_is_sure(pacing):
     assert pacing.waited == []
 
 
-def test_what_is_missing_is_said(api, server):
+def test_missing_resource_is_named(api, server):
     server.will(error(404, "SNAPSHOT"), error(404, "TABLE"), Say(404))
     for kind in ("snapshot-not-found", "table-not-found", "not-found"):
         with refused(errors.NotFoundError, kind=kind):
@@ -235,7 +235,7 @@ def test_names_that_lead_elsewhere_are_not_asked_for(api, server, name):
     assert server.asked == []
 
 
-def test_who_asks_is_said_and_nothing_else_is(api, server, tmp_path, monkeypatch):
+def test_authentication_headers_are_sent_alone(api, server, tmp_path, monkeypatch):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     server.will(Say(body={"databases": []}, headers={"Set-Cookie": "a=b"}))
@@ -267,7 +267,7 @@ def test_no_message_shows_a_secret(api, server):
     assert "request r-******" in shown
 
 
-def test_the_server_is_told_who_we_are_once_for_all(server, pacing):
+def test_client_is_identified_once_for_all(server, pacing):
     client = HttpClient(f"{server.uri}/at/", BearerAuth(SECRET), headers={"X-Mine": "1"})
     server.will(Say(body={}), Say(body={}))
     RestApi(client).config("w h")
@@ -284,7 +284,7 @@ def test_the_server_is_told_who_we_are_once_for_all(server, pacing):
 @pytest.mark.parametrize(
     "uri", ["", "ftp://h", "http://u:p@h", "http://u@h", "http://h?a=b", "http://h:x", "http://"]
 )
-def test_what_is_no_uri_of_a_catalog_is_refused_without_showing_it(uri):
+def test_invalid_uri_is_refused_without_showing_it(uri):
     with pytest.raises(errors.InvalidInputError, match="'uri'") as refused:
         checked_uri(uri)
     assert "u:p" not in str(refused.value)
@@ -375,7 +375,7 @@ def dlf(**options):
 KEYS = {"access_key_id": "AKID", "access_key_secret": "AKSECRET"}
 
 
-def test_the_uri_says_region_and_signer_unless_the_options_do():
+def test_uri_sets_region_and_signer_unless_the_options_do():
     def signer(uri, **options):
         found = auth_of({"uri": uri, **dlf(**KEYS, **options)}, Clock(), nothing)
         assert isinstance(found, DlfAuth)
@@ -414,7 +414,7 @@ def test_without_provider_and_token_requests_carry_no_credentials():
         (dlf(region="r", token_loader="local_file"), "'dlf.token-path' is missing"),  # noqa: S106
     ],
 )
-def test_what_says_too_little_is_refused(options, message):
+def test_incomplete_options_are_refused(options, message):
     with pytest.raises(errors.InvalidInputError, match=message):
         auth_of(options, Clock(), nothing)
 
@@ -460,7 +460,7 @@ def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
         auth.headers(LIST)
 
 
-def test_the_role_of_the_machine_says_its_keys():
+def test_role_of_the_machine_has_keys():
     asked = []
 
     def fetch(url):
@@ -478,7 +478,7 @@ def test_the_role_of_the_machine_says_its_keys():
     assert asked[2:] == ["http://m/x/other"]
 
 
-def test_a_machine_without_a_role_says_so():
+def test_machine_without_a_role_is_named():
     def fetch(url):
         raise errors.StorageError("404")
 
@@ -555,14 +555,14 @@ def test_work_elsewhere_gets_the_token_and_its_end_and_no_key_of_the_catalog(clo
     assert "k1" not in repr(spec)
 
 
-def test_work_that_begins_after_the_end_says_so(tmp_path, clock):
+def test_work_after_the_end_of_credentials_is_refused(tmp_path, clock):
     clock.now = 0  # long ago
     spec = storage(str(tmp_path), {}, Issuer(clock)).spec
     with refused(errors.StorageError, kind="token-expired"):
         open_file_io(spec)
 
 
-def test_the_endpoint_of_the_options_comes_before_that_of_the_token(clock):
+def test_endpoint_of_the_options_wins_over_that_of_the_token(clock):
     issuer = Issuer(clock, **{"fs.oss.endpoint": "theirs", "fs.oss.accessKeyId": "k"})
     opened = TableStorage(f"memory:/{id(clock)}", {"dlf.oss-endpoint": "ours"}, issuer, clock)
     assert opened.options_with(issuer())["oss.endpoint"] == "ours"
@@ -648,7 +648,7 @@ def test_work_elsewhere_gets_another_token_than_the_refused_one(clock):
     assert issuer.asked == 2
 
 
-def test_a_catalog_that_gives_the_refused_token_again_opens_nothing_anew(clock):
+def test_repeated_refused_token_opens_nothing_again(clock):
     opened = TableStorage("s3://bucket/t", {}, issuer := Issuer(clock), clock)
     first, ends = opened.opened()
     clock.now += 1

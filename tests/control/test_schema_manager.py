@@ -135,7 +135,7 @@ def test_changes_that_change_nothing_make_no_schema(paths):
     assert manager.list_ids() == [0]
 
 
-def test_what_would_come_is_seen_without_writing(paths):
+def test_dry_run_shows_changes_without_writing(paths):
     manager = _manager(paths)
     assert manager.evolved([sc.add_column("c", "INT")], time_millis=8).id == 1
     assert manager.list_ids() == [0]
@@ -147,7 +147,7 @@ def test_there_must_be_a_table_to_change(paths):
         manager.commit_changes([sc.add_column("c", "INT")], time_millis=8)
 
 
-def test_the_loser_of_a_race_changes_what_the_winner_made(paths):
+def test_loser_of_a_race_changes_the_result_of_the_winner(paths):
     _manager(paths)
     barrier = Barrier(8)
 
@@ -197,7 +197,7 @@ def test_a_change_judged_on_another_schema_is_a_conflict(paths):
     assert manager.list_ids() == [0, 1]
 
 
-def test_who_always_loses_gives_up(paths):
+def test_permanent_loser_gives_up(paths):
     _manager(paths)
     others = [sc.set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
     manager = SchemaManager(_Overtaking(paths, others), paths)
@@ -261,7 +261,7 @@ def _schema(declared, **options: str) -> TableSchema:
         ({"columns": {"b": "BLOB", "v": "INT"}}, {}, "unsupported-column-type"),
     ],
 )
-def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
+def test_table_that_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
     with refused(errors.UnsupportedFeatureError, r"Cannot read table 'db\.t'", kind=kind):
         check_readable("db.t", _schema(declared, **options))
 
@@ -273,7 +273,7 @@ def test_what_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
         (PLAIN, {"manifest.format": "orc"}, "unsupported-manifest-format"),
     ],
 )
-def test_what_would_be_damaged_is_not_written(declared, options, kind):
+def test_table_that_would_be_damaged_is_not_written(declared, options, kind):
     with refused(errors.UnsupportedFeatureError, kind=kind):
         check_writable("db.t", _schema(declared, **options))
 
@@ -296,7 +296,7 @@ def test_what_would_be_damaged_is_not_written(declared, options, kind):
         (KEY, {"changelog-producer": "input"}),
     ],
 )
-def test_what_only_a_writer_must_care_for_is_read(declared, options):
+def test_features_of_writers_alone_are_read(declared, options):
     check_readable("db.t", _schema(declared, **options))
 
 
@@ -389,7 +389,7 @@ def test_a_directory_below_the_table_may_be_written_with_slashes(tmp_path):
     assert Options({option.key: "/data/files/"}).get(option) == "data/files"
 
 
-def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(store, tmp_path):
+def test_nothing_outside_the_tables_directories_is_deleted(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"x")
     for path in (str(victim), f"{store.table_path}/../victim", f"{store.table_path}-2/x"):
@@ -398,7 +398,7 @@ def test_nothing_is_deleted_that_lies_in_no_directory_of_the_table(store, tmp_pa
     assert victim.exists()
 
 
-def test_a_bucket_that_is_a_link_is_not_followed_by_what_deletes(store, tmp_path):
+def test_bucket_that_is_a_link_is_not_followed_by_deletions(store, tmp_path):
     add(store, "a")
     add(store, "b")
     drop(store, "a")

@@ -326,7 +326,7 @@ def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_branch_keeps_what_it_may_read(table, tmp_path, kind):
+def test_branch_keeps_its_readable_snapshots(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
     table.tags.create("kept")
     table.branches.create("b", tag="kept")

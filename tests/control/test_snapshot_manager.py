@@ -149,7 +149,7 @@ def test_a_name_that_only_looks_like_a_number_is_no_snapshot(table, name):
     assert table.manager.latest_id() == 2
 
 
-def test_a_storage_that_lists_what_is_not_there_ends_in_an_error(table):
+def test_storage_that_lists_missing_files_ends_in_an_error(table):
     class Ghosts(LocalFileIO):
         def list_directory(self, path):
             ghost = FileStatus(path=f"{path}/snapshot-9", size=1, is_directory=False, modified_ms=1)
@@ -260,7 +260,7 @@ def _next_one(table, number):
     return commit_and_expire
 
 
-def test_a_listing_that_others_overtake_shows_no_empty_table(tmp_path):
+def test_overtaken_listing_shows_no_empty_table(tmp_path):
     """The only snapshot goes after the next one came; a listing in between may have neither."""
     table = _Table(tmp_path)
     table.hint("LATEST", b"1")  # its writer died before it wrote a newer one
@@ -269,7 +269,7 @@ def test_a_listing_that_others_overtake_shows_no_empty_table(tmp_path):
     assert SnapshotManager(_Overtaken(*others), table.paths).latest_id() == 23
 
 
-def test_what_a_branch_needs_is_no_listing_that_others_overtake(store):
+def test_files_of_a_branch_are_no_overtaken_listing(store):
     commit(store, message(plain_file("a")))
 
     def commit_and_expire():
@@ -307,7 +307,7 @@ def test_no_schema_follows_the_highest_number(store):
         store.schemas.commit_changes([add_column("x", "INT")], time_millis=0)
 
 
-def test_a_new_user_looks_at_what_came_since_alone(table):
+def test_new_user_reads_only_later_snapshots(table):
     table.add(*range(1, 40))
     user = NewUser()
     assert table.manager.find_commit(user, 7) is None
@@ -320,7 +320,7 @@ def test_a_new_user_looks_at_what_came_since_alone(table):
     assert len(table.file_io.calls) - before < 20
 
 
-def test_a_new_user_is_found_on_top_of_what_a_rollback_left(table):
+def test_new_user_is_found_above_leftovers_of_a_rollback(table):
     table.add(*range(1, 10))
     user = NewUser()
     assert table.manager.find_commit(user, 7) is None

@@ -74,7 +74,7 @@ def test_append_files_are_packed_in_manifest_order_and_never_merged():
     assert all(split.raw_convertible for split in splits)
 
 
-def test_a_small_file_counts_what_opening_it_costs():
+def test_small_file_counts_its_cost_of_opening():
     entries = [_plain(str(number), 1) for number in range(25)]
     assert [len(group) for group in _names(_splits(kit.APPEND, entries))] == [10, 10, 5]
 
@@ -235,7 +235,7 @@ def read_names(store, **options: str):
     return sorted(file.file_name for split in splits for file in split.data_files)
 
 
-def test_a_batch_read_sees_what_compactions_have_settled(keyed):
+def test_batch_read_sees_compacted_levels(keyed):
     files = [
         kit.keyed_file(0, 9, file_name="top", level=5),
         kit.keyed_file(0, 9, file_name="middle", level=3),
@@ -285,7 +285,7 @@ def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
     assert diff_splits(keyed, before, before, None, keeps_kinds=True) == []
 
 
-def test_a_bucket_that_is_new_or_gone_is_told(keyed):
+def test_new_or_missing_bucket_is_reported(keyed):
     before = added(keyed, kit.keyed_file(0, 9, file_name="old"))
     after = added(keyed, kit.keyed_file(0, 9, file_name="other"), bucket=1)
     (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
@@ -465,7 +465,7 @@ def test_a_partition_that_main_has_stays_mains_even_where_a_filter_leaves_nothin
     assert needed(scanned(main, branch, equal("p", "b"))) == []
 
 
-def test_everything_comes_from_the_branch_while_main_has_no_snapshot(tmp_path):
+def test_branch_is_read_while_main_has_no_snapshot(tmp_path):
     main, branch = branched(tmp_path)
     add(branch, "branch-a", "a")
     assert needed(scanned(main, branch)) == ["branch-a"]
@@ -477,7 +477,7 @@ def test_a_branch_without_snapshots_adds_nothing(tmp_path):
     assert needed(scanned(main, branch)) == ["main-a"]
 
 
-def test_schemas_of_both_branches_are_told_apart(tmp_path):
+def test_schemas_of_both_branches_are_distinguished(tmp_path):
     main, branch = branched(tmp_path)
     alter(branch, [(0, "p", string()), (1, "x", bigint())])
     add(main, "main-a", "a")

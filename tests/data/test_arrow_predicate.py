@@ -81,12 +81,12 @@ def test_a_row_passes_exactly_if_the_predicate_is_true(predicate, rows):
         (pred.CompareOp.GE, [False, False, True, False]),
     ],
 )
-def test_a_literal_between_two_values_of_the_unit_lies_between_them(op, expected):
+def test_literal_between_two_values_of_the_unit_sorts_between_them(op, expected):
     literal = "1969-12-31T23:59:59.999500"
     assert passing(pred.Comparison("t", op, literal), t=[-2, -1, 0, None]) == expected
 
 
-def test_literals_finer_than_seconds_compare_with_moments_far_away():
+def test_literals_finer_than_seconds_compare_with_distant_times():
     far = 253_402_300_799  # the last second of the year 9999
     assert passing(
         pred.Comparison("z", pred.CompareOp.GT, "2024-01-01T00:00:00.5"), z=[0, far]

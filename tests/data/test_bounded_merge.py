@@ -157,7 +157,7 @@ RANGES = {
 
 @pytest.mark.parametrize("where", RANGES)
 @pytest.mark.parametrize("runs", [1, 3])
-def test_what_lies_behind_a_range_of_keys_is_not_decoded(tmp_path, monkeypatch, where, runs):
+def test_keys_behind_a_range_are_not_decoded(tmp_path, monkeypatch, where, runs):
     catalog = new_catalog_in(tmp_path)
     table = new_table(
         catalog,

@@ -113,7 +113,7 @@ def test_rules_and_kernels_name_the_same_pairs():
             assert supports_cast(*types) is ((source, target) in KERNELS), (source, target)
 
 
-def test_what_cannot_be_cast_is_refused_by_both_names():
+def test_impossible_cast_is_refused_by_both_names():
     with pytest.raises(UnsupportedFeatureError, match=r"DATE cannot become INT"):
         cast_array(pa.nulls(1, pa.date32()), parse_type("DATE"), parse_type("INT"))
 
@@ -230,7 +230,7 @@ def test_seconds_are_those_of_utc_in_java_but_local_in_cpp():
     assert cast(local, "TIMESTAMP(3)", "BIGINT", SHANGHAI) == 8 * 3600
 
 
-def test_java_takes_what_a_clock_shows_for_the_instant_of_seconds():
+def test_java_takes_wall_time_for_the_instant_of_seconds():
     assert cast(0, "INT", LTZ, SHANGHAI) == utc(1970, 1, 1, 8)
     assert cast(0, "INT", LTZ, SHANGHAI, CastDialect.CPP) == utc(1970, 1, 1)
     assert cast(utc(1970, 1, 1, 8), LTZ, "INT", SHANGHAI) == 8 * 3600
@@ -308,7 +308,7 @@ def test_settings_reach_nested_values():
     assert found.to_pylist() == [["10000000"]]
 
 
-def test_what_cannot_be_cast_inside_is_refused_by_both_names():
+def test_impossible_nested_cast_is_refused_by_both_names():
     column = pa.array([[1]], to_arrow_type(array_of("INT")))
     with pytest.raises(UnsupportedFeatureError, match="INT cannot become DATE"):
         cast_column(column, array_of("INT"), array_of("DATE"))

@@ -53,7 +53,7 @@ def run(rows, order, memory_bytes):
 
 @pytest.mark.parametrize("curve", list(Curve))
 @pytest.mark.parametrize("columns", [("a",), ("b", "a"), ("c", "b", "a")])
-def test_what_is_sorted_in_pieces_is_what_is_sorted_at_once(curve, columns):
+def test_sort_in_pieces_equals_sort_at_once(curve, columns):
     rows, order = some_rows(), ClusterOrder(columns=columns, curve=curve)
     whole = run(rows, order, 1 << 30)
     assert sorted(whole["row"].to_pylist()) == list(range(rows.num_rows))

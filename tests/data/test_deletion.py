@@ -190,7 +190,7 @@ def read_one(directory, file, deletion):
     return read(context_of(APPEND), split_of(directory, [file], deletion_files=(deletion,)))
 
 
-def test_a_missing_index_file_says_that_the_snapshot_may_have_expired(tmp_path):
+def test_missing_index_file_hints_at_an_expired_snapshot(tmp_path):
     file, deletion = one_file(tmp_path, {1})
     (tmp_path / "index-1").unlink()
     with pytest.raises(NotFoundError, match="may have expired") as caught:

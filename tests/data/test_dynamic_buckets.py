@@ -135,7 +135,7 @@ def test_a_bucket_written_alone_continues_its_index(tmp_path):
     assert sorted(found.tolist()) == sorted(set(key_hashes(dynamic(), rows).tolist()))
 
 
-def test_an_index_lies_beside_the_data_if_the_table_says_so(tmp_path):
+def test_index_is_beside_the_data_if_the_table_has_the_option(tmp_path):
     table = DynamicTable(tmp_path, dynamic(**{"index-file-in-data-file-dir": "true"}))
     result = write_rows(table.context, [batch_of([("a", 1, 1)])], FILE_IO)
     (file,) = result.messages[0].data_increment.new_index_files

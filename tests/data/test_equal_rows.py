@@ -48,7 +48,7 @@ def key(value):
 
 @pytest.mark.parametrize("name", TYPES)
 @given(data=st.data())
-def test_values_are_equal_as_python_says(name, data):
+def test_values_are_equal_as_in_python(name, data):
     data_type, values = TYPES[name]
     pairs = data.draw(st.lists(st.tuples(values, values), max_size=12))
     left = pa.array([pair[0] for pair in pairs], data_type)

@@ -70,7 +70,7 @@ def test_a_new_format_is_one_value_in_one_mapping(tmp_path, monkeypatch):
     assert table.new_read_builder().to_arrow().sort_by("id").to_pylist() == ROWS.to_pylist()
 
 
-def test_a_new_format_holds_what_parquet_alone_holds_only_if_it_says_so(tmp_path, monkeypatch):
+def test_new_format_holds_parquets_types_only_if_it_declares_them(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "arrow", ARROW)
     table = arrow_table(tmp_path, "VARIANT").copy({"file.format": "arrow"})
     with pytest.raises(UnsupportedFeatureError, match="files of format arrow have no such type"):
@@ -90,7 +90,7 @@ def test_segments_are_of_the_formats_that_are_written_or_parsed():
     assert {name for name in FORMATS if format_of(name).is_text} == TEXT_FORMATS
 
 
-def test_a_file_of_an_unknown_format_says_what_helps_reading_it(tmp_path):
+def test_unknown_format_names_the_way_out(tmp_path):
     with pytest.raises(
         UnsupportedFeatureError,
         match=r"data-7\.lance' has the format 'lance', which is not read here; parquet, .*"

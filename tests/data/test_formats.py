@@ -251,7 +251,7 @@ def test_damaged_files_are_named(tmp_path, file_format, damage):
 
 
 @pytest.mark.parametrize("error", [pa.ArrowException("Unknown error"), OSError("corrupt")])
-def test_whatever_arrow_says_of_damage_names_the_file(error):
+def test_damage_found_by_arrow_names_the_file(error):
     with (
         pytest.raises(FormatError, match=r"data-7\.orc' is not readable as ORC"),
         named_errors("data-7.orc", "ORC"),
@@ -261,7 +261,7 @@ def test_whatever_arrow_says_of_damage_names_the_file(error):
 
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
 @pytest.mark.parametrize("codec", ["zstd", "none"])
-def test_wherever_a_byte_is_wrong_what_is_raised_names_the_file(tmp_path, file_format, codec):
+def test_any_wrong_byte_raises_an_error_with_the_file(tmp_path, file_format, codec):
     """Only what Parquet's pages hold has checksums: elsewhere a wrong byte may pass as a value.
 
     Of ORC some wrong bytes make Arrow's reader crash.
@@ -321,7 +321,7 @@ def has_early_fractions(rows):
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @settings(max_examples=often(12))
 @given(data=st.data(), declared=schemas())
-def test_tables_of_other_formats_hold_what_was_written(
+def test_tables_of_other_formats_hold_the_written_rows(
     file_format, data, declared, tmp_path_factory
 ):
     too_fine = file_format == "avro" and any("(9)" in str(f.type) for f in declared.fields)
@@ -390,7 +390,7 @@ def test_timestamps_that_orc_files_would_not_hold_are_refused(tmp_path, value, r
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
-def test_whichever_storage_call_fails_is_told_as_such(tmp_path, file_format):
+def test_failure_of_any_storage_call_is_raised_as_such(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     written(path, file_format, SCHEMA, ROWS)
     file_io = FaultyFileIO(FILE_IO, faults={0: Fault.FAIL})

@@ -62,7 +62,7 @@ def histories(draw):
     st.none() | st.tuples(st.sampled_from(NAMES), st.integers(0, 5000)),
     st.randoms(use_true_random=False),
 )
-def test_every_column_comes_from_the_newest_file_that_has_it(
+def test_every_column_is_read_from_the_newest_file_that_has_it(
     tmp_path, history, batch_rows, columns, above, random
 ):
     files, deletions, expected, first = [], {}, [], 0
@@ -156,7 +156,7 @@ def test_files_that_overlap_in_part_are_refused(tmp_path, first, values):
         read_files(tmp_path, files)
 
 
-def test_a_file_with_fewer_rows_than_its_metadata_says_is_noticed(tmp_path):
+def test_file_with_fewer_rows_than_in_its_metadata_is_noticed(tmp_path):
     short = written(tmp_path, "f2", {"b": [1, 2]}, first=0, sequence=2, row_count=3)
     files = [written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1), short]
     with pytest.raises(FormatError, match="same rows"):
@@ -213,7 +213,7 @@ def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
         read_files(tmp_path, files, columns=["a", "b"], schema=BLOBS)
 
 
-def test_a_blob_column_among_others_is_a_reference_and_refused(tmp_path):
+def test_blob_column_beside_other_columns_is_a_reference_and_refused(tmp_path):
     table = pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
     file = split_reads.parquet_file(tmp_path / "f.parquet", table)
     with refused(UnsupportedFeatureError, "as references", kind="blob-reference"):

@@ -134,7 +134,7 @@ def test_too_many_keys_are_refused_with_the_way_out():
     assert raised.value.kind == "key-index"
 
 
-def test_keys_that_share_a_hash_are_told_apart():
+def test_keys_that_share_a_hash_are_distinguished():
     index = moving_keys.KeyIndex()
     hashes = np.array([7, 7, 7, 1], dtype=np.int32)
     keys = [pa.array(["a", "b", "c", "d"])]

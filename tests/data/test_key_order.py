@@ -144,7 +144,7 @@ def test_a_large_unsorted_column_is_sorted_stably():
     assert (sort_keys([pa.array(values)]).order == np.argsort(values, kind="stable")).all()
 
 
-def test_texts_that_share_their_first_bytes_are_told_apart_by_the_rest():
+def test_texts_with_equal_first_bytes_are_compared_by_the_rest():
     texts = [f"https://example.org/{number % 7:020d}" for number in range(100)]
     found = sort_keys([pa.array(texts)])
     assert int(found.starts.sum()) == 7

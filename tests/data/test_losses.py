@@ -72,11 +72,11 @@ CASES = (
 
 
 @pytest.mark.parametrize(("source", "target", "expected"), CASES)
-def test_what_is_lost_has_a_name(source, target, expected):
+def test_each_loss_has_a_name(source, target, expected):
     assert losses(list(expected), source, target) == list(expected.values())
 
 
-def test_decimals_and_moments():
+def test_decimals_and_times():
     day = dt.datetime(1970, 1, 2)
     moment = day + dt.timedelta(milliseconds=500)
     assert losses(
@@ -142,7 +142,7 @@ VALUES = st.one_of(
 
 
 @given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.lists(VALUES, min_size=1, max_size=9))
-def test_bounds_tell_what_the_values_do(source, target, values):
+def test_bounds_agree_with_the_values(source, target, values):
     held, wanted = parse_type(source), parse_type(target)
     if source.startswith("DECIMAL"):
         values = [0 if np.isinf(float(value)) else value for value in values]

@@ -149,7 +149,7 @@ def test_float_keys_are_cut_in_the_order_they_are_sorted_in():
         assert RunCursor(iter([batch]), ["f"]).take_up_to(bound).num_rows == cut
 
 
-def test_deduplicate_keeps_the_newest_and_drops_what_it_retracts():
+def test_deduplicate_keeps_the_newest_and_drops_retractions():
     by_key = sort_keys([pa.array([2, 1, 2, 1, 3])])
     kinds = np.array([0, 0, 3, 2, 1], dtype=np.int8)
 

@@ -253,7 +253,7 @@ def test_the_first_value_after_a_delete_is_first_unless_one_was_seen_before(reco
 
 @example([(RowKind.INSERT, {"k": 0, "s": 1}), (RowKind.DELETE, {"k": 0, "s": 2})])
 @given(records_strategy({"s": INTS}))
-def test_a_sequence_field_may_ignore_what_is_retracted(records):
+def test_sequence_field_may_ignore_retractions(records):
     options = {"merge-engine": "aggregation", "sequence.field": "s"}
     schema = table_schema({"k": "INT", "s": "INT"}, {**options, "fields.s.ignore-retract": "true"})
     check(schema, records)
@@ -427,7 +427,7 @@ def test_floating_point_numbers_are_added_in_order():
     assert sums("FLOAT", 16777216.0, 1.0, 1.0) == 16777216.0
 
 
-def test_products_divide_what_is_retracted():
+def test_products_divide_by_retracted_values():
     assert sums("INT", 7, 3, [2], function="product") == 10
     assert sums("INT", -7, [2], function="product") == -3
     assert sums("INT", [5], 7, function="product") == 7
@@ -455,7 +455,7 @@ def test_nan_is_the_largest_number():
         AggregateFunction.LISTAGG,
     ],
 )
-def test_what_cannot_be_retracted_is_refused_with_the_way_out(function):
+def test_missing_retraction_is_refused_with_the_way_out(function):
     types = {"bool_and": "BOOLEAN", "listagg": "STRING"}
     schema = table_schema(
         {"k": "INT", "v": types.get(function, "INT")},

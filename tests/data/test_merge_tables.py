@@ -119,7 +119,7 @@ class PlainTable:
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=often(12))
 @given(commits=st.lists(ROWS, min_size=1, max_size=4), subset=st.sets(st.sampled_from("tsabc")))
-def test_a_table_holds_what_merging_its_commits_gives(engine, commits, subset):
+def test_table_holds_the_merge_of_its_commits(engine, commits, subset):
     with tempfile.TemporaryDirectory() as path:
         table = new_table(path, ENGINES[engine])
         plain = PlainTable(table.schema)
@@ -195,7 +195,7 @@ def test_rows_of_first_row_tables_are_seen_once_compacted(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [RowKind.UPDATE_AFTER, RowKind.DELETE])
-def test_the_kind_of_a_record_that_stands_alone_is_kept(tmp_path, kind):
+def test_kind_of_a_single_record_is_kept(tmp_path, kind):
     table = new_table(str(tmp_path), SUM_AND_MORE)
     row = {"k": 1, "op": kind.short_text, "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     write(table, row)
@@ -207,7 +207,7 @@ def test_the_kind_of_a_record_that_stands_alone_is_kept(tmp_path, kind):
         assert [found["a"] for found in read_dicts(table)] == [4]
 
 
-def test_the_model_knows_what_cannot_be_retracted(tmp_path):
+def test_model_refuses_the_same_retractions(tmp_path):
     options = {"merge-engine": "aggregation", "fields.a.aggregate-function": "max"}
     plain = PlainTable(new_table(str(tmp_path), options).schema)
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}

@@ -70,7 +70,7 @@ def test_columns_come_in_the_order_asked_for(path):
     assert batch.equals(STORED.select(["s", "i"]).to_batches()[0])
 
 
-def test_what_is_no_orc_is_named(tmp_path):
+def test_invalid_orc_is_named(tmp_path):
     broken = tmp_path / "data-2.orc"
     broken.write_bytes(b"no orc at all")
     with pytest.raises(FormatError, match=r"data-2\.orc.*ORC"):
@@ -129,7 +129,7 @@ def read(path, *columns):
 STRING_AS_CHAR = (b"\x08\x07", b"\x08\x11")
 
 
-def test_what_fills_up_a_char_is_cut_off(tmp_path):
+def test_blanks_that_fill_a_char_are_cut_off(tmp_path):
     table = pa.table({"i": [1, 2, 3], "c": ["ab   ", None, " x  "]})
     found = read(patched(tmp_path, table, kind=STRING_AS_CHAR))
     assert found.to_pydict() == {"i": [1, 2, 3], "c": ["ab", None, " x"]}

@@ -82,7 +82,7 @@ def test_batches_have_the_columns_asked_for_in_that_order(two_groups):
     assert pa.Table.from_batches(batches).equals(TABLE.select(["s", "i"]))
 
 
-def test_what_is_written_is_read_back_with_its_field_ids(tmp_path):
+def test_written_rows_are_read_back_with_field_ids(tmp_path):
     path = tmp_path / "new" / "data-1.parquet"
     schema = pa.schema(
         [
@@ -115,7 +115,7 @@ def test_large_writes_are_cut_into_row_groups_few_rows_into_smaller_ones(tmp_pat
     assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
-def test_files_say_where_their_pages_are_and_what_they_hold(tmp_path):
+def test_files_have_page_indexes_and_statistics(tmp_path):
     """Spark and Java skip pages by that."""
     path = tmp_path / "data-1.parquet"
     write(path, TABLE)
@@ -155,7 +155,7 @@ def test_formats_that_are_not_there_are_refused_by_name(tmp_path):
         open_reader(FILE_IO, str(tmp_path / "a.mosaic"), file_format="mosaic")
 
 
-def test_a_file_of_another_size_than_the_table_says_is_refused(two_groups):
+def test_file_of_another_size_than_in_the_manifest_is_refused(two_groups):
     with pytest.raises(FormatError, match=r"data-1\.parquet") as caught:
         open_file(two_groups, file_bytes=10)
     assert caught.value.kind == "file-size"
@@ -170,7 +170,7 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + bytes(90) + b"PAR1"]
 )
-def test_what_is_no_parquet_is_named(tmp_path, content):
+def test_invalid_parquet_is_named(tmp_path, content):
     path = tmp_path / "data-1.parquet"
     path.write_bytes(content)
     with pytest.raises(FormatError, match=r"data-1\.parquet"):

@@ -310,7 +310,7 @@ def test_equal_numbers_go_to_the_older_file_only_where_a_counter_wrapped(tmp_pat
         assert read(context_of(schema), split_of(tmp_path, order)) == [row(1, winner)]
 
 
-def test_what_is_not_read_is_refused_by_name(tmp_path):
+def test_unreadable_version_is_refused_by_name(tmp_path):
     schema = keyed()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
     assert refused(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
@@ -318,7 +318,7 @@ def test_what_is_not_read_is_refused_by_name(tmp_path):
     assert "mosaic" in refused(schema, split_of(tmp_path, [other])).message
 
 
-def test_a_missing_file_says_that_the_snapshot_may_have_expired(tmp_path):
+def test_missing_file_hints_at_an_expired_snapshot(tmp_path):
     schema = keyed()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
     (tmp_path / file.file_name).unlink()

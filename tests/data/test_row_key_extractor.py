@@ -47,7 +47,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.dictionaries(st.sampled_from(["a", "b", ""]), st.integers(1, 9), max_size=2))
-def test_each_row_goes_where_it_would_go_alone(rows, own_buckets):
+def test_each_row_is_routed_as_it_would_be_alone(rows, own_buckets):
     types = [string(), integer()]
     own = {serialize_row([p, 1], types): total for p, total in own_buckets.items()}
     context = context_of("/t", partitioned(), partition_buckets=tuple(own.items()))

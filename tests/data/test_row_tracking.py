@@ -39,7 +39,7 @@ def test_row_ids_count_on_from_the_first_of_their_file(tmp_path):
     assert found == [(1, 1, 10), (1, 2, 11), (1, 3, 12), (2, 4, 13)]
 
 
-def test_row_groups_that_are_left_out_and_deleted_rows_keep_the_others_numbers(tmp_path):
+def test_skipped_row_groups_and_deleted_rows_keep_row_numbers(tmp_path):
     columns = {"a": [1, 2, 3, 4, 5, 6], "b": [0] * 6}
     file = written(tmp_path, "x", columns, first=100, sequence=1)
     deletions = tuple(deletion_files(tmp_path, {file.file_name: [4]}).values())
@@ -50,7 +50,7 @@ def test_row_groups_that_are_left_out_and_deleted_rows_keep_the_others_numbers(t
     assert found == [(4, 103), (6, 105)]
 
 
-def test_what_a_compacted_file_stores_wins_over_its_metadata(tmp_path):
+def test_stored_values_of_a_compacted_file_win_over_its_metadata(tmp_path):
     columns = {"a": [1, 2], "b": [0, 0], ROW_ID: [7, None], SEQUENCE: [3, None]}
     names = ("a", "b", ROW_ID, SEQUENCE)
     file = written(tmp_path, "x", columns, first=None, sequence=9, write_cols=names)
@@ -58,7 +58,7 @@ def test_what_a_compacted_file_stores_wins_over_its_metadata(tmp_path):
     assert read_files(tmp_path, [file], ["a"]) == [(1,), (2,)]
 
 
-def test_joined_files_number_their_rows_together_and_the_newest_says_when(tmp_path):
+def test_joined_files_number_their_rows_together_with_the_newest_time(tmp_path):
     files = [
         written(tmp_path, "x", {"a": [1, 2, 3]}, first=5, sequence=1, write_cols=("a",)),
         written(tmp_path, "y", {"b": [4, 5, 6]}, first=5, sequence=2, write_cols=("b",)),

@@ -156,7 +156,7 @@ def test_wraps_are_counted_however_the_rows_are_flushed(data, first):
     assert counted == model_wraps(values.tolist(), first)
 
 
-def test_a_flag_before_the_counter_keeps_retracts_apart():
+def test_flag_before_the_counter_separates_retractions():
     values, counters = longs(7, 7), longs(999, 1000)
     counter = WrapCounter(config=config(FLAG, MILLI))
     assert counter.count(values, counters, np.array([True, False])) == 0
@@ -188,7 +188,7 @@ ONE_COUNTER = STEPS.filter(lambda steps: len([step for step in steps if step is 
 
 
 @given(st.data(), ONE_COUNTER)
-def test_each_write_of_a_unit_goes_on_above_what_the_bucket_holds_of_it(data, steps):
+def test_each_write_of_a_unit_counts_from_the_buckets_highest_number(data, steps):
     row = st.tuples(st.integers(-3, 3), st.booleans())
     stored, latest = [], {}
     at = steps.index(SECOND if SECOND in steps else MILLI)
@@ -276,7 +276,7 @@ def column_of(text, data_type):
 
 
 @pytest.mark.parametrize("vector", ALL, ids=lambda vector: " ".join(vector.values()))
-def test_the_number_is_what_java_made(vector):
+def test_number_equals_javas(vector):
     data_type = data_type_of(vector["field_type"])
     field = types.DataField(id=0, name="s", type=data_type)
     steps = parse_paddings(vector["auto_padding"]) if vector["auto_padding"] else ()
@@ -418,7 +418,7 @@ def test_a_refused_pair_would_break_its_promise(seq_type, steps, records):
 )
 @given(data=st.data())
 @settings(max_examples=often(12), deadline=None)
-def test_a_table_keeps_what_is_promised_over_many_writes(tmp_path_factory, seq_type, steps, data):
+def test_table_keeps_its_promises_over_many_writes(tmp_path_factory, seq_type, steps, data):
     few = st.sampled_from(data.draw(st.lists(VALUES[seq_type], min_size=2, max_size=4)))
     record = st.tuples(st.integers(0, 2), few, st.sampled_from(["+I", "-U"]))
     commits = data.draw(st.lists(st.lists(record, min_size=1, max_size=6), min_size=1, max_size=6))

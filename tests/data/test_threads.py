@@ -12,7 +12,7 @@ from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 
 
 @pytest.mark.parametrize("threads", [CALLER_ONLY, Threads(2)])
-def test_work_that_waits_for_work_comes_to_an_end(threads):
+def test_work_that_waits_for_work_ends(threads):
     def count(depth):
         below = [threads.submit(count, depth - 1) for _ in range(3)] if depth else []
         return 1 + sum(work.result() for work in below)
@@ -24,7 +24,7 @@ def test_without_threads_the_caller_makes_the_call():
     assert CALLER_ONLY.submit(threading.get_ident).result() == threading.get_ident()
 
 
-def test_who_asks_twice_gets_the_same_answer_or_error():
+def test_repeated_calls_get_the_same_answer_or_error():
     answers = iter([1, 2])
     work = Work(lambda: next(answers))
     assert (work.result(), work.result()) == (1, 1)

@@ -103,7 +103,7 @@ def test_the_last_row_of_each_key_is_written_whatever_the_buffer(
     assert result.report.rows_written == sum(file.row_count for file in files_of(result))
 
 
-def test_metadata_says_what_the_file_holds(tmp_path):
+def test_metadata_matches_the_content_of_the_file(tmp_path):
     schema = keyed({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
     rows = pa.table(
         {
@@ -250,7 +250,7 @@ def test_a_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
 
 
 # ---------------------------------------------------------------------------- one bucket, none
-def test_write_bucket_writes_where_it_is_told(tmp_path):
+def test_write_bucket_writes_to_the_given_directory(tmp_path):
     schema = table_schema(
         {"p": "INT", "k": "INT"},
         partition_keys=["p"],
@@ -348,7 +348,7 @@ def test_a_full_disk_is_a_storage_error_and_no_file_is_left(tmp_path, file_forma
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_what_is_not_written_is_refused_by_its_option(tmp_path):
+def test_unwritable_table_is_refused_by_its_option(tmp_path):
     schema = table_schema(KEYED, options={"file.format": "mosaic"})
     with pytest.raises(UnsupportedFeatureError, match=r"'file\.format'"):
         write(tmp_path, schema, rows_of(1))

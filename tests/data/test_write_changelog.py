@@ -80,7 +80,7 @@ def test_the_log_is_in_the_order_the_rows_are_merged_in(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
-def test_other_merge_engines_log_what_came(tmp_path, engine):
+def test_other_merge_engines_log_input(tmp_path, engine):
     rows = rows_of((1, 1, "a", "+I"), (1, 2, None, "+I"), (1, 3, "c", "+I"))
     (log,) = logs_of(write(tmp_path, logged(**{"merge-engine": engine}), rows))
     assert read_file(tmp_path, log.file_name)["v"].to_pylist() == ["a", None, "c"]

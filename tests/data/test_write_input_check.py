@@ -242,7 +242,7 @@ COLUMNS = {"i": "INT", "x": "STRING", "d": "DATE"}
         Schema.of(COLUMNS, primary_keys=["i"], options={"bucket": "1"}),
     ],
 )
-def test_rows_with_times_of_others_can_be_changed_and_compacted(tmp_path, schema):
+def test_rows_with_foreign_times_can_be_changed_and_compacted(tmp_path, schema):
     catalog = new_catalog_in(tmp_path)
     table = new_table(catalog, schema)
     far = pa.array([6_585_322, 2**31 - 1, 5], pa.int32()).view(pa.date32())

@@ -52,7 +52,7 @@ def test_types_that_avro_lacks_wait_in_the_format_of_the_table(tmp_path):
     assert file.file_name.endswith(".parquet")
 
 
-def test_rows_get_a_bucket_at_once_unless_told_otherwise(tmp_path):
+def test_rows_get_a_bucket_at_once_unless_postponed(tmp_path):
     schema = postponed(**{"postpone.default-bucket-num": "4"})
     result = write(tmp_path, schema, rows_of(*((n, "x", "+I") for n in range(50))))
     assert sorted(message.bucket for message in result.messages) == [0, 1, 2, 3]

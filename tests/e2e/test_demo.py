@@ -75,13 +75,13 @@ def test_the_same_input_without_padding_loses_flights(first, home: Path):
     assert rows < len(expected_flights(EVERY))
 
 
-def test_the_run_says_what_it_does(first):
+def test_run_logs_its_steps(first):
     assert "demo/flights" in first.stdout
     assert "passed" in first.stdout
     assert "rows after merge" in first.stdout
 
 
-def test_the_flights_table_was_evolved_and_says_so(first, home: Path):
+def test_flights_table_was_evolved_and_the_report_shows_it(first, home: Path):
     table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
     # The last schema shows the table to Iceberg's readers.
     types = [str(schema.column("dep_delay").type) for schema in table.schemas()]
@@ -91,7 +91,7 @@ def test_the_flights_table_was_evolved_and_says_so(first, home: Path):
     assert "5 of 5 checks of demo.flights pass" in first.stdout
 
 
-def test_the_tables_were_kept_up_and_it_says_so(first, home: Path):
+def test_tables_were_maintained_and_the_report_shows_it(first, home: Path):
     table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
     assert {run.level for bucket in table.state.shape().buckets for run in bucket.runs} == {5}
     assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in first.stdout

@@ -84,7 +84,7 @@ def test_a_folder_that_becomes_a_table(definitions):
 @pytest.mark.parametrize(
     "project", sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 )
-def test_a_project_names_what_it_needs(project):
+def test_project_names_its_dependencies(project):
     described = tomllib.loads((EXAMPLES / project / "pyproject.toml").read_text())
     ours = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
     [needed] = described["project"]["dependencies"]

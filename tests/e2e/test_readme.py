@@ -143,7 +143,7 @@ def test_a_decision_is_one_page_with_its_price():
         assert len(text.split()) <= MAX_WORDS_OF_A_DECISION
 
 
-def test_every_package_says_what_it_is_for_and_which_modules_hold_what():
+def test_every_package_has_a_docstring_with_its_modules():
     packages = sorted((ROOT / "paimon_assets").rglob("__init__.py"))
     assert len(packages) > 50
     missing = []

@@ -106,9 +106,7 @@ def test_a_compaction_shows_the_table_before_and_after(ui: Webserver, home: Path
     assert shown["paimon/picture"].startswith("![before, after](data:image/svg+xml;base64,")
 
 
-def test_values_that_would_be_lost_stop_a_change_and_others_pass(
-    ui: Webserver, home: Path, ingested: Any
-):
+def test_losses_stop_a_change_and_harmless_changes_pass(ui: Webserver, home: Path, ingested: Any):
     def evolve(column: str, new_type: str) -> Any:
         change = {"action": "updateColumnType", "fieldNames": [column], "newDataType": new_type}
         config = {"table": "demo.flights", "changes": [{**change, "keepNullability": True}]}

@@ -117,7 +117,7 @@ def test_schedules_and_sensors_are_shipped_stopped(defs: dg.Definitions):
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of Dagster, about itself
-def test_what_a_schedule_would_run_is_valid(defs: dg.Definitions):
+def test_config_of_a_schedule_is_valid(defs: dg.Definitions):
     """A dry run of each: the request is there, and its config is what the job takes."""
     moment = dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)
     for schedule in defs.schedules or ():

@@ -110,7 +110,7 @@ def test_a_job_that_dies_in_the_middle_is_resumed(kind: Kind, fate: Fate, tmp_pa
 
 @pytest.mark.hunt_only
 @pytest.mark.parametrize(("kind", "fate"), CASES)
-def test_a_job_may_die_at_any_moment(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+def test_job_may_die_at_any_call(kind: Kind, fate: Fate, tmp_path: Path) -> None:
     home, template = home_of(tmp_path, kind), tmp_path / "template"
     shutil.copytree(home, template)
     deaths = 0

@@ -30,7 +30,7 @@ def numbers(warehouse: Path) -> list[int]:
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_materialization_may_die_at_any_moment(mode: str, tmp_path: Path) -> None:
+def test_materialization_may_die_at_any_call(mode: str, tmp_path: Path) -> None:
     template = tmp_path / "template"
     assert materializing.materialize(str(template), mode, BEFORE)
     after = [*BEFORE, *NEW] if mode == "append" else NEW

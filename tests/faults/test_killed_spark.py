@@ -51,7 +51,7 @@ def test_a_job_done_twice_without_spark_is_done_once(job: str, tmp_path: Path) -
 @pytest.mark.hunt_only
 @pytest.mark.spark
 @pytest.mark.parametrize("job", [n for n, job in spark_jobs.JOBS.items() if not job.is_local])
-def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -> None:
+def test_executors_and_workers_may_die_at_any_time(job: str, tmp_path: Path) -> None:
     process = begun(str(tmp_path), job, str(ROUNDS), f"{SEED} {job}")
     try:
         output, _ = process.communicate(timeout=LONGEST_SECONDS * ROUNDS)
@@ -67,7 +67,7 @@ def test_executors_and_workers_may_die_at_any_moment(job: str, tmp_path: Path) -
 @pytest.mark.spark
 @pytest.mark.parametrize("number", range(DRIVERS))
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
-def test_a_driver_may_die_at_any_moment(job: str, number: int, tmp_path: Path) -> None:
+def test_driver_may_die_at_any_time(job: str, number: int, tmp_path: Path) -> None:
     """Its Python or its JVM; what was committed is whole, and the same user ends the rest."""
     rng = random.Random(f"{SEED} {job} {number}")  # noqa: S311
     work = spark_jobs.JOBS[job]

@@ -126,7 +126,7 @@ def dies(store, beside):
         kit.commit(opened(store, before), kit.message(kit.plain_file("lost")))
 
 
-def test_a_commit_that_expired_before_its_look_back_is_found_in_what_followed(tmp_path):
+def test_commit_that_expired_before_its_look_back_is_found_in_later_ones(tmp_path):
     for others in range(1, 5):
         store = kit.new_store(tmp_path / str(others))
         kit.commit(store, kit.message(kit.plain_file("a")))

@@ -141,9 +141,7 @@ def writes(*names):
 
 @pytest.mark.parametrize("target", [1, 2, 3, 4])
 @pytest.mark.parametrize("rollback_first", [False, True])
-def test_a_rollback_while_snapshots_expire_keeps_what_it_rolls_back_to(
-    tmp_path, target, rollback_first
-):
+def test_rollback_during_an_expiration_keeps_its_target(tmp_path, target, rollback_first):
     def rollback(store):
         rollback_to_snapshot(store, target)
 
@@ -264,7 +262,7 @@ def dies_after_publishing(store, name, beside):
 
 @pytest.mark.parametrize("way_out", ["rollback_to", "fast_forward"])
 @pytest.mark.parametrize("commits", range(3))
-def test_what_a_writer_that_died_left_on_top_of_an_undone_snapshot_swallows_no_commit(
+def test_leftover_of_a_dead_writer_on_an_undone_snapshot_swallows_no_commit(
     tmp_path, commits, way_out
 ):
     store, others = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
@@ -349,7 +347,7 @@ def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, 
 
 
 @pytest.mark.parametrize("main_goes_on", [True, False])
-def test_main_that_becomes_a_branch_whose_first_snapshots_expired_goes_on(tmp_path, main_goes_on):
+def test_main_continues_as_a_branch_whose_first_snapshots_expired(tmp_path, main_goes_on):
     store = new_store(tmp_path)
     for name in "ab":
         add(store, name)

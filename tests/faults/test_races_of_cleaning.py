@@ -127,7 +127,7 @@ def clean(table):
         "rolled back",
     ],
 )
-def test_what_is_named_anew_while_orphans_are_looked_for_keeps_its_files(other, rows, tmp_path):
+def test_file_named_again_during_cleaning_is_kept(other, rows, tmp_path):
     for table in interleaved(tmp_path, prepare, clean, other):
         assert rows_in(table) == rows
         assert not (Path(table.path) / "bucket-0" / ORPHAN).exists()
@@ -151,7 +151,7 @@ def side_shares(directory, *, tagged):
     [(False, write_and_expire), (True, lambda table: table._store.tags.rename("kept", "better"))],
     ids=["expired: apache/paimon 7710", "tag renamed"],
 )
-def test_what_main_shares_with_a_branch_stays_while_that_expires(tagged, other, tmp_path):
+def test_files_that_main_shares_with_a_branch_survive_an_expiration(tagged, other, tmp_path):
     def scene(directory):
         side_shares(directory, tagged=tagged)
 
@@ -179,7 +179,7 @@ def changelogs_outlive(directory):
     [lambda table: table._store.tags.rename("kept", "better"), roll_back_and_delete_tag],
     ids=["tag renamed", "rolled back"],
 )
-def test_what_a_tag_has_stays_while_changelogs_expire(other, tmp_path):
+def test_files_of_a_tag_survive_an_expiration_of_changelogs(other, tmp_path):
     def expire_logs(table):
         with suppress(NotFoundError):  # the snapshot it went by is undone; nothing was deleted
             expire_changelogs(table._store, retention=NEWEST)
@@ -212,7 +212,7 @@ def test_a_rollback_to_a_tag_is_not_undone_by_an_expiration(tmp_path):
 
 
 @pytest.mark.parametrize("target", [4, "kept"])
-def test_of_two_rollbacks_the_later_one_stands(target, tmp_path):
+def test_later_of_two_rollbacks_wins(target, tmp_path):
     def roll_back(table):
         with suppress(NotFoundError):  # the other one undid it, or deleted the tag
             table.rollback_to(target)
@@ -240,7 +240,7 @@ def test_main_becomes_a_branch_whole_or_is_rolled_back(tmp_path):
     ],
     ids=["renamed", "deleted", "expired"],
 )
-def test_main_stays_or_becomes_a_branch_that_others_move(other, tmp_path):
+def test_main_stays_or_becomes_a_concurrently_moved_branch(other, tmp_path):
     def forward(table):
         with suppress(NotFoundError, InvalidInputError):  # there is none, or it has no snapshot
             table.branches.fast_forward("side")
@@ -251,7 +251,7 @@ def test_main_stays_or_becomes_a_branch_that_others_move(other, tmp_path):
     assert seen == {(5,), (7, 8)}
 
 
-def test_what_main_takes_of_a_branch_is_whole_while_that_expires(tmp_path):
+def test_main_takes_a_whole_branch_while_that_expires(tmp_path):
     for table in interleaved(
         tmp_path,
         three_snapshots,

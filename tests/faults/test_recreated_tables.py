@@ -107,7 +107,7 @@ def _forget_properties(table):
         table.state.file_io.replace(path, data)
 
 
-def test_a_handle_that_stays_goes_on_whatever_others_change(warehouse):
+def test_open_handle_continues_after_any_foreign_change(warehouse):
     table = create(*warehouse, APPEND, "stays", 1)
     reader = open_catalog(*warehouse).get_table("d.stays")
     writer = open_catalog(*warehouse).get_table("d.stays")

@@ -76,7 +76,7 @@ def test_a_commit_is_made_once_whatever_becomes_of_its_answer(fate, catalog, pro
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-def test_a_commit_that_nobody_knows_of_deletes_nothing_and_is_found(done, catalog, proxy, server):
+def test_unnoticed_commit_deletes_nothing_and_is_found(done, catalog, proxy, server):
     proxy.suffix = "/commit"
     proxy.fates.extend([Fate.FAILED_AFTER if done else Fate.LOST_BEFORE] + [Fate.LOST_BEFORE] * 3)
     if done:
@@ -113,7 +113,7 @@ ACKNOWLEDGED = {
 
 
 @pytest.mark.parametrize("action", ACKNOWLEDGED)
-def test_what_was_made_is_not_said_to_be_not_made(action, catalog, proxy):
+def test_published_commit_is_not_reported_as_failed(action, catalog, proxy):
     """The server acknowledged it; then the look at the new schema fails."""
     name, call = ACKNOWLEDGED[action]
     proxy.fates.extend([Fate.PASSED, Fate.FAILED_AFTER])
@@ -125,7 +125,7 @@ def test_what_was_made_is_not_said_to_be_not_made(action, catalog, proxy):
 
 
 @pytest.mark.parametrize("action", ["alter", "create"])
-def test_no_request_behind_a_deed_hides_that_it_was_done(action, catalog, proxy):
+def test_no_later_request_hides_that_an_operation_was_done(action, catalog, proxy):
     """Each request of a call fails in its turn; an error that is sure means it was not done."""
     kinds, was_met, number = [], True, 0
     while was_met:

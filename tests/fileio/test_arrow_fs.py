@@ -82,7 +82,7 @@ def test_a_spec_keeps_the_options_of_its_own_storage_only():
     assert open_file_io(spec).spec == spec
 
 
-def test_the_scheme_is_what_stands_before_the_slashes():
+def test_scheme_is_the_text_before_the_slashes():
     assert scheme_of("S3://bucket/a") == "s3"
     assert scheme_of("relative/dir") == "file"
     assert scheme_of("/a/b://c") == "file"

@@ -43,7 +43,7 @@ def test_of_many_that_publish_one_name_one_wins(options, root):
     assert file_io_for(root, options).read_bytes(path) == b"%d" % won.index(True)
 
 
-def test_a_file_goes_up_in_parts_and_an_aborted_one_not_at_all(options, root):
+def test_file_is_uploaded_in_parts_and_an_aborted_one_not_at_all(options, root):
     file_io, data = file_io_for(root, options), random.Random(1).randbytes(20_000_000)  # noqa: S311
     with file_io.open_output(f"{root}/parts") as stream:
         for start in range(0, len(data), 999_999):

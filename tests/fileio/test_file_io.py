@@ -53,7 +53,7 @@ def file_io(root: str, request: pytest.FixtureRequest) -> FileIO:
     return file_io_for(root, request.getfixturevalue(scheme) if scheme in ("s3", "az") else None)
 
 
-def test_reads_what_was_written_below_a_directory_that_was_not_there(file_io, root):
+def test_written_file_is_read_below_a_new_directory(file_io, root):
     path = f"{root}/a/b c/x=%2F/file"
     file_io.write_bytes(path, b"content")
     assert file_io.read_bytes(path) == b"content"
@@ -117,7 +117,7 @@ def test_a_missing_file_is_named(file_io, root, call):
     assert f"{root}/nowhere/file" in caught.value.message
 
 
-def test_deleting_what_is_missing_is_fine(file_io, root):
+def test_deleting_a_missing_file_is_fine(file_io, root):
     file_io.delete_file(f"{root}/nowhere/file")
     file_io.delete_directory(f"{root}/nowhere")
 
@@ -165,7 +165,7 @@ def test_renames_a_directory_but_not_onto_another(file_io, root):
     assert not file_io.exists(f"{root}/a")
 
 
-def test_renaming_what_is_missing_is_an_error(file_io, root):
+def test_renaming_a_missing_file_is_an_error(file_io, root):
     with pytest.raises(errors.NotFoundError):
         file_io.rename_directory(f"{root}/nowhere", f"{root}/c")
 
@@ -188,7 +188,7 @@ def test_a_storage_is_not_opened_with_credentials_that_have_expired():
     assert "hush" not in str(caught.value)
 
 
-def test_where_credentials_are_renewed_a_spec_opens_who_renews_them(tmp_path):
+def test_spec_with_renewal_opens_the_renewing_storage(tmp_path):
     ends = itertools.count(1)
     storage = RenewedFileIO(lambda _: (LocalFileIO(), next(ends)))
     spec = storage.spec

@@ -50,7 +50,7 @@ def _failing_link(number: int, *, done: bool):
     return link
 
 
-def test_a_file_system_without_hard_links_says_so(tmp_path, monkeypatch):
+def test_file_system_without_hard_links_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EPERM, done=False))
     with pytest.raises(errors.UnsupportedFeatureError, match=r"hard links.*serve --sole-writer"):
         LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}")
@@ -119,7 +119,7 @@ def test_a_listing_knows_the_newest_of_those_that_replace_one_another(tmp_path, 
     assert [entry.name for entry in LocalFileIO().list_directory(str(tmp_path))] == ["names-3.json"]
 
 
-def test_what_becomes_another_file_does_not_make_a_listing_longer(tmp_path, monkeypatch):
+def test_renamed_file_does_not_make_a_listing_longer(tmp_path, monkeypatch):
     (tmp_path / ".snapshot-1.0a.tmp").write_bytes(b"{}")
     scans, real = [], os.scandir
 

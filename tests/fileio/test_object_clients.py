@@ -93,7 +93,7 @@ def test_buckets_are_part_of_the_host_where_amazon_serves_them(options, bucket, 
     assert bool(config.get("virtual_hosted_style_request")) is virtual
 
 
-def test_google_takes_a_file_a_token_or_nobody(tmp_path):
+def test_google_takes_a_file_a_token_or_no_credentials(tmp_path):
     key = tmp_path / "key.json"
     secret = {"type": "authorized_user", "client_id": "a", "client_secret": HUSH}
     key.write_text(json.dumps({**secret, "refresh_token": "r"}))
@@ -132,7 +132,7 @@ def test_a_path_that_no_object_has_is_refused(path):
         file_io_for(path, options).read_bytes(path)
 
 
-def test_a_signature_in_a_request_is_told_nowhere():
+def test_signature_in_a_request_is_never_shown():
     """Azure's are part of the address."""
     options = {
         "az.account-name": "a",
@@ -185,14 +185,14 @@ class _AnswerError(Exception):
         ("something", errno.EIO, "_AnswerError"),
     ],
 )
-def test_of_an_answer_status_and_code_are_told_and_nothing_else(text, number, told):
+def test_only_status_and_code_of_an_answer_are_shown(text, number, told):
     found = os_error(_AnswerError(f"{text} <Token-0>{HUSH}</Token-0>"))
     assert found.errno == number
     assert told in str(found)
     assert HUSH not in str(found)
 
 
-def test_a_process_forked_from_one_with_clients_says_so(tmp_path):
+def test_process_forked_from_one_with_clients_is_refused(tmp_path):
     client_of("s3", "b", KEYS)
     answer = Path(tmp_path / "answer")
     child = os.fork()

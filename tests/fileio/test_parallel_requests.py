@@ -57,7 +57,7 @@ def test_writes_of_a_block_have_ended_when_it_ends():
     assert written == dict.fromkeys("abc", b"x")
 
 
-def test_a_failed_write_is_raised_after_the_others_ended():
+def test_failed_write_is_raised_after_all_writes_ended():
     together, written = Together(), []
 
     def put(path, data):

@@ -51,7 +51,7 @@ def test_a_long_range_is_fetched_in_pieces():
     assert max(end - start for start, end in requests) == MIB
 
 
-def test_without_a_plan_blocks_grow_as_the_read_goes_on():
+def test_without_a_plan_blocks_grow_with_the_read():
     file, data, requests = ranged(20 * MIB)
     assert b"".join([file.read(100_000) for _ in range(20 * MIB // 100_000 + 1)]) == data
     assert len(requests) < 15
@@ -74,12 +74,12 @@ def test_any_reads_under_any_plan_give_the_bytes(seed):
             assert read(file, start, end) == data[start:end]
 
 
-def test_a_file_that_is_shorter_than_said_gives_what_there_is():
+def test_file_shorter_than_its_size_returns_its_bytes():
     file, data, _ = ranged(300_000, short=100)
     assert read(file, 299_000, 300_000) == data[299_000:299_900]
 
 
-def test_what_was_sent_first_is_not_asked_for_again():
+def test_first_range_sent_is_not_requested_again():
     file, data, requests = ranged(4 * MIB)
     ranges = [(0, 1000), (2 * MIB, 2 * MIB + 500)]
     file.plan(ranges)
@@ -92,7 +92,7 @@ def test_what_was_sent_first_is_not_asked_for_again():
         requests.clear()
 
 
-def test_ends_are_kept_until_others_need_their_room():
+def test_ends_are_kept_until_their_room_is_needed():
     ends, end = KeptEnds(130 * 1024), Future()
     for size in (60 * 1024, 64 * 1024):
         ends.put(((), "a", size), end)
@@ -111,7 +111,7 @@ def test_an_end_that_could_not_be_had_is_asked_for_again():
     assert ends.get(((), "a", 1)) is None
 
 
-def test_a_file_that_is_read_through_comes_in_large_pieces_and_once():
+def test_sequential_read_uses_large_pieces_once():
     file, data, requests = ranged(20 * MIB)
     file.read_through()
     file.send_first()
@@ -129,7 +129,7 @@ def test_bytes_that_are_kept_do_not_come_again_with_a_plan():
     assert requests.count((MIB, MIB + 100)) == 1
 
 
-def test_files_ask_ahead_only_for_what_their_window_holds():
+def test_files_request_ahead_only_their_part_of_the_window():
     before, files = WINDOW._bytes, [ranged(20 * MIB)[0] for _ in range(5)]
     for file in files:
         file.limit(before + 5 * MIB, 2 * MIB)
@@ -142,7 +142,7 @@ def test_files_ask_ahead_only_for_what_their_window_holds():
     assert WINDOW._bytes == before
 
 
-def test_the_storages_failure_is_told_though_a_library_hides_it():
+def test_failure_of_the_storage_is_raised_though_a_library_hides_it():
     def fetch(start, end):
         raise ChangedFileError(7, 8)
 

@@ -105,7 +105,7 @@ def test_an_empty_database_is_dropped_however_it_was_made(options, request, mark
 
 
 @pytest.mark.parametrize("has_id", [False, True])
-def test_a_table_that_comes_while_its_database_is_dropped_stays(options, request, has_id):
+def test_table_created_while_its_database_is_dropped_stays(options, request, has_id):
     for step in range(100):
         warehouse = f"{WAREHOUSE}/{request.node.name}/{step}"
         other = open_catalog(warehouse, options)
@@ -268,13 +268,13 @@ def test_processes_that_commit_at_once_lose_nothing(catalog, options):
     assert table.new_read_builder().with_filter("day = 'shared'").to_arrow().num_rows == 1
 
 
-def test_what_is_missing_is_named(options):
+def test_missing_path_is_named(options):
     path = f"{WAREHOUSE}/absent"
     with pytest.raises(errors.NotFoundError, match="absent"):
         file_io_for(WAREHOUSE, options).read_bytes(path)
 
 
-def test_no_secret_is_told_when_the_storage_fails(options):
+def test_no_secret_is_shown_when_the_storage_fails(options):
     wrong = {**options, "s3.endpoint": "http://127.0.0.1:9"}
     with pytest.raises(errors.PaimonError) as failure:
         open_catalog(WAREHOUSE, wrong).create_database("db")
@@ -325,7 +325,7 @@ def test_the_end_of_a_file_that_was_written_is_known(options):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("other", [-1, 1, 300_000])
-def test_a_file_of_another_size_than_the_table_says_is_refused(options, file_format, other):
+def test_file_of_another_size_than_in_the_manifest_is_refused(options, file_format, other):
     file_io = file_io_for(WAREHOUSE, options)
     path = f"{WAREHOUSE}/sizes/{file_format}-{other}"
     rows = pa.table({"id": pa.array(range(100_000))})

@@ -56,7 +56,7 @@ def _files(table, folder):
 
 
 @pytest.mark.parametrize(("status", "after"), [(403, False), (409, False), (500, True)])
-def test_a_commit_whose_hint_is_refused_stands(table, faults, status, after):
+def test_commit_whose_hint_is_refused_counts(table, faults, status, after):
     faults.plan("PUT", "*/snapshot/LATEST", status, after=after)
     _write(table)
     assert faults.fired
@@ -90,7 +90,7 @@ def _uploads(server):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-def test_an_upload_that_fails_leaves_no_parts_and_says_so(server, proxied, faults, method):
+def test_failed_upload_leaves_no_parts_and_raises(server, proxied, faults, method):
     path = f"s3://{BUCKET}/parts/failed-{method}"
     file_io = file_io_for(path, proxied[1])
     faults.plan(method, f"/{BUCKET}/parts/failed-*", 403, skip=1)
@@ -184,7 +184,7 @@ def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(catalog, tab
     assert faults.fired
 
 
-def test_what_others_made_is_not_taken_for_ones_own(catalog, table, faults):
+def test_foreign_object_is_not_taken_for_ones_own(catalog, table, faults):
     table.tags.create("tag")
     faults.plan("PUT", "*/tag/tag-tag", 500, after=True)
     with pytest.raises(errors.AlreadyExistsError):
@@ -255,7 +255,7 @@ LOOKS = {
 
 @pytest.mark.parametrize("status", [ENDED, *STATUSES])
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_look_that_is_refused_never_says_that_there_is_nothing(proxied, faults, look, status):
+def test_refused_look_never_means_that_there_is_nothing(proxied, faults, look, status):
     path = f"s3://{BUCKET}/there/a"
     file_io = file_io_for(path, proxied[1])
     file_io.write_bytes(path, b"abc")

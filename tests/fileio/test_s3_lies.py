@@ -90,7 +90,7 @@ DELETIONS = {
 @pytest.mark.parametrize("lie", [HTML, ERROR, EMPTY])
 @pytest.mark.parametrize("folder", ["snapshot", "tag", "*"])
 @pytest.mark.parametrize("operation", DELETIONS)
-def test_what_is_no_listing_deletes_no_file_in_use(table, faults, server, operation, folder, lie):
+def test_invalid_listing_deletes_no_file_in_use(table, faults, server, operation, folder, lie):
     table.tags.create("new", 3)
     before = _all_rows(table.path, server)
     faults.lie(lie, f"*/{folder}/" if lie == EMPTY else f"*/{folder}*")
@@ -146,7 +146,7 @@ def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, li
 
 
 @pytest.mark.parametrize("lie", [HTML, ERROR])
-def test_a_copy_that_is_only_said_to_be_made_keeps_the_table(table, proxied, faults, lie):
+def test_falsely_reported_copy_keeps_the_table(table, proxied, faults, lie):
     catalog = open_catalog(table.path.rpartition("/db.db")[0], proxied[1])
     faults.plan("PUT", "*/u/manifest/*", lie)
     with pytest.raises(errors.StorageError, match=r"was copied|storage failed"):
@@ -156,7 +156,7 @@ def test_a_copy_that_is_only_said_to_be_made_keeps_the_table(table, proxied, fau
 
 
 @pytest.mark.parametrize("lie", [HTML, ERROR])
-def test_a_snapshot_that_is_only_said_to_be_deleted_keeps_its_files(table, faults, server, lie):
+def test_falsely_reported_deletion_keeps_the_files_of_a_snapshot(table, faults, server, lie):
     before = _all_rows(table.path, server)
     faults.plan("DELETE", "*/snapshot/snapshot-3", lie)
     with pytest.raises(errors.StorageError, match="was deleted, and has it"):
@@ -166,7 +166,7 @@ def test_a_snapshot_that_is_only_said_to_be_deleted_keeps_its_files(table, fault
     assert 3 in after
 
 
-def test_a_404_that_is_not_s3s_own_says_nothing(table, faults, server, proxied):
+def test_foreign_404_proves_nothing(table, faults, server, proxied):
     path = f"{table.path}/snapshot/snapshot-1"
     faults.plan("GET", "*/snapshot/snapshot-1", NOT_FOUND)
     with pytest.raises(errors.StorageError, match="without S3's own code"):
@@ -244,7 +244,7 @@ def test_no_lie_loses_a_row_or_a_file_that_is_needed(table, faults, server, seed
     assert happened["lies"] > 5
 
 
-def test_a_snapshot_that_is_only_said_to_be_stored_is_published_again(table, faults, server):
+def test_falsely_reported_publish_is_repeated(table, faults, server):
     faults.plan("PUT", "*/snapshot/snapshot-7", HTML_ETAG)
     _append(table, 7)
     assert faults.fired
@@ -252,7 +252,7 @@ def test_a_snapshot_that_is_only_said_to_be_stored_is_published_again(table, fau
 
 
 @pytest.mark.parametrize("name", ["manifest/*", "bucket-0/*"])
-def test_a_put_that_is_only_said_to_be_stored_is_no_commit(table, faults, server, name):
+def test_falsely_reported_put_is_no_commit(table, faults, server, name):
     before = _all_rows(table.path, server)
     faults.plan("PUT", f"*/{name}", HTML_ETAG)
     with pytest.raises((errors.StorageError, errors.CommitUnknownError), match="lacks it"):
@@ -299,7 +299,7 @@ def test_an_endpoint_that_is_no_url_is_refused(scheme, endpoint):
         file_io_for(f"{scheme}://b/k", options).read_bytes(f"{scheme}://b/k")
 
 
-def test_an_endpoint_without_scheme_is_taken_for_one_with_tls_and_the_error_says_so(server):
+def test_endpoint_without_scheme_gets_tls_and_the_error_shows_it(server):
     options = {**server, "s3.endpoint": server["s3.endpoint"].removeprefix("http://")}
     file_io = file_io_for("s3://b/k", options)
     for look in (file_io.read_bytes, file_io.list_directory):
@@ -378,7 +378,7 @@ def test_a_page_that_is_no_listing_deletes_no_file_in_use(google, lie):
     assert outcomes["StorageError"] >= 4
 
 
-def test_what_azure_does_not_list_is_a_failure():
+def test_failed_listing_of_azure_is_a_failure():
     with ScriptedServer().running() as server:
         options = {"az.endpoint": server.uri, "az.account-name": "a", "az.account-key": "YQ=="}
         file_io = file_io_for("az://c/t", options)

@@ -35,7 +35,7 @@ def test_the_core_names_no_add_on() -> None:
 
 
 @pytest.mark.parametrize("add_on", ADD_ONS, ids=lambda add_on: add_on.package)
-def test_an_add_on_has_what_the_engine_calls(add_on) -> None:
+def test_add_on_has_the_hooks_of_the_engine(add_on) -> None:
     for module, protocol in (
         ("listener", listeners.CommitListener),
         ("rules", add_on_rules.SchemaRules),

@@ -61,9 +61,7 @@ def test_a_front_door_is_light(module: str) -> None:
         ("paimon_assets.assets.paimon_asset", "dagster", "dagster"),
     ],
 )
-def test_a_name_whose_package_is_not_installed_says_which_extra_has_it(
-    name: str, package: str, extra: str
-) -> None:
+def test_missing_package_names_its_extra(name: str, package: str, extra: str) -> None:
     door, _, wanted = name.rpartition(".")
     program = f"import sys; sys.modules['{package}'] = None; from {door} import {wanted}"
     done = subprocess.run(
@@ -143,7 +141,7 @@ def test_the_page_of_the_commands_is_true() -> None:
     assert written == page(), f"docs/cli.md is not what the commands say; run: {COMMAND}"
 
 
-def test_the_command_is_where_the_package_says() -> None:
+def test_command_is_at_the_place_in_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     module, _, name = project["scripts"]["paimon-assets"].partition(":")
     assert callable(getattr(import_module(module), name))

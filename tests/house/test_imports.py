@@ -50,7 +50,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step_loads_what_it_needs(step, tmp_path):
+def test_step_loads_only_its_modules(step, tmp_path):
     code, (most, absent) = STEPS[step]
     names = "import sys; print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(

@@ -18,7 +18,7 @@ WORDS = {key for key in KEYS if "." not in key and "-" not in key}
 
 
 @pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: option.key)
-def test_every_option_says_what_it_means(option: Option[object]) -> None:
+def test_every_option_has_a_description(option: Option[object]) -> None:
     assert option.description.endswith(".")
     assert len(option.description) > len("Means.")
 
@@ -42,7 +42,7 @@ def test_the_page_of_options_is_true() -> None:
     ("use", "folders"),
     [(Use.WRITE, ("data/read", "control/scan")), (Use.READ, ("data/write", "control/commit"))],
 )
-def test_options_are_obeyed_by_whom_the_page_says(use: Use, folders: tuple[str, ...]) -> None:
+def test_options_are_obeyed_by_the_engines_on_the_page(use: Use, folders: tuple[str, ...]) -> None:
     names = {
         name
         for module in option_modules()

@@ -57,7 +57,7 @@ def test_an_unknown_storage_is_called_so() -> None:
         open_file_io(FileIOSpec(scheme="nowhere", options={}))
 
 
-def test_the_executor_follows_what_is_installed() -> None:
+def test_executor_follows_the_installed_packages() -> None:
     told = told_without(
         "pyspark",
         "from paimon_assets.engine.executors import kind_for; sys.exit(kind_for('auto', 10**12))",

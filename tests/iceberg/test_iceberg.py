@@ -212,7 +212,7 @@ def test_columns_evolve_by_their_ids(catalog):
     assert [each["schema-id"] for each in document["schemas"]] == [0, 1, 3]
 
 
-def test_what_a_crash_left_out_is_added_by_the_next_commit_or_a_repair(catalog):
+def test_gap_of_a_crash_is_closed_by_the_next_commit_or_a_repair(catalog):
     table = create(catalog)
     for n in range(6):
         table.append(arrow(COLUMNS, (n, "x")))
@@ -291,7 +291,7 @@ def test_a_rollback_is_followed_at_once(catalog, version, kept):
     assert is_followed(table)
 
 
-def test_a_rollback_of_others_is_followed_by_the_next_commit(catalog):
+def test_foreign_rollback_is_followed_by_the_next_commit(catalog):
     table = written(catalog)
     for number in (5, 4):
         Path(table._store.paths.snapshot(number)).unlink()
@@ -480,7 +480,7 @@ def test_a_changed_schema_is_shown_at_once(catalog):
 
 
 @pytest.mark.parametrize("bucket", ["1", "-1", "-2"])
-def test_keyed_tables_show_what_is_compacted(catalog, bucket):
+def test_keyed_tables_show_compacted_rows(catalog, bucket):
     table = create(catalog, primary_keys=["id"], options={"bucket": bucket})
     for n in range(3):
         table.upsert(arrow(COLUMNS, (n, "x"), (n + 1, "y")))
@@ -537,7 +537,7 @@ def test_a_table_is_shown_again_once_its_foreign_files_are_gone(catalog, tmp_pat
     assert reader.rows(document) == reader.ours(table.to_arrow())
 
 
-def test_health_says_how_far_iceberg_is_behind(catalog):
+def test_health_shows_how_far_iceberg_is_behind(catalog):
     table = create(catalog, primary_keys=["id"], options={"bucket": "1"})
     for n in range(3):
         table.upsert(arrow(COLUMNS, (n, "x")))
@@ -607,7 +607,7 @@ def test_a_dropped_database_leaves_no_metadata_of_ours(catalog, through):
     assert places[2].joinpath("version-hint.text").exists()
 
 
-def test_what_is_not_ours_stays_when_a_database_is_dropped(catalog):
+def test_foreign_files_stay_when_a_database_is_dropped(catalog):
     catalog.create_database("gone")
     own, other = (in_catalog(written(catalog, 1, name=f"gone.{name}", options=IN_CATALOG))
                   for name in "ab")  # fmt: skip
@@ -626,7 +626,7 @@ def test_what_is_not_ours_stays_when_a_database_is_dropped(catalog):
     assert stranger.exists()
 
 
-def test_metadata_goes_with_its_table_though_the_option_was_switched_off(catalog):
+def test_metadata_is_deleted_with_its_table_though_the_option_was_switched_off(catalog):
     table = written(catalog, 2, options=IN_CATALOG)
     place = in_catalog(table)
     table.alter([set_option("metadata.iceberg.storage", "disabled")])
@@ -634,7 +634,7 @@ def test_metadata_goes_with_its_table_though_the_option_was_switched_off(catalog
     assert not place.exists()
 
 
-def test_metadata_of_a_table_that_others_dropped_shows_nothing_of_the_new_one(catalog):
+def test_metadata_of_a_foreign_dropped_table_shows_nothing_of_the_new_one(catalog):
     """Other engines drop a table, and leave its metadata in the warehouse."""
     table = written(catalog, 3, options=IN_CATALOG)
     place = in_catalog(table)

@@ -70,7 +70,7 @@ def test_readers_get_the_key_of_readers_whatever_else_they_may(on_s3):
     assert config["defaults"] == {**shown, "client.region": "us-east-1"}
 
 
-def test_metadata_that_lies_elsewhere_gets_a_key_too(on_s3):
+def test_metadata_elsewhere_gets_a_key_too(on_s3):
     client, _ = on_s3
     loaded = client.of(token_of("admin")).ask("GET", f"{DB}/tables/pub_h", headers=VENDED).json
     assert {each["prefix"] for each in loaded["storage-credentials"]} == {
@@ -79,7 +79,7 @@ def test_metadata_that_lies_elsewhere_gets_a_key_too(on_s3):
     }
 
 
-def test_who_does_not_ask_or_may_not_select_gets_none(on_s3, audit_lines):
+def test_clients_without_request_or_grant_get_no_credentials(on_s3, audit_lines):
     client, _ = on_s3
     answers = [
         client.of(token_of("analyst")).get(f"{DB}/tables/pub_a"),

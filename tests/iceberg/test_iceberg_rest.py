@@ -64,7 +64,7 @@ def head(client, path, **headers):
 # What readers get
 
 
-def test_the_config_names_what_is_served_and_all_of_it_is(admin):
+def test_config_names_all_served_endpoints(admin):
     config = admin.get("/iceberg/v1/config?warehouse=anything").json
     assert config["overrides"] == {}
     routes, dropped = Routes(ROUTES), "/{prefix}"
@@ -109,7 +109,7 @@ def test_one_damaged_table_hides_no_other(admin, warehouse, name, damage):
     open_catalog(warehouse).drop_table(f"db.{name}")
 
 
-def test_a_table_comes_with_its_metadata_as_it_lies_there(admin, warehouse):
+def test_table_has_its_metadata_as_stored(admin, warehouse):
     loaded = admin.get(f"{DB}/tables/pub_a").json
     location = f"{warehouse}/db.db/pub_a/metadata/v1.metadata.json"
     assert loaded["metadata-location"] == location
@@ -128,7 +128,7 @@ def test_a_new_commit_is_seen_by_the_next_request(admin, warehouse, name):
     open_catalog(warehouse).drop_table(f"db.{name}")
 
 
-def test_a_table_that_is_behind_says_so(admin, warehouse, name):
+def test_table_that_is_behind_is_marked(admin, warehouse, name):
     table = open_catalog(warehouse).create_table(f"db.{name}", Schema.of(COLUMNS, options=ICEBERG))
     table.append(rows(1))
     table.copy({"metadata.iceberg.storage": "disabled"}).append(rows(2))
@@ -145,7 +145,7 @@ def test_a_table_that_is_behind_says_so(admin, warehouse, name):
         ("pub_new", "its next commit adds it"),
     ],
 )
-def test_a_table_without_metadata_says_what_to_do(admin, table, message):
+def test_table_without_metadata_names_the_way_out(admin, table, message):
     answer = admin.get(f"{DB}/tables/{table}")
     assert error_of(answer) == (404, "NoSuchIcebergTableException")
     assert message in answer.json["error"]["message"]
@@ -175,7 +175,7 @@ def test_a_view_is_named_as_one(admin):
     assert "pub_v" not in names
 
 
-def test_lists_come_in_pages_to_who_asks_for_pages(admin, warehouse):
+def test_lists_have_pages_on_request(admin, warehouse):
     catalog = new_catalog_in(warehouse, "many")
     names = [f"t{number:02}" for number in range(40)]
     for name in names:
@@ -206,7 +206,7 @@ def test_lists_come_in_pages_to_who_asks_for_pages(admin, warehouse):
 # Who gets what
 
 
-def test_lists_hold_what_may_be_listed(guarded):
+def test_lists_hold_the_visible_names(guarded):
     for who in ("analyst", "clerk", "lister"):
         client = guarded.of(token_of(who))
         assert client.get("/iceberg/v1/namespaces").json["namespaces"] == [["db"]]
@@ -224,7 +224,7 @@ def test_lists_hold_what_may_be_listed(guarded):
      ("POST", "/metrics"), ("POST", "/plan"), ("POST", "/tasks"), ("POST", "/sign"),
      ("POST", "/unregister")],
 )  # fmt: skip
-def test_nobody_learns_whether_a_table_exists(guarded, who, method, path):
+def test_existence_of_a_table_is_hidden(guarded, who, method, path):
     asker = guarded.of(token_of(who))
     answers = [
         asker.ask(method, f"/iceberg/v1/namespaces/{database}/tables/{table}{path}",
@@ -260,7 +260,7 @@ def test_nor_whether_a_database_does(guarded, who):
     "authorization", [None, "", "Bearer ", "Bearer x", "Basic eDp5", "Bearer " + "x" * 9000]
 )
 @pytest.mark.parametrize("path", ["config", "namespaces", "namespaces/db/tables/pub_a", "nothing"])
-def test_who_has_no_token_hears_nothing(guarded, authorization, path):
+def test_clients_without_token_get_no_answer(guarded, authorization, path):
     headers = {} if authorization is None else {"Authorization": authorization}
     answer = guarded.ask("GET", f"/iceberg/v1/{path}", headers=headers)
     expected = (404, "NotFoundException") if path == "nothing" else (401, "NotAuthorizedException")
@@ -298,7 +298,7 @@ def test_changes_are_refused_with_the_reason_and_leave_a_line(admin, audit_lines
     assert admin.get(f"{DB}/tables/pub_a").status == 200
 
 
-def test_what_is_no_endpoint_is_no_endpoint(admin):
+def test_unknown_endpoint_is_refused(admin):
     assert error_of(admin.ask("PUT", DB)) == (405, "UnsupportedOperationException")
     assert error_of(admin.get("/iceberg/v1/paimon/namespaces")) == (404, "NotFoundException")
     assert admin.get("/iceberg/v1/").status == 404
@@ -342,7 +342,7 @@ def test_a_hint_that_leads_elsewhere_is_not_followed(admin, warehouse, name):
     catalog.drop_table(f"db.{name}")
 
 
-def test_an_external_tables_metadata_lies_in_its_folder(warehouse, tmp_path):
+def test_external_tables_metadata_is_in_its_folder(warehouse, tmp_path):
     """Beside it may lie what the principal who named the folder must not see."""
     settings = ServeSettings(warehouse=warehouse, insecure=True, roots=(str(tmp_path),))
     mine, theirs = tmp_path / "mine.db", tmp_path / "iceberg" / "mine" / "t" / "metadata"
@@ -394,7 +394,7 @@ def test_a_commit_over_rest_is_seen(admin, warehouse, name):
     assert not Path(warehouse, "iceberg", "db", name).exists()
 
 
-def test_what_other_clients_change_is_followed_by_the_server(admin, warehouse, name):
+def test_changes_of_other_clients_are_followed_by_the_server(admin, warehouse, name):
     """Those that write no Iceberg metadata ask for the same requests."""
     table = new_table(open_catalog(warehouse), COLUMNS, name=f"db.{name}", options=ICEBERG)
     for number in (1, 2):
@@ -416,7 +416,7 @@ def test_what_other_clients_change_is_followed_by_the_server(admin, warehouse, n
     changed(admin, "DELETE", f"/{name}")
 
 
-def test_metadata_in_a_folder_of_the_catalog_goes_with_its_table(admin, warehouse, name):
+def test_metadata_in_a_folder_of_the_catalog_is_deleted_with_its_table(admin, warehouse, name):
     catalog = open_catalog(warehouse)
     schema = Schema.of(COLUMNS, options=IN_CATALOG)
     catalog.create_table(f"db.{name}", schema).append(rows(1))

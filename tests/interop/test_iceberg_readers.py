@@ -156,7 +156,7 @@ def test_partitions_of_any_text_are_found(tmp_path, iceberg, partition):
 
 
 @pytest.mark.parametrize("option", ["data-file.path-directory", "data-file.external-paths"])
-def test_files_lie_where_an_option_says(tmp_path, iceberg, option):
+def test_files_are_at_the_place_of_an_option(tmp_path, iceberg, option):
     columns = {"id": "BIGINT", "p": "STRING"}
     options = {option: "data"}
     if option == "data-file.external-paths":

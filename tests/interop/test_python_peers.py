@@ -47,7 +47,7 @@ def _create_by(peer: Oracle, table: str, case: TableCase) -> None:
 
 
 @pytest.mark.parametrize("case", [*CASES, *PADDED_CASES], ids=str)
-def test_what_we_write_they_read(
+def test_they_read_our_tables(
     case: TableCase, peer: Oracle, peer_name: str, shared_warehouse: Path
 ) -> None:
     table = f"ours_for_{peer_name.replace('-', '_')}.{case.name}"
@@ -61,7 +61,7 @@ def test_what_we_write_they_read(
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_they_write_we_read(
+def test_we_read_their_tables(
     case: TableCase, peer: Oracle, peer_name: str, shared_warehouse: Path
 ) -> None:
     if peer_name in case.not_created_by:

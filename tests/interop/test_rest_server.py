@@ -71,7 +71,7 @@ def test_rust_walks_through_and_leaves_a_table_to_us(served):
     assert kept.new_read_builder().to_arrow().to_pydict() == {"id": [7], "text": ["r7"]}
 
 
-def test_nobody_else_comes_in(served):
+def test_foreign_clients_are_refused(served):
     command = [str(peer_python()), "-m", "tests.interop.peers.pypaimon_rest"]
     with pytest.raises(AssertionError, match="NotAuthorizedException"):
         served.walk(command, "nobody", {**BEARER, "token": "another"})

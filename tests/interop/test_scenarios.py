@@ -14,7 +14,7 @@ NOT_BY_PYPAIMON = {"vectors_64": "knows deletion vectors of 32 bits only"}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_peers_read_what_we_did(
+def test_peers_read_our_changes(
     scenario: Scenario, pypaimon: Oracle, rust: Oracle, ours: OurSide
 ) -> None:
     table = f"scenarios.{scenario.name}"

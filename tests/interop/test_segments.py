@@ -29,7 +29,7 @@ def _sorted(table: pa.Table) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_pypaimon_reads_what_was_imported(
+def test_pypaimon_reads_imported_segments(
     pypaimon: Oracle, shared_warehouse: Path, tmp_path: Path, layout: str, format_name: str
 ) -> None:
     data = LAYOUTS[layout]

@@ -10,7 +10,7 @@ from jobs.demo.landing import change_files, receive_changes, receive_weather
 from paimon_assets.engine.errors import InvalidInputError
 
 
-def test_files_arrive_once_and_a_lost_one_comes_back_the_same(tmp_path: Path):
+def test_files_arrive_once_and_a_lost_one_is_restored_unchanged(tmp_path: Path):
     received = receive_changes(tmp_path, every=500, files=4)
     assert received == change_files(tmp_path, 4)
     assert receive_changes(tmp_path, every=500, files=4) == []

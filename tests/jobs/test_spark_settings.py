@@ -7,7 +7,7 @@ from paimon_assets.assets.resource import PaimonSparkResource, parse_settings
 from paimon_assets.engine.errors import InvalidInputError
 
 
-def test_any_setting_of_spark_comes_from_the_environment(monkeypatch):
+def test_any_setting_of_spark_is_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("SPARK_MASTER", "spark://host:7077")
     monkeypatch.setenv("SECRET_OF_TEST", "hunter2")
     monkeypatch.setenv(

@@ -39,7 +39,7 @@ def rules(amplification, ratio, trigger, **more):
 
 
 @pytest.mark.parametrize(("taken", "output"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 5)])
-def test_output_level_lies_below_the_first_run_not_taken(taken, output):
+def test_output_level_is_below_the_first_run_not_taken(taken, output):
     runs = [run(level, 1) for level in (0, 0, 1, 3, 4)]
     assert lsm.unit_of(runs, 5, taken, lsm.PickReason.SIZE_RATIO).output_level == output
 
@@ -161,12 +161,12 @@ def test_small_buckets_are_compacted_as_a_whole(held, expected):
         ([(0, 100), (0, 300), (0, 300), (4, 500)], [100, 300, 300, 500]),
     ],
 )
-def test_what_lies_below_the_top_may_grow_to_a_threshold(runs, expected):
+def test_level_below_the_top_may_grow_to_a_threshold(runs, expected):
     universal = rules(1000, 1, 5, incremental_size_threshold=500)
     assert sizes(universal.pick(levels(5, *runs))) == expected
 
 
-def test_full_takes_everything_but_what_is_done():
+def test_full_takes_everything_but_finished_files():
     assert sizes(lsm.pick_full(levels(6, (0, 1), (0, 2), (5, 9)))) == [1, 2, 9]
     assert lsm.pick_full(levels(6, (0, 1))).output_level == 5
     assert lsm.pick_full(levels(6, (5, 9))) is None
@@ -184,7 +184,7 @@ def test_full_takes_everything_but_what_is_done():
     ("output", "highest", "has_vectors", "drops"),
     [(5, 5, False, True), (2, 2, False, True), (2, 5, False, False), (2, 5, True, True)],
 )
-def test_deletes_go_when_nothing_older_lies_below(output, highest, has_vectors, drops):
+def test_deletes_are_dropped_when_nothing_older_is_below(output, highest, has_vectors, drops):
     given = levels(6, (0, 1), (highest, 1))
     unit = lsm.unit_of(given.runs, 5, 1, lsm.PickReason.SIZE_RATIO)
     unit = type(unit)(output_level=output, files=unit.files, reason=unit.reason)
@@ -231,7 +231,7 @@ BOTH = pytest.mark.parametrize("ordered", [False, True])
 
 
 @BOTH
-def test_a_file_waits_until_the_others_are_as_large(ordered):
+def test_file_waits_until_the_rest_is_as_large(ordered):
     assert picked(ordered, [5, 1, 1, 1, 1]) == []
     assert picked(ordered, [6, 1, 1, 1, 1, 1]) == [[1] * 5]
     assert picked(ordered, [5, 1, 1, 1, 1, 1]) == [[1] * 5 + [5]]
@@ -327,7 +327,7 @@ def test_small_files_fill_bins_of_twice_the_target():
     assert names(RULES.in_any_order(files, lambda _: None)) == [["e", "a", "b", "c"]]
 
 
-def test_what_is_left_needs_enough_files():
+def test_remaining_files_need_the_minimum_number():
     files = [file(name) for name in "abc"]
     assert names(RULES.in_any_order(files, lambda _: None)) == [["a", "b", "c"]]
     assert RULES.in_any_order(files[:2], lambda _: None) == []

@@ -78,7 +78,7 @@ ADD = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment":
         ("schema-1", "POST", "", {"changes": [ADD]}),
     ],
 )
-def test_what_is_dropped_meanwhile_is_not_there(warehouse, tmp_path, name, method, path, body):
+def test_concurrently_dropped_table_is_missing(warehouse, tmp_path, name, method, path, body):
     write(warehouse.get_table("a.t"), 1)
     with refused(NotFoundError, kind="snapshot-not-found" if "tags" in path else "table-not-found"):
         ask(
@@ -184,7 +184,7 @@ def test_a_get_writes_nothing(tmp_path, path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_list_by_type_leaves_out_what_goes_meanwhile(warehouse, tmp_path):
+def test_list_by_type_leaves_out_vanished_tables(warehouse, tmp_path):
     def happen():
         warehouse.drop_table("a.t")
 

@@ -59,7 +59,7 @@ def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(client, secon
     )
 
 
-def test_of_two_commits_for_one_place_one_is_told_false(client, second, name):
+def test_of_two_commits_for_one_place_one_gets_false(client, second, name):
     made = rest_tables.created(client, name)
     bodies = [
         rest_tables.commit_body(made, rest_tables.prepared(made, n), baseSnapshotUuid=None)
@@ -84,7 +84,7 @@ def test_one_snapshot_sent_by_many_is_there_once_and_all_hear_true(client, secon
     assert rest_tables.ids_of(open_table(made["path"])) == [1]
 
 
-def test_of_many_who_create_one_table_one_does(client, second, name):
+def test_one_of_many_creators_makes_a_table(client, second, name):
     with ThreadPoolExecutor(8) as pool:
         answers = pool.map(
             lambda n: (client, second)[n % 2].post(
@@ -97,7 +97,7 @@ def test_of_many_who_create_one_table_one_does(client, second, name):
     assert len(ids) == 1
 
 
-def test_of_many_who_create_one_database_one_does(client, second, name):
+def test_one_of_many_creators_makes_a_database(client, second, name):
     with ThreadPoolExecutor(8) as pool:
         answers = list(
             pool.map(
@@ -128,7 +128,7 @@ def test_changes_of_one_schema_at_once_are_all_made(client, second, name):
     assert len({field["id"] for field in fields}) == 10
 
 
-def test_a_table_that_is_dropped_and_made_anew_all_the_time_mixes_nothing(client, second, name):
+def test_table_dropped_and_recreated_all_the_time_mixes_nothing(client, second, name):
     """A commit that was made for one table never ends up in the next of its name."""
     path = f"databases/db/tables/{name}"
     seen = []
@@ -161,7 +161,7 @@ class Plain:
         raise UnsupportedFeatureError("no conditional put", kind=NO_ATOMIC_PUBLISH)
 
 
-def test_one_server_serialises_what_the_storage_does_not(tmp_path):
+def test_one_server_serialises_commits_for_the_storage(tmp_path):
     storage = SoleWriterFileIO(Plain(LocalFileIO()))
     path = str(tmp_path / "s.db" / "t" / "snapshot" / "snapshot-1")
     with ThreadPoolExecutor(8) as pool:

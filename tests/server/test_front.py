@@ -80,7 +80,7 @@ def test_bodies_are_limited_in_sum(guarded, monkeypatch):
 @pytest.mark.parametrize(
     ("who", "path"), [("nothing", "databases"), ("one", "databases/db/tables")]
 )
-def test_no_body_is_read_of_who_has_no_grant_for_it(guarded, audit_lines, who, path):
+def test_body_without_a_grant_is_not_read(guarded, audit_lines, who, path):
     with _connected(guarded.port) as raw:
         raw.sendall(
             f"POST /v1/paimon/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}\r\n"
@@ -103,7 +103,7 @@ def test_unfinished_bodies_are_limited_for_each_principal(guarded, monkeypatch):
     assert guarded.of("one").post("databases", b"x").status == 400
 
 
-def test_a_body_counts_as_what_it_becomes(guarded):
+def test_body_counts_with_its_memory(guarded):
     lists = b'{"name":"x","options":[' + b"[]," * 2_000_000 + b"[]]}"
     assert guarded.of("one").post("databases", lists).status == 413
     assert (
@@ -187,7 +187,7 @@ def test_two_lengths_of_one_body_are_refused(guarded, head):
     assert b" 400 " in answer
 
 
-def test_who_is_not_let_in_leaves_a_line(guarded, caplog):
+def test_rejected_client_leaves_a_line(guarded, caplog):
     caplog.set_level(logging.INFO)
     assert guarded.of("nobody").get("databases").status == 401
     assert guarded.post("databases", {}).status == 401
@@ -221,7 +221,7 @@ def test_a_secret_counts_when_its_file_changes(tmp_path):
     assert file.current().of_access_key("AK")[1] == "second"
 
 
-def test_an_empty_file_of_principals_leaves_what_was_there(guarded, principals):
+def test_empty_file_of_principals_keeps_the_old_ones(guarded, principals):
     text = principals.read_text()
     assert guarded.of("one").get("databases").status == 200
     for wrong in ("", '[[principal]]\nname = "a"\n'):
@@ -231,7 +231,7 @@ def test_an_empty_file_of_principals_leaves_what_was_there(guarded, principals):
     assert guarded.of("one").get("databases").status == 200
 
 
-def test_a_file_that_is_no_text_locks_nobody_out_and_is_logged_once(guarded, principals, caplog):
+def test_unreadable_file_locks_no_client_out_and_is_logged_once(guarded, principals, caplog):
     for wrong in (b"\xff\xfe", b"[[principal"):
         principals.write_bytes(wrong)
         for _ in range(5):

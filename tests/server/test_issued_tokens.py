@@ -84,7 +84,7 @@ def token(client, who, table="pub_a"):
     return client.of(who).get(f"databases/db/tables/{table}/token")
 
 
-def test_who_may_update_gets_keys_that_write_and_who_may_select_keys_that_read(guarded, clock):
+def test_updaters_get_writing_keys_and_readers_get_reading_keys(guarded, clock):
     assert token(guarded, "etl").json == {
         "token": {"s3.access-key": "WRITER", "s3.secret-key": WRITER},
         "expiresAtMillis": clock.now + 3 * HOUR_MS,
@@ -100,7 +100,7 @@ def test_who_may_update_gets_keys_that_write_and_who_may_select_keys_that_read(g
 @pytest.mark.parametrize(
     ("who", "table"), [("clerk", "pub_a"), ("analyst", "secret_a"), ("analyst", "secret_b")]
 )
-def test_who_may_not_select_gets_none(guarded, who, table):
+def test_principal_without_select_gets_no_keys(guarded, who, table):
     assert token(guarded, who, table).error == (403, "TABLE", table)
 
 
@@ -129,7 +129,7 @@ def test_a_server_that_only_reads_gives_keys_that_only_read(settings, monkeypatc
 
 
 @pytest.mark.parametrize("way", ["variable", "profile", "fsspec"])
-def test_the_servers_own_keys_are_given_to_nobody(settings, tmp_path, monkeypatch, way):
+def test_servers_own_keys_are_never_handed_out(settings, tmp_path, monkeypatch, way):
     secret = "servers-own-secret"  # noqa: S105
     own = tmp_path / "own"
     own.write_text(secret)
@@ -186,7 +186,7 @@ def test_nor_are_their_names_and_keys_that_end(tmp_path, monkeypatch, line, mess
 
 
 @pytest.mark.parametrize("same", ["id", "secret"])
-def test_who_may_only_select_gets_no_key_that_writes(tmp_path, same):
+def test_reader_gets_no_writing_key(tmp_path, same):
     path = tmp_path / "tokens.toml"
     for name in ("reader", "writer"):
         (tmp_path / name).write_text("made-for-both" if same == "secret" else f"for-{name}")
@@ -215,7 +215,7 @@ def test_tables_outside_have_none(settings, tmp_path, monkeypatch):
         assert token(client, "admin", "pub_out").status == 501
 
 
-def test_an_audit_line_says_who_got_one_and_nothing_says_which(guarded, caplog):
+def test_audit_line_names_the_receiver_and_no_key(guarded, caplog):
     caplog.set_level(logging.DEBUG)
     answers = [token(guarded, "analyst"), token(guarded, "analyst", "secret_a")]
     assert guarded.of("analyst").get("databases").status == 200

@@ -333,7 +333,7 @@ def test_every_request_that_changes_something_is_killed():
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_server_may_die_at_any_moment(kind, client, served, outside):
+def test_server_may_die_at_any_call(kind, client, served, outside):
     change, context = CHANGES[kind], fork_server()
     later = itertools.count(1 + [*CHANGES].index(kind) % STRIDE, STRIDE)
     for steps in itertools.chain([0], later):
@@ -434,7 +434,7 @@ def test_a_view_without_an_answer(forgetful, storage, done):
     assert forgetful.get("databases/db/views").json["views"] == ["u", "v"]
 
 
-def test_a_server_that_is_asked_to_stop_ends_what_it_has_begun(served, tmp_path, name):
+def test_stopping_server_finishes_its_requests(served, tmp_path, name):
     with server_process(served, "--insecure", log=tmp_path / "log") as (process, client):
         rest_tables.created(client, name)
         process.send_signal(signal.SIGTERM)
@@ -442,7 +442,7 @@ def test_a_server_that_is_asked_to_stop_ends_what_it_has_begun(served, tmp_path,
     assert open_table(f"{served}/db.db/{name}").schema.id == 0
 
 
-def test_a_server_without_tokens_says_why_it_does_not_start(served, tmp_path):
+def test_server_without_tokens_explains_why_it_does_not_start(served, tmp_path):
 
     done = CliRunner().invoke(main, ["-w", served, "serve", "--port", "0"])
     assert done.exit_code == 2

@@ -71,7 +71,7 @@ def _register(client, path, name="mine"):
 
 @pytest.mark.parametrize("verb", [_create, _register])
 @pytest.mark.parametrize("where", ["b/t", "b/t/bucket-0", "b", "b/../b/t", ""])
-def test_a_folder_of_another_table_is_nobody_elses(guarded, folder, verb, where):
+def test_folder_of_another_table_is_refused(guarded, folder, verb, where):
     answer = verb(guarded.of("maker"), f"{folder}/shared/{where}")
     assert answer.status == 400, answer.body
     assert guarded.of("admin").get("databases/a/tables").json["tables"] == []
@@ -100,7 +100,7 @@ def test_roots_are_granted_to_principals(guarded, folder):
 
 
 @pytest.mark.parametrize("verb", [_create, _register])
-def test_a_new_table_takes_no_folder_with_files_of_others(guarded, folder, verb):
+def test_new_table_takes_no_folder_with_foreign_files(guarded, folder, verb):
     (folder / "shared" / "mine").mkdir()
     (folder / "shared" / "mine" / "notes.txt").write_text("somebody's")
     answer = verb(guarded.of("maker"), f"{folder}/shared/mine")
@@ -243,7 +243,7 @@ def _create_view(client):
     assert client.post("databases/b/views", named).status == 200
 
 
-def test_who_may_list_hears_names_and_no_more(guarded):
+def test_list_grant_shows_names_alone(guarded):
     admin, lister = guarded.of("admin"), guarded.of("lister")
     changed = {"removals": [], "updates": {"owner": "me"}}
     assert admin.post("databases/b", changed).status == 200
@@ -261,7 +261,7 @@ def test_who_may_list_hears_names_and_no_more(guarded):
     assert admin.get("databases/b").json["options"]["owner"] == "me"
 
 
-def test_a_database_goes_with_the_right_on_all_that_is_in_it(guarded):
+def test_dropping_a_database_needs_rights_on_its_tables(guarded):
     admin, dropper = guarded.of("admin"), guarded.of("dropper")
     _create_view(admin)
     assert dropper.delete("databases/b").error == (403, "VIEW", "v")
@@ -321,7 +321,7 @@ def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
     assert {file for file in folder.rglob("*") if "rest" not in file.parts} == known
 
 
-def test_a_copied_id_leads_nobody_astray(guarded, folder):
+def test_copied_id_is_harmless(guarded, folder):
     """The folder of a table outside holds the id of another: a rename does not take it over."""
     admin, maker = guarded.of("admin"), guarded.of("maker")
     created(admin, "kept", "b")

@@ -18,7 +18,7 @@ def client(served):
 
 
 @pytest.mark.parametrize("sent", ["nothing", "half a head", "half of a second head"])
-def test_a_connection_that_says_too_little_is_closed(client, monkeypatch, sent):
+def test_slow_connection_is_closed(client, monkeypatch, sent):
     monkeypatch.setattr(PunctualProtocol, "head_seconds", 0.2)
     half = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
     with socket.create_connection(("127.0.0.1", client.port), timeout=20) as raw:

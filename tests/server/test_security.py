@@ -74,7 +74,7 @@ def admin(guarded):
      "Bearer " + "x" * 9000, "Bearer \xff", digest_of(ADMIN), f"Bearer {digest_of(ADMIN)}"],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/config", "databases", "databases/db/tables/pub_a"])
-def test_who_has_no_token_hears_nothing(guarded, authorization, path):
+def test_clients_without_token_get_no_answer(guarded, authorization, path):
     headers = {} if authorization is None else {"Authorization": authorization}
     answer = guarded.ask("GET", path, headers=headers)
     assert answer.error == (401, None, None)
@@ -124,7 +124,7 @@ EVERY_CALL = [
 
 @pytest.mark.parametrize("token", [BLIND, READER], ids=["blind", "reader"])
 @pytest.mark.parametrize(("method", "path"), EVERY_CALL)
-def test_nobody_learns_whether_a_table_exists(guarded, token, method, path):
+def test_existence_of_a_table_is_hidden(guarded, token, method, path):
     asker = guarded.of(token)
     body = b"{}" if method == "POST" else None
     answers = [
@@ -150,7 +150,7 @@ def test_nor_whether_a_view_does(guarded, admin, kind, method):
     assert {answer.status for answer in answers} == {403}
 
 
-def test_an_id_says_nothing_to_who_may_not_see_it(guarded, admin):
+def test_hidden_id_is_not_found(guarded, admin):
     known = admin.get("databases/db/tables/secret_a").json["id"]
     asker = guarded.of(BLIND)
     unknown = known.translate(str.maketrans("0123456789", "1234567890"))
@@ -159,7 +159,7 @@ def test_an_id_says_nothing_to_who_may_not_see_it(guarded, admin):
     assert found[0].body.decode().replace(known, unknown) == found[1].body.decode()
 
 
-def test_lists_hold_what_may_be_listed(guarded, admin):
+def test_lists_hold_the_visible_names(guarded, admin):
     reader = guarded.of(READER)
     assert reader.get("databases").json["databases"] == ["db"]
     assert reader.get("databases/db/tables").json["tables"] == ["pub_a"]
@@ -170,7 +170,7 @@ def test_lists_hold_what_may_be_listed(guarded, admin):
     assert {reader.get(f"databases/{name}").status for name in ("hidden", "no")} == {403}
 
 
-def test_rights_are_kept_apart(guarded):
+def test_rights_are_separate(guarded):
     reader, etl = guarded.of(READER), guarded.of(ETL)
     pub = "databases/db/tables/pub_a"
     assert reader.get(pub).status == 200
@@ -248,7 +248,7 @@ def signed(
 
 
 @pytest.mark.parametrize("algorithm", ["default", "openapi"])
-def test_a_signed_request_comes_in_and_a_changed_one_does_not(guarded, algorithm):
+def test_signed_request_is_accepted_and_a_changed_one_refused(guarded, algorithm):
     path, _, headers = signed(
         "GET", "databases?maxResults=5&databaseNamePattern=d%25", algorithm=algorithm
     )
@@ -264,7 +264,7 @@ def test_a_signed_request_comes_in_and_a_changed_one_does_not(guarded, algorithm
         assert guarded.ask("POST", path, data, headers).status == 401  # a replay
 
 
-def test_a_replay_at_another_server_comes_in_and_does_nothing_twice(
+def test_replay_at_another_server_is_accepted_and_does_nothing_twice(
     guarded, admin, served, principals, name
 ):
     """The default algorithm has no nonce: what a replay finds is that it was done."""
@@ -296,7 +296,7 @@ def test_a_signed_drop_is_taken_once_by_all_servers_of_a_warehouse(
     assert admin.get("databases/db/tables/pub_replayed").json["id"] == made["id"]
 
 
-def test_who_is_not_known_leaves_no_nonce(served, tmp_path, principals):
+def test_unknown_client_leaves_no_nonce(served, tmp_path, principals):
     open_catalog(str(tmp_path / "w")).create_database("db")
     with serving(ServeSettings(warehouse=str(tmp_path / "w"), principals=principals)) as client:
         before = sorted(tmp_path.rglob("*"))
@@ -388,7 +388,7 @@ def test_a_body_of_unknown_length_is_cut(served, guarded, monkeypatch):
         connection.close()
 
 
-def test_who_has_no_token_sends_no_body(guarded):
+def test_client_without_token_sends_no_body(guarded):
     with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as raw:
         raw.sendall(
             b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n"
@@ -620,5 +620,5 @@ def test_nonces_are_forgotten_when_their_date_is_stale(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "Bearer x", "DLF4-HMAC-SHA256 x", "acs a:b", "acs :="])
-def test_what_is_no_signature_names_no_key(text):
+def test_invalid_signature_names_no_key(text):
     assert access_key_of(text) is None

@@ -47,7 +47,7 @@ def test_an_id_that_is_none_is_404(client, table_id):
     assert client.get(f"tables/id/{table_id}").status == 404
 
 
-def test_what_is_not_there_is_404_by_its_kind(client):
+def test_missing_resource_is_404_by_its_kind(client):
     assert client.get(f"{TABLES}/no").error == (404, "TABLE", "no")
     assert client.get("databases/no/tables/no").error == (404, "DATABASE", "no")
     assert client.get("databases/no/tables").error == (404, "DATABASE", "no")
@@ -307,7 +307,7 @@ def test_a_database_is_made_with_properties_changed_and_dropped(client, catalog,
     assert client.get(f"databases/{name}").error == (404, "DATABASE", name)
 
 
-def test_only_an_empty_database_goes_if_the_client_says_so(client, catalog, name):
+def test_only_an_empty_database_is_dropped_on_request(client, catalog, name):
     catalog.create_database(name)
     catalog.create_table(f"{name}.t", Schema.of({"a": "INT"}))
     refused = client.delete(f"databases/{name}?cascade=false")
@@ -362,7 +362,7 @@ def test_a_wrong_method_is_405(client):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_what_is_not_served_says_so(client, method):
+def test_unserved_operation_is_501(client, method):
     path = {"GET": "databases/db/tables/t/token", "POST": "databases/db/tables/t/auth"}[method]
     answer = client.ask(method, path)
     assert answer.status == 501

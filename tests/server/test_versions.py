@@ -58,7 +58,7 @@ def test_the_same_snapshot_again_is_true_and_another_false(client, name):
 
 @pytest.mark.parametrize("has_uuid", [True, False])
 @pytest.mark.parametrize("base", ["right", "wrong", "null", "absent"])
-def test_the_base_is_compared_if_it_is_said(client, name, has_uuid, base):
+def test_base_is_compared_if_it_is_sent(client, name, has_uuid, base):
     table = created(client, name)
     first = prepared(table, 1)
     if not has_uuid:
@@ -75,7 +75,7 @@ def test_the_base_is_compared_if_it_is_said(client, name, has_uuid, base):
     assert answer.json == {"success": expected}
 
 
-def test_a_table_made_anew_is_another(client, name):
+def test_recreated_table_is_another(client, name):
     table = created(client, name)
     client.delete(f"{TABLES}/{name}")
     again = created(client, name)
@@ -99,7 +99,7 @@ def test_a_table_made_anew_is_another(client, name):
         {"version": 99},
     ],
 )
-def test_what_is_not_there_is_400_and_nothing_happens(client, name, damage):
+def test_missing_member_is_400_and_changes_nothing(client, name, damage):
     table = created(client, name)
     snapshot = prepared(table, 1)
     body = commit_body(table, snapshot, baseSnapshotUuid=None)
@@ -176,7 +176,7 @@ def test_a_rollback_undoes_later_snapshots(client, name):
     assert client.post(path, missing).error == (404, "TAG", "no")
 
 
-def test_a_commit_on_what_was_rolled_back_is_lost(client, name):
+def test_commit_on_an_undone_base_is_lost(client, name):
     made = created(client, name)
     table, _ = open_posted(client, made)
     write(table, 1)
@@ -314,7 +314,7 @@ def test_a_server_that_only_reads_changes_nothing(served, client, name):
     assert client.get(f"{TABLES}/{name}_3").json["id"] is not None
 
 
-def test_what_was_committed_is_what_was_sent(client, name):
+def test_stored_commit_is_the_sent_one(client, name):
     table = created(client, name)
     snapshot = prepared(table, 1)
     posted(client, table, snapshot)

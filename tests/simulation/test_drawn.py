@@ -104,5 +104,5 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_was_found_once(name):
+def test_found_once(name):
     replay(NAMED[name])

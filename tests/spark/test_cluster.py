@@ -63,7 +63,7 @@ def test_jobs_have_names_and_pages_where_people_see_them(outcome):
         ("storage", ["does not see the table's storage: memory://nowhere", "does not exist there"]),
     ],
 )
-def test_what_workers_lack_is_said_before_the_first_job(outcome, case, parts):
+def test_missing_packages_of_workers_are_reported_before_the_first_job(outcome, case, parts):
     refused = outcome["refused"][case]
     assert refused["kind"] == "spark-worker"
     for part in [*parts, "docs/spark.md"]:

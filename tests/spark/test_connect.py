@@ -53,7 +53,7 @@ def outcomes(tmp_path_factory):
         ("of_others", [True, 3]),
     ],
 )
-def test_what_is_done_over_connect(deed, expected, outcomes):
+def test_supported_over_connect(deed, expected, outcomes):
     assert outcomes[deed] == {"value": expected}
 
 
@@ -68,7 +68,7 @@ def test_what_is_done_over_connect(deed, expected, outcomes):
         ("no_address", "spark-connect", ["'sc://127.0.0.1:1/path'"]),
     ],
 )
-def test_what_is_refused_over_connect(deed, kind, parts, outcomes):
+def test_refused_over_connect(deed, kind, parts, outcomes):
     refused = outcomes[deed]
     assert refused["kind"] == kind
     for part in parts:

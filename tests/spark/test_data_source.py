@@ -115,7 +115,7 @@ def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
         assert sorted(frame.toArrow()["at"].cast("int64").to_pylist()) == [-1, 1]
 
 
-def test_moments_in_the_words_of_spark(load, new_catalog):
+def test_time_travel_in_the_words_of_spark(load, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     write(table, *some_rows())
     table.tags.create("nine", 1)
@@ -127,7 +127,7 @@ def test_moments_in_the_words_of_spark(load, new_catalog):
     assert load().count() == 18
 
 
-def test_a_view_stands_where_it_was_first_read_until_it_is_made_anew(spark, warehouse, new_catalog):
+def test_view_keeps_its_first_snapshot_until_it_is_made_again(spark, warehouse, new_catalog):
     if spark.version < "4.1":
         pytest.skip("a view of Spark before 4.1 plans its read for each query")
     table = new_table(new_catalog, COLUMNS)
@@ -216,7 +216,7 @@ def test_no_secret_shows_in_a_plan(spark, new_catalog, warehouse):
         data_source.register(spark)
 
 
-def test_errors_say_what_is_wrong(load, new_catalog, spark):
+def test_errors_name_the_fault(load, new_catalog, spark):
     new_catalog.create_table("db.t", Schema.of(COLUMNS))
     cases = [
         (lambda: load("db.absent"), NotFoundError, "table-not-found"),
@@ -254,7 +254,7 @@ def test_a_save_is_one_snapshot(save, load, new_catalog, spark):
     assert sorted(row.id for row in load().collect()) == [0, 1]
 
 
-def test_what_the_format_cannot_write_is_refused(save, new_catalog, spark, warehouse):
+def test_unwritable_type_is_refused(save, new_catalog, spark, warehouse):
     table = new_table(new_catalog, COLUMNS, **KEYED)
     frame = spark.range(3).selectExpr("id", "'p' part", "cast(id as int) value")
     with pytest.raises(Exception, match="write_dataframe") as caught:

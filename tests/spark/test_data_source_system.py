@@ -122,7 +122,7 @@ def test_columns_of_system_tables_and_kinds_of_changes(table, warehouse):
         ({}, "spark-options"),
     ],
 )
-def test_what_is_not_there_is_named(table, warehouse, options, kind):
+def test_missing_table_is_named(table, warehouse, options, kind):
     with pytest.raises(Exception, match="paimon-error") as caught:
         read(warehouse, **options)
     assert error_inside(caught.value).kind == kind

@@ -406,7 +406,7 @@ def rows(start, value):
     return rows_to_arrow(named, SCHEMA)
 
 
-def test_spark_writes_compacts_changes_and_reads_what_a_server_keeps(executor, spark, tmp_path):
+def test_spark_writes_compacts_changes_and_reads_tables_of_a_server(executor, spark, tmp_path):
     server = ServedCatalog(str(tmp_path / "warehouse"))
     catalog = TableCatalog(server)
     catalog.create_database("db")

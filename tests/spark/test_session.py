@@ -19,7 +19,7 @@ SparkSettings = session_module.SparkSettings
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def test_what_is_asked_for_wins_over_defaults():
+def test_explicit_settings_win_over_defaults():
     settings = SparkSettings(
         master="local[3]",
         driver_memory="4g",
@@ -44,7 +44,7 @@ def test_what_is_asked_for_wins_over_defaults():
         ("sc://host:15002", False, True),
     ],
 )
-def test_masters_are_told_apart(master, is_local, is_connect):
+def test_masters_are_distinguished(master, is_local, is_connect):
     settings = SparkSettings(master=master)
     assert (settings.is_local, settings.is_connect) == (is_local, is_connect)
 
@@ -116,7 +116,7 @@ def test_settings_that_cannot_change_are_all_named():
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_values_of_settings_that_differ_are_not_told_for_they_may_be_secrets():
+def test_conflicting_settings_are_named_without_values():
     setting = "spark.hadoop.fs.s3a.secret.key"
     asked = SparkSettings(master="local[2]", extra={setting: "hunter2"})
     with pytest.raises(InvalidInputError, match=re.escape(setting)) as caught:
@@ -142,7 +142,7 @@ except InvalidInputError as error:
 """
 
 
-def test_without_its_packages_connect_says_what_to_install(tmp_path):
+def test_connect_without_its_packages_names_the_extra(tmp_path):
     root = Path(__file__).resolve().parents[2]
     # A file: from 4.2 on, PySpark ends a `python -c` itself if packages of Connect are missing.
     program = tmp_path / "program.py"
@@ -179,7 +179,7 @@ def test_starting_leaves_the_environment_as_it_was():
     assert "PYSPARK_DRIVER_PYTHON" not in os.environ
 
 
-def test_the_package_is_zipped_with_what_is_compiled(tmp_path):
+def test_package_is_zipped_with_its_compiled_modules(tmp_path):
     archive = preflight.package_archive(tmp_path)
     with zipfile.ZipFile(archive) as package:
         names = package.namelist()

@@ -65,7 +65,7 @@ def test_large_with_large_is_sorted_and_large_with_small_broadcasts_the_small(sp
         assert joined.count() == FEW
 
 
-def test_what_claims_its_size_has_the_rows_it_has(spark, new_catalog):
+def test_claimed_size_keeps_the_rows(spark, new_catalog):
     frame = merged(spark, new_catalog, "t", MANY)
     assert "Sample" in plan_of(frame)
     assert [field.nullable for field in frame.schema] == [False, True, True]
@@ -75,13 +75,13 @@ def test_what_claims_its_size_has_the_rows_it_has(spark, new_catalog):
     assert frame.count() == MANY == len(frame.collect())
 
 
-def test_what_spark_may_broadcast_is_left_as_it_is(spark, new_catalog):
+def test_small_reads_stay_broadcastable(spark, new_catalog):
     assert "Sample" not in plan_of(merged(spark, new_catalog, "few", FEW))
     spark.conf.set(THRESHOLD, "-1")
     assert "Sample" not in plan_of(merged(spark, new_catalog, "t", MANY))
 
 
-def test_what_claims_its_size_has_no_task_for_that(spark, new_catalog):
+def test_claimed_size_needs_no_task(spark, new_catalog):
     frame = merged(spark, new_catalog, "t", MANY)
     read = tables.to_spark(
         new_catalog.get_table("db.t").new_read_builder().with_columns(["id"]), spark

@@ -325,7 +325,7 @@ def test_texts_that_mean_something_else_in_the_session_are_refused(
     [*("'it''s'", "'a' 'b'", r"'it\'s'", r"'a\\b'", r"'a\tb\nc'", r"'\d\u00e4'", r"r'a\tb'"),
      '"it\'s"', '"a""b"', r'"a\"b"', r"'\%'", "'-- c'", "DATE \"2024-01-01\""],
 )  # fmt: skip
-def test_texts_are_what_spark_says_they_are(spark, sql, new_catalog, literal):
+def test_texts_are_converted_as_in_spark(spark, sql, new_catalog, literal):
     if literal in ("'it''s'", '"a""b"') and spark.version < "4.1":
         pytest.skip("Spark before 4.1 has two texts side by side there")
     sql("CREATE TABLE db.q (id INT, b STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
@@ -420,7 +420,7 @@ def test_nulls_name_no_row(sql):
         sql("DELETE FROM db.a WHERE rand() < 2")
 
 
-def test_what_others_change_meanwhile_is_read_again(sql, new_catalog, monkeypatch):
+def test_concurrent_changes_are_read_again(sql, new_catalog, monkeypatch):
     sql(KEYED)
     fill(new_catalog)
     changes = pytest.importorskip("paimon_assets.spark.sql.changes")
@@ -736,5 +736,5 @@ def test_rows_are_filtered_as_far_as_both_engines_agree(needed, where, predicate
         ("SELECT * FROM {t} UNION ALL SELECT * FROM {u}", [None, None]),
     ],
 )
-def test_columns_nobody_looks_at_are_not_read(needed, query, columns):
+def test_unneeded_columns_are_not_read(needed, query, columns):
     assert [found for found, _ in needed(query)] == columns

@@ -37,7 +37,7 @@ def test_new_values_that_contradict(paths):
         changes.assigned(PLAIN, [(path, "1") for path in paths], "t", "db.t")
 
 
-def test_rows_are_named_by_what_is_looked_at():
+def test_rows_are_identified_by_the_needed_columns():
     assert changes.named_by(PLAIN, ["x.V > 1", " WHERE f(`id`) = 'v'"], "db.t") == ["id", "v"]
     assert changes.named_by(PLAIN, ["t.id = q.v", ""], "db.t", "q") == ["id"]
     assert changes.named_by(PLAIN, ["EXISTS (SELECT 1)"], "db.t") == ["id", "s", "v"]

@@ -78,7 +78,7 @@ def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source,
     assert len({snapshot.commit_user for snapshot in snapshots}) == 1
 
 
-def test_the_format_commits_each_batch_once_and_goes_on_where_the_sink_stopped(
+def test_format_commits_each_batch_once_and_continues_after_the_sink(
     spark, source, new_catalog, warehouse, tmp_path
 ):
     table = new_table(new_catalog, COLUMNS)
@@ -118,7 +118,7 @@ def test_a_new_checkpoint_is_another_writer(source, new_catalog):
 
 
 @pytest.mark.parametrize(("commit_empty", "snapshots"), [(False, 0), (True, 1)])
-def test_an_empty_batch_commits_if_told_to(spark, new_catalog, commit_empty, snapshots):
+def test_empty_batch_commits_on_request(spark, new_catalog, commit_empty, snapshots):
     table = new_table(new_catalog, COLUMNS)
     sink = streaming.streaming_sink(table, commit_user="me", commit_empty=commit_empty)
     nothing = spark.range(0).selectExpr("id", "id as value")

@@ -22,7 +22,7 @@ def numbered(positions):
     )
 
 
-def test_a_packed_batch_comes_back_equal_with_any_type():
+def test_packed_batch_is_equal_with_any_type():
     batch = pa.RecordBatch.from_pydict(
         {
             "nanos": pa.array([1, None], pa.timestamp("ns")),

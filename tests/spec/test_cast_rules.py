@@ -48,7 +48,7 @@ def test_the_matrix_has_95_allowed_cells_of_which_java_has_93():
 
 
 @pytest.mark.parametrize("source", ["FLOAT", "DOUBLE"])
-def test_floating_point_becomes_boolean_only_where_the_switch_says_so(source):
+def test_floating_point_becomes_boolean_only_with_the_switch(source):
     from_type, to_type = parse_type(source), parse_type("BOOLEAN")
     assert supports_cast(from_type, to_type)
     assert not supports_cast(from_type, to_type, float_to_boolean=False)
@@ -81,7 +81,7 @@ def test_implicit_casts_need_no_permission(source, target):
 
 
 @pytest.mark.parametrize(("source", "target"), EXPLICIT)
-def test_explicit_casts_need_permission_and_the_refusal_says_so(source, target):
+def test_explicit_casts_need_permission_and_the_refusal_names_it(source, target):
     from_type, to_type = parse_type(source), parse_type(target)
     assert supports_cast(from_type, to_type)
     refusal = cast_refusal(from_type, to_type, explicit=False)

@@ -10,7 +10,7 @@ from tests.testkit.cast_vectors import VECTORS, bytes_of, type_of
 
 
 @pytest.mark.parametrize("given", [0.1, "0.1"], ids=["number", "text"])
-def test_a_float_literal_is_what_a_float_column_stores(given):
+def test_float_literal_equals_the_stored_float(given):
     assert to_internal(given, AtomicType(root=TypeRoot.FLOAT), "c") == 0.10000000149011612
     assert to_internal(given, AtomicType(root=TypeRoot.DOUBLE), "c") == 0.1
 
@@ -48,7 +48,7 @@ FROM_TEXT = [
 
 
 @pytest.mark.parametrize("row", FROM_TEXT, ids=lambda row: f"{row['input']}-{row['dst_type']}")
-def test_a_default_is_what_java_casts_from_text(row):
+def test_default_equals_javas_cast_from_text(row):
     refusal = default_refusal(type_of(row["dst_type"]), bytes_of(row["input"]).decode())
     becomes_null = row["expected_java"] == "NULL"
     assert (refusal is not None) == (row["expected_java"].startswith("ERROR") or becomes_null)

@@ -63,11 +63,11 @@ def test_a_wrong_value_is_refused_with_its_key(options, message):
         {"anything": "goes", "my.own.key": "too"},
     ],
 )
-def test_what_java_takes_is_taken(options):
+def test_values_of_java_are_taken(options):
     check_options(schema(options, m="MAP<STRING, INT>"), {})
 
 
-def test_only_what_changed_is_judged():
+def test_only_changes_are_checked():
     old = {"file.format": "xyz", "snapshot.num-retained.max": "5"}
     check_options(schema({**old, "bucket": "1"}), old)
     with pytest.raises(InvalidInputError, match="num-retained"):

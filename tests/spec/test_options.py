@@ -30,7 +30,7 @@ def test_durations_are_milliseconds(text, millis):
     assert opt.parse_duration_ms(text) == millis
 
 
-def test_every_option_says_what_it_means_and_is_listed_once():
+def test_every_option_has_a_description_and_is_listed_once():
     keys = [option.key for option in opt.ALL_OPTIONS]
     assert len(keys) == len(set(keys))
     assert all(option.description.endswith(".") for option in opt.ALL_OPTIONS)
@@ -82,7 +82,7 @@ def test_other_options_of_tables_are_shown(key):
     assert shown_options({key: "abc"}) == {key: "abc"}
 
 
-def test_what_a_path_carries_for_its_host_is_hidden():
+def test_credentials_in_a_path_are_hidden():
     options = {"data-file.external-paths": "s3://key:secret@bucket/a,oss://b/c"}
     assert shown_options(options) == {
         "data-file.external-paths": f"s3://{HIDDEN}@bucket/a,oss://b/c"
@@ -100,7 +100,7 @@ def test_a_switch_is_no_secret():
     assert shown_options({"query-auth.enabled": "true"}) == {"query-auth.enabled": "true"}
 
 
-def test_no_error_shows_what_a_path_carries_for_its_host():
+def test_no_error_shows_credentials_in_a_path():
     path = "s3://key:sec/ret@bucket/warehouse"
     error = InvalidInputError(f"'{path}' is wrong", path=path)
     assert f"{error} {error.message} {error.details} {error!r}".count("sec/ret") == 0
@@ -122,11 +122,11 @@ def test_no_error_shows_what_a_path_carries_for_its_host():
         ("1969-12-31 23:59:59.999", -1),
     ],
 )
-def test_a_moment_is_milliseconds_or_a_time(text, millis):
+def test_timestamp_is_milliseconds_or_a_time(text, millis):
     assert opt.parse_instant_ms(text) == millis
 
 
-def test_two_moments_stand_side_by_side():
+def test_two_timestamps_are_separated():
     options = opt.Options(
         {
             opt.INCREMENTAL_BETWEEN.key: " v1 , v2 ",

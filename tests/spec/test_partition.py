@@ -16,7 +16,7 @@ from paimon_assets.engine.spec.types.type_text import parse_type
 
 
 @given(st.text())
-def test_escaped_text_holds_no_separator_and_comes_back(text):
+def test_escaped_text_holds_no_separator_and_is_restored(text):
     assert not set(escape(text)) & set("/=\\\n:*?")
     assert unescape(escape(text)) == text
 

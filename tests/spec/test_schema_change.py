@@ -81,7 +81,7 @@ def test_a_change_is_the_json_of_java_both_ways(change, text):
     assert change_from_json(json.loads(text)) == change
 
 
-def test_a_list_goes_both_ways_bare_and_as_a_request():
+def test_list_is_parsed_bare_and_as_a_request():
     changes = tuple(change for change, _ in JAVA)
     assert changes_from_json(changes_to_json(changes)) == changes
     assert changes_from_json({"changes": changes_to_json(changes)}) == changes
@@ -131,7 +131,7 @@ def test_people_write_less_than_java():
         ),
     ],
 )
-def test_what_is_no_change_is_said_to_be_none(document, message):
+def test_invalid_change_is_refused(document, message):
     with pytest.raises(InvalidInputError, match=message):
         change_from_json(document)
 
@@ -145,7 +145,7 @@ def test_the_wrong_change_of_a_list_is_counted():
         changes_from_json({"change": []})
 
 
-def test_a_column_goes_to_one_place_only():
+def test_column_moves_to_one_place_only():
     assert move_column("a", first=True).move == sc.Move(field_name="a", type=sc.MoveType.FIRST)
     with pytest.raises(InvalidInputError, match="one place only"):
         move_column("a", first=True, after="b")

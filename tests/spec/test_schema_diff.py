@@ -59,7 +59,7 @@ COLUMNS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(TYPES), min
 
 
 @given(COLUMNS, COLUMNS, st.permutations("abcdef"))
-def test_reconciling_changes_reach_what_is_declared(before, after, order):
+def test_reconciling_changes_reach_the_declaration(before, after, order):
     declared = Schema.of({name: after[name] for name in order if name in after}, comment="now")
     stored = table_schema(before)
     found = reconciling_changes(stored, declared)
@@ -79,7 +79,7 @@ def test_a_column_that_alone_has_its_type_was_renamed():
     assert found.changes == (rename_column("b", "x"), move_column("x", first=True))
 
 
-def test_what_is_out_of_reach_is_said():
+def test_unreachable_parts_are_listed():
     stored = table_schema({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
     declared = Schema.of(
         {"k": "BIGINT", "v": "DATE"}, primary_keys=["k"], options={"merge-engine": "first-row"}

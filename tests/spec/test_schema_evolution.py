@@ -108,7 +108,7 @@ def test_nested_fields_of_a_new_column_get_ids_of_their_own():
         (move_column("d", after="c"), "abcd"),
     ],
 )
-def test_a_column_goes_where_it_is_told(change, order):
+def test_column_moves_to_its_place(change, order):
     assert names(evolve(FLAT, change)) == order
 
 
@@ -208,7 +208,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("schema", "change", "message"), REFUSED)
-def test_what_java_refuses(schema, change, message):
+def test_refusals_of_java(schema, change, message):
     if message is None:
         assert evolve(schema, change).id == 1
         return
@@ -291,7 +291,7 @@ def test_a_primary_key_is_dropped_while_the_table_is_empty():
     assert str(new.column("k").type) == "INT NOT NULL"
 
 
-def test_null_may_become_not_null_where_an_earlier_schema_says_so():
+def test_null_may_become_not_null_if_an_earlier_schema_had_it():
     allowed = replace(FLAT, options=NOT_NULL_ALLOWED)
     new = evolve(allowed, update_column_nullability("a", nullable=False))
     assert str(new.column("a").type) == "INT NOT NULL"
@@ -389,7 +389,7 @@ def test_which_options_change(options, change, message):
 
 
 @pytest.mark.parametrize("key", ["merge-engine", "type", "bucket"])
-def test_an_empty_table_takes_what_a_new_one_takes(key):
+def test_empty_table_takes_changes_of_a_new_one(key):
     value = {"merge-engine": "aggregation", "type": "table", "bucket": "-1"}[key]
     schema = table_schema({"a": "INT"}, primary_keys=["a"], options={"bucket": "2"})
     assert evolve(schema, set_option(key, value), has_snapshots=False).options[key] == value

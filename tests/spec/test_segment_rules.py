@@ -31,7 +31,7 @@ from tests.testkit.tables import table_schema
         ("ARRAY<INT>", "INT", False),
     ],
 )
-def test_types_are_compared_by_what_files_hold(found, wanted, same):
+def test_types_are_compared_by_stored_forms(found, wanted, same):
     assert seg.same_kind(parse_type(found), parse_type(wanted)) is same
 
 
@@ -62,7 +62,7 @@ def test_words_of_types_are_carbons_and_sqls():
         seg.parse_partition_option("a:int:b", {"path": "/x"})
 
 
-def test_the_message_says_what_the_option_should_be():
+def test_message_names_the_right_value_of_the_option():
     schema = table_schema({"v": "INT", "p": "DECIMAL(4, 2)"}, partition_keys=["p"])
     with pytest.raises(InvalidInputError, match=r"give partition = p:decimal\(4,2\)"):
         seg.check_partition_option("db.t", schema, None, {})

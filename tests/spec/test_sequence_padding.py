@@ -69,7 +69,7 @@ def test_a_type_is_padded_only_where_the_promised_record_wins(seq_type, legal):
         ("BOOLEAN", FLAG, "has no sequence number"),
     ],
 )
-def test_what_is_not_padded_gets_its_true_reason(seq_type, padding, reason):
+def test_unpadded_field_gets_its_true_reason(seq_type, padding, reason):
     with pytest.raises(InvalidInputError, match=reason) as raised:
         validate_schema(schema(seq_type, padding))
     assert raised.value.details["column"] == "s"

@@ -29,7 +29,7 @@ def test_names_are_sparks_in_any_letter_case():
         ("csv", {"dateFormat": "yyyy 'year"}, "quote that does not end"),
     ],
 )
-def test_what_is_not_understood_is_refused_by_name(file_format, options, message):
+def test_unknown_option_is_refused_by_name(file_format, options, message):
     with refused(InvalidInputError, message, kind="segment-option"):
         TextOptions.of(file_format, options, ())
 

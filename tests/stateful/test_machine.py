@@ -19,7 +19,7 @@ _FEWEST = 1 / 200
 
 
 @pytest.mark.hunt
-def test_a_table_is_what_its_history_says() -> None:
+def test_table_equals_its_history() -> None:
     steps = int(os.environ.get("STATEFUL_STEPS", often(STEPS)))
     seed = int(os.environ.get("STATEFUL_SEED", "1"))
     report = run_in_processes(seed, steps, PROCESSES)

@@ -397,7 +397,7 @@ def test_nothing_that_expires_leaves_files_behind(tmp_path, seed):
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", _OTHER_SEEDS)
-def test_whatever_happened_nothing_that_is_read_goes(tmp_path, seed):
+def test_no_operation_loses_readable_rows(tmp_path, seed):
     _run(TangledHistory(tmp_path, seed))
 
 

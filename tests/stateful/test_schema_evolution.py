@@ -303,7 +303,7 @@ def _plain(rows: list[dict[str, Any]], names: Any, schema: Any) -> list[tuple[An
 
 
 @pytest.mark.hunt
-def test_a_table_whose_schema_changes_reads_as_the_model_says() -> None:
+def test_table_with_changing_schema_reads_as_the_model() -> None:
     run_state_machine_as_test(
         EvolvingTable,
         settings=settings(

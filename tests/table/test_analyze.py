@@ -132,7 +132,7 @@ def test_rows_that_a_compaction_shows_are_analyzed(catalog):
     assert made.analyze(executor=EXECUTOR).statistics.merged_record_count == 2
 
 
-def test_what_cannot_be_analyzed(catalog, table):
+def test_unanalyzable_columns(catalog, table):
     assert catalog.create_table("db.empty", KEY).analyze().snapshot is None
     with pytest.raises(NotFoundError, match="nosuch"):
         table.analyze(columns=["nosuch"])

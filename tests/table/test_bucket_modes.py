@@ -15,7 +15,7 @@ def keyed(**options):
     return Schema.of(ORDERS, primary_keys=["id"], options=options)
 
 
-def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
+def test_two_first_writers_of_a_dynamic_bucket_conflict(catalog):
     table = new_table(catalog, keyed(bucket="-1"))
     first, second = table.new_write_builder(), table.new_write_builder()
     rows = [arrow(ORDERS, (n, "a", n)) for n in (1, 2)]
@@ -29,7 +29,7 @@ def test_two_first_writers_of_a_dynamic_bucket_are_told(catalog):
     assert read(table) == [(1, "a", 1)]
 
 
-def test_a_writer_that_planned_before_anothers_new_keys_is_told(catalog):
+def test_writer_that_planned_before_new_keys_conflicts(catalog):
     table = new_table(catalog, keyed(bucket="-1"), (0, "a", 0))
     late = table.new_write_builder()
     rows = arrow(ORDERS, (2, "a", 2))
@@ -47,7 +47,7 @@ def _written_late(table, row, meanwhile):
     return builder.commit(result.messages)
 
 
-def test_writers_that_deal_keys_to_other_buckets_are_told(catalog):
+def test_writers_of_different_buckets_for_a_key_conflict(catalog):
     table = new_table(catalog, keyed(bucket="-1"), (0, "a", 0))
     # Bucket 0 is full for this one, so it touches no index that the other replaces.
     filled = catalog.get_table("db.t", options={"dynamic-bucket.target-row-num": "1"})
@@ -68,7 +68,7 @@ def _crossing(catalog):
     )
 
 
-def test_two_writers_of_keys_that_change_partition_are_told(catalog):
+def test_two_writers_of_keys_that_change_partition_conflict(catalog):
     table = _crossing(catalog)
     with refused(errors.CommitConflictError, kind="keys-changed"):
         _written_late(table, (1, "a", 1), lambda: write(table, (1, "b", 2)))
@@ -93,7 +93,7 @@ class _Overtaken(EmbeddedExecutor):
         return result
 
 
-def test_rows_are_written_anew_where_others_gave_keys_a_place(catalog):
+def test_rows_are_written_again_after_concurrent_key_assignment(catalog):
     table = _crossing(catalog)
     rows = arrow(ORDERS, (1, "a", 1))
     others = [(1, "b", number) for number in range(2)]
@@ -152,7 +152,7 @@ def test_the_input_is_kept_as_changelog(catalog):
     assert table.rescale(EXECUTOR, buckets=2).changelog_manifest_list is None
 
 
-def test_rescaling_tells_what_was_written_meanwhile(catalog):
+def test_rescaling_reports_concurrent_writes(catalog):
     table = new_table(catalog, keyed(bucket="2"), *((n, "a", n) for n in range(20)))
 
     class Late(EmbeddedExecutor):
@@ -191,7 +191,7 @@ def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catal
     assert read(table) == [(1, "a", 3)]
 
 
-def test_an_overwrite_begins_the_indexes_of_dynamic_buckets_anew(catalog):
+def test_overwrite_restarts_the_indexes_of_dynamic_buckets(catalog):
     table = new_table(
         catalog,
         keyed(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),

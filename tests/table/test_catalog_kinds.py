@@ -137,7 +137,7 @@ def test_databases_have_properties(catalog):
 
 
 @pytest.mark.parametrize("by", ["sql", "method"])
-def test_views_and_files_of_others_keep_a_database(tmp_path, by):
+def test_views_and_foreign_files_keep_a_database(tmp_path, by):
     settings = ServeSettings(warehouse=str(tmp_path), insecure=True)
     with serving(settings) as client:
         served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
@@ -164,7 +164,7 @@ def test_views_and_files_of_others_keep_a_database(tmp_path, by):
             assert catalog.list_databases() == []
 
 
-def test_a_table_that_comes_after_a_client_looked_stays(tmp_path, monkeypatch):
+def test_table_created_after_a_clients_look_stays(tmp_path, monkeypatch):
     settings = ServeSettings(warehouse=str(tmp_path), insecure=True)
     with serving(settings) as client:
         served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
@@ -260,7 +260,7 @@ def test_a_commit_that_another_was_faster_than_is_planned_again(table_of, server
     assert len(read(table)) == 6 + 4 + 4
 
 
-def test_a_commit_on_what_was_rolled_back_meanwhile_is_planned_again(table_of, server):
+def test_commit_on_a_concurrently_undone_base_is_planned_again(table_of, server):
     table = table_of(server)
     server.meddling = lambda: server.rollback_to(Identifier("d", "t"), 1)
     table.new_write_builder().write(rows_of(30))
@@ -268,7 +268,7 @@ def test_a_commit_on_what_was_rolled_back_meanwhile_is_planned_again(table_of, s
     assert len(read(table)) == 4 + 4
 
 
-def test_what_the_server_surely_refuses_leaves_no_file(table_of, server):
+def test_definite_refusal_of_the_server_leaves_no_file(table_of, server):
     table = table_of(server)
     before = files_below(table)
     server.answers.append(Answer.REFUSED)
@@ -291,7 +291,7 @@ def test_files_that_a_failed_commit_removed_are_not_committed_later(table_of, se
     assert read(table) == read(table.refresh())
 
 
-def test_a_table_made_anew_under_the_name_is_another(table_of, server):
+def test_recreated_table_under_the_name_is_another(table_of, server):
     table = table_of(server)
     opened = TableCatalog(server)
     messages = EXECUTOR.map_rows(table.new_write_builder().prepare(), rows_of(8)).messages
@@ -316,7 +316,7 @@ def test_a_change_whose_answer_is_lost_is_looked_for(table_of, server):
     assert not server.loses_answer
 
 
-def test_statistics_are_the_sums_of_what_a_commit_changes(table_of, server):
+def test_statistics_are_the_sums_of_changes(table_of, server):
     table = table_of(server)
     found = {item.spec["part"]: item for item in server.statistics}
     assert {part: (item.record_count, item.file_count) for part, item in found.items()} == {
@@ -397,7 +397,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert table.tags.get_or_none("one") is None
 
 
-def test_what_changed_is_read_up_to_the_newest_and_no_further(table):
+def test_changes_are_read_up_to_the_newest_only(table):
     plan = table.new_read_builder().with_consumer("me", start=3).plan()
     assert (plan.next_snapshot, len(plan.splits)) == (COMMITS + 1, 2)
     table.consumers.advance("me", plan.next_snapshot)
@@ -405,7 +405,7 @@ def test_what_changed_is_read_up_to_the_newest_and_no_further(table):
     assert (again.next_snapshot, len(again.splits)) == (COMMITS + 1, 0)
 
 
-def test_a_rollback_undoes_what_came_later(table):
+def test_rollback_undoes_later_commits(table):
     table.tags.create("first", 1)
     table.tags.create("last", 3)
     before = read(table, 2)
@@ -481,7 +481,7 @@ def test_a_table_keeps_its_rows_under_another_name(table, catalog):
     assert catalog.list_tables("d") == ["other"]
 
 
-def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
+def test_files_missing_in_a_listing_stop_a_deletion(table_of, server):
     table = table_of(server)
     (newest,) = server._served(Identifier("d", "t")).newest.values()
     table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
@@ -493,7 +493,7 @@ def test_what_a_listing_does_not_show_stops_who_would_delete(table_of, server):
             deleting()
 
 
-def test_what_no_request_does_is_refused_with_the_way_out(table_of, server):
+def test_unsupported_request_is_refused_with_the_way_out(table_of, server):
     table = table_of(server)
     table.tags.create("one", 1)
     for ask in (

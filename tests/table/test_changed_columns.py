@@ -97,7 +97,7 @@ def test_a_filter_on_a_changed_bucket_key_finds_rows_in_the_buckets_of_the_old_t
         assert table.to_arrow(where=equal("c", value))["c"].to_pylist() == [value] * count
 
 
-def test_a_key_whose_older_type_only_its_file_says_is_refused_by_name(new_catalog):
+def test_key_whose_older_type_is_only_in_its_file_is_refused_by_name(new_catalog):
     """The plan did not know that the file is in the order of another type."""
     schema = Schema.of({"c": "INT", "v": "INT"}, primary_keys=["c"], options={"bucket": "1"})
     table = new_catalog.create_table("db.t", schema)

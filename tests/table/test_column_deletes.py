@@ -149,7 +149,7 @@ def test_columns_are_written_for_the_rows_that_are_left(tmp_path, nullable):
     ],
     ids=["other column", "same column", "same file", "whole file", "compaction"],
 )
-def test_a_delete_beside_others(table, other, plans, left):
+def test_concurrent_delete(table, other, plans, left):
     outcome = beside(table, lambda c: c.delete("n IN (2, 3)", EXECUTOR), lambda: other(table))
     assert outcome.plans == plans
     assert [row[0] for row in sorted(read(table))] == left
@@ -163,7 +163,7 @@ def test_an_update_beside_a_delete_keeps_both(table):
     assert sorted(read(table, ["k", "v"]))[:3] == [(0, "x"), (2, "x"), (3, "a")]
 
 
-def test_a_column_for_rows_whose_file_goes_is_written_again(table):
+def test_column_for_rows_of_a_removed_file_is_written_again(table):
     outcome = beside(
         table, lambda c: c.delete("k >= 5", EXECUTOR), lambda: update(table, {"v": "x"}, "k = 6")
     )

@@ -41,7 +41,7 @@ def test_an_update_writes_only_its_columns(table):
     assert table.count() == 8
 
 
-def test_values_may_be_made_from_others_and_columns_updated_together(table):
+def test_values_may_be_made_of_further_columns_and_columns_updated_together(table):
     update(table, {"n": parse_expression("k * 10 + n"), "v": "y"}, "k IN (1, 6)")
     assert sorted(read(table))[1] == (1, "y", 11)
     assert sorted(read(table))[6] == (6, "y", 66)
@@ -62,7 +62,7 @@ def test_rows_are_changed_by_their_ids_and_by_keys(table):
     assert sorted(read(table, ["k", "n"], "k IN (2, 9)")) == [(2, 2), (9, 1)]
 
 
-def test_a_column_that_was_added_is_filled_without_the_others(table):
+def test_added_column_is_filled_alone(table):
     table = table.alter([add_column("score", "BIGINT")])
     assert set(read(table, ["score"])) == {(None,)}
     update(table, {"score": parse_expression("n * 2")}, "k >= 6")

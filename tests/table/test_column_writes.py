@@ -38,7 +38,7 @@ def test_only_the_column_is_written_in_one_snapshot(table):
     assert before < data_files(table)
 
 
-def test_a_second_run_writes_what_is_behind(table):
+def test_second_run_writes_ranges_that_are_behind(table):
     builder(table).write(Doubling())
     again = Doubling()
     assert builder(table).write(again).snapshot is None
@@ -108,7 +108,7 @@ def test_a_retry_finds_its_commit(table):
         (lambda rows: pa.table({"score": ["x"] * rows.num_rows}), "input-type"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_leaves_no_file(table, function, kind):
+def test_unfit_values_are_refused_and_leave_no_file(table, function, kind):
     before = data_files(table)
     with refused(InvalidInputError, kind=kind):
         builder(table).write(function)
@@ -128,7 +128,7 @@ def test_columns_must_exist_and_not_be_partition_keys(table):
         table.new_column_write_builder(["day"]).write(Doubling())
 
 
-def test_a_compaction_does_not_hide_what_is_behind(table):
+def test_compaction_does_not_hide_ranges_that_are_behind(table):
     builder(table).write(Doubling())
     compact(table)
     assert builder(table).rows_behind().behind == 0

@@ -113,7 +113,7 @@ def work_on(catalog, options, deletes, seed, *, steps=5):
 
 @pytest.mark.parametrize("lookup", LOOKUPS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_stay_what_they_are(catalog, engine, lookup):
+def test_rows_are_unchanged(catalog, engine, lookup):
     options, deletes = ENGINES[engine]
     seed = sorted(ENGINES).index(engine) * 10 + sorted(LOOKUPS).index(lookup)
     shape = SHAPES[seed % len(SHAPES)]
@@ -177,7 +177,7 @@ def test_only_the_first_row_of_a_key_stays(catalog):
 
 @pytest.mark.parametrize("bitmap64", ["false", "true"])
 @pytest.mark.parametrize("engine", ["deduplicate", "deduplicate by sequence", "aggregation"])
-def test_vectors_mark_what_newer_levels_replace(catalog, engine, bitmap64):
+def test_vectors_mark_rows_replaced_by_newer_levels(catalog, engine, bitmap64):
     options, deletes = ENGINES[engine]
     vectors = {
         "deletion-vectors.enabled": "true",
@@ -274,7 +274,7 @@ def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
     assert table.to_arrow().num_rows == before.num_rows
 
 
-def test_files_of_others_and_full_files_are_left_alone(catalog):
+def test_foreign_files_and_full_files_are_unchanged(catalog):
     table = create(catalog, "t", {"target-file-size": "4 kb"}, keyed=False)
     write(table, some_rows(np.random.default_rng(0), 400, 1000))
     for number in range(6):
@@ -317,7 +317,7 @@ def test_partitions_are_chosen_by_filter_and_by_age(catalog):
     assert sorted(levels_of(table)) == [0] * 6 + [5]
 
 
-def test_plan_tells_what_a_run_does(catalog):
+def test_plan_shows_the_work_of_a_run(catalog):
     table = create(catalog, "t")
     for step in range(5):
         write(table, some_rows(np.random.default_rng(step), 200, 1000))
@@ -400,7 +400,7 @@ def test_nothing_to_do_makes_no_snapshot(catalog):
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-def test_every_file_can_be_written_anew(catalog, keyed):
+def test_every_file_can_be_rewritten(catalog, keyed):
     table = create(catalog, "t", {"file.format": "avro"}, keyed=keyed)
     for step in range(3):
         write(table, some_rows(np.random.default_rng(step), 50, 90))

@@ -65,7 +65,7 @@ def test_another_compaction_costs_its_own_partition_only(catalog):
     }
 
 
-def test_what_others_changed_is_planned_again(catalog):
+def test_concurrent_changes_are_planned_again(catalog):
     table = partitioned(catalog)
 
     def other():

@@ -93,7 +93,7 @@ def test_deleted_rows_and_their_vectors_go(catalog):
         (("id",), True, "primary key"),
     ],
 )
-def test_what_cannot_be_sorted_is_refused(catalog, columns, keyed, reason):
+def test_unsortable_column_is_refused(catalog, columns, keyed, reason):
     table = compacting.create(catalog, "t", keyed=keyed)
     with refused(InvalidInputError, reason, kind="cluster-order"):
         sort(table, columns)
@@ -194,7 +194,7 @@ def test_a_partition_keeps_its_bucket_count(catalog):
     assert {found["t"] for found in compacting.rows_of(table)} == {"b"}
 
 
-def test_a_dry_plan_tells_who_waits(catalog):
+def test_dry_plan_shows_waiting_rows(catalog):
     table = postponed(catalog)
     compacting.write(table, row(1, "a"))
     plan = table.new_compaction_builder().plan()
@@ -228,7 +228,7 @@ def test_rows_are_placed_once_though_two_try(catalog):
     assert not compacting.compact(table).buckets
 
 
-def test_rows_that_come_while_others_are_placed_wait(catalog):
+def test_rows_that_arrive_during_placement_wait(catalog):
     table = postponed(catalog)
     compacting.write(table, row(1, "a"))
 

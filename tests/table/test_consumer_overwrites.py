@@ -39,7 +39,7 @@ def net(changes, before):
     return sorted(state)
 
 
-def test_an_overwrite_of_a_table_without_key_comes_as_the_rows_gone_and_those_that_came(catalog):
+def test_overwrite_without_key_is_read_as_removed_and_added_rows(catalog):
     table = plain(catalog)
     write(table, (1, "a"), (2, "b"))
     overwrite(table, (2, "b"), (3, "c"))
@@ -48,7 +48,7 @@ def test_an_overwrite_of_a_table_without_key_comes_as_the_rows_gone_and_those_th
     assert (plan.next_snapshot, plan.skipped_snapshots) == (3, ())
 
 
-def test_what_was_appended_and_overwritten_in_between_cancels_out(catalog):
+def test_rows_appended_and_overwritten_in_between_cancel_out(catalog):
     table = plain(catalog)
     write(table, (1, "a"))
     write(table, (2, "b"))
@@ -67,7 +67,7 @@ def test_rows_deleted_by_a_deletion_vector_reach_a_consumer(catalog):
     assert net(consumed(table), [(1, "a"), (2, "b")]) == [(2, "b")]
 
 
-def test_an_overwrite_of_a_keyed_table_comes_as_the_difference(catalog):
+def test_overwrite_of_a_keyed_table_is_read_as_the_difference(catalog):
     table = keyed(catalog)
     write(table, (1, "a"), (2, "b"), (3, "c"))
     write(table, (3, "x"))
@@ -76,7 +76,7 @@ def test_an_overwrite_of_a_keyed_table_comes_as_the_difference(catalog):
     assert consumed(table) == [("+I", 4, "d"), ("+U", 3, "y"), ("-D", 1, "a")]
 
 
-def test_a_changelog_goes_on_around_an_overwrite(catalog):
+def test_changelog_continues_around_an_overwrite(catalog):
     table = keyed(catalog, **{"changelog-producer": "input"})
     write(table, (1, "a"))
     write(table, (1, "b"))
@@ -106,7 +106,7 @@ def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
 
 
 @pytest.mark.parametrize("kinds", [True, False])
-def test_overwrites_are_left_out_where_the_option_says_so(catalog, kinds):
+def test_overwrites_are_left_out_with_the_option(catalog, kinds):
     table = plain(catalog, **{"streaming-read-overwrite": "false"})
     write(table, (1, "a"))
     overwrite(table, (2, "b"))
@@ -128,7 +128,7 @@ def test_a_difference_whose_start_has_expired_is_refused(catalog):
         consumed(table)
 
 
-def test_what_a_consumer_was_at_does_not_expire_before_it_goes_on(catalog):
+def test_position_of_a_consumer_does_not_expire(catalog):
     table = plain(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     write(table, (1, "a"))
     table.consumers.advance("etl", 2)

@@ -117,7 +117,7 @@ def test_damaged_metadata_is_named(catalog, pattern, damage):
     names_the_file(caught, path)
 
 
-def test_a_schema_that_is_gone_is_told_by_the_files_that_need_it(catalog):
+def test_missing_schema_is_named_by_its_files(catalog):
     table = written(catalog)
     expected = read(table)
     first = table / "schema" / "schema-0"
@@ -127,7 +127,7 @@ def test_a_schema_that_is_gone_is_told_by_the_files_that_need_it(catalog):
     assert read(table) == expected
 
 
-def test_a_table_without_any_schema_says_so(catalog):
+def test_table_without_any_schema_is_refused(catalog):
     table = written(catalog)
     (table / "schema" / "schema-0").unlink()
     with refused(NotFoundError, "schema", kind="table-not-found"):

@@ -39,7 +39,7 @@ def file_of(folder, file_format, *pairs):
 
 @pytest.mark.parametrize("way", OVERWRITES)
 @pytest.mark.parametrize("file_format", [*FORMATS, "text"])
-def test_a_segment_of_every_format_goes_alike(catalog, tmp_path, file_format, way):
+def test_segments_of_all_formats_are_handled_alike(catalog, tmp_path, file_format, way):
     folder = tmp_path / "foreign"
     if file_format == "text":
         table = catalog.create_table("db.t", Schema.of({"value": "STRING"}))
@@ -118,7 +118,7 @@ def test_no_fault_shows_rows_of_a_segment_without_those_of_the_table(catalog, tm
     assert len(outcomes) > 1
 
 
-def test_a_branch_refuses_what_would_change_segments_of_main(catalog, tmp_path):
+def test_branch_refuses_changes_of_main_segments(catalog, tmp_path):
     table = new_table(catalog)
     table.append(rows((0, "own")))
     add_segment(table, file_of(tmp_path / "foreign", "csv", (1, "x")), "csv")

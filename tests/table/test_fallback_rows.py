@@ -56,7 +56,7 @@ def test_a_count_merges_the_branch_too(branched):
     assert branched({}, KEY).count() == 4
 
 
-def test_spark_s_own_reader_leaves_what_is_to_be_merged(branched):
+def test_sparks_own_reader_leaves_unmerged_rows(branched):
     plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
     plan = branched({}, KEY).new_read_builder().plan()
     schemas = plain_files.PlainSchemas.of(plan.context)

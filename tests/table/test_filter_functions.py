@@ -273,7 +273,7 @@ def test_a_change_between_snapshots_is_filtered_too(catalog):
         ("lower(s) = upper(s)", "not supported"),
     ],
 )
-def test_what_does_not_fit_is_refused(catalog, where, message):
+def test_unfit_file_is_refused(catalog, where, message):
     table = catalog.create_table("db.t", Schema.of(COLUMNS))
     with pytest.raises((InvalidInputError, LookupError), match=message):
         table.to_arrow(where=where)

@@ -83,7 +83,7 @@ def test_files_without_rows_are_no_rows_in_every_format():
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "avro", "csv", "json"])
-def test_files_of_0_bytes_lie_beside_others(catalog, tmp_path, name):
+def test_empty_files_are_allowed(catalog, tmp_path, name):
     write(tmp_path / "in" / f"2.{name}", rows((1, "x")))
     (tmp_path / "in" / f"1.{name}").touch()
     table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))

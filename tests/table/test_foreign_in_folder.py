@@ -98,7 +98,7 @@ def catalog(tmp_path) -> TableCatalog:
     return new_catalog_in(tmp_path / "w")
 
 
-def test_a_new_table_takes_an_empty_folder_and_what_late_writers_left(catalog):
+def test_new_table_takes_an_empty_folder_with_leftovers_of_late_writers(catalog):
     home = Path(catalog.create_table("db.other", _SCHEMA).path).with_name("t")
     left = (
         f"bucket-0/{ORPHAN}",
@@ -149,7 +149,7 @@ def test_a_folder_in_a_table_that_is_a_link_is_foreign(catalog, tmp_path):
     assert (tmp_path / "theirs").exists()
 
 
-def test_a_damaged_table_is_dropped_and_asks_for_what_it_cannot_know(catalog):
+def test_damaged_table_is_dropped_after_a_question(catalog):
     table = new_table(catalog, {"id": "BIGINT"}, (1,), options={"data-file.prefix": "own-"})
     Path(table.path, "schema", "schema-0").write_text("{")
     with pytest.raises(InvalidInputError, match="1 foreign file: bucket-0/own-"):
@@ -198,7 +198,7 @@ def with_foreign_file(catalog):
     return table
 
 
-def test_a_cleaning_lists_what_it_leaves(catalog, invoke):
+def test_cleaning_lists_foreign_files(catalog, invoke):
     notes = Path(new_table(catalog, _SCHEMA, (1,)).path, "bucket-0", "notes.txt")
     notes.write_text("x")
     os.utime(notes, (1, 1))

@@ -119,7 +119,7 @@ _WRITERS = {
 @pytest.mark.parametrize("writer", [*_WRITERS, "duckdb", "polars"])
 @settings(phases=(Phase.generate,), max_examples=often(4))
 @given(data=st.data())
-def test_filters_find_what_a_whole_read_finds(folders, writer, data):
+def test_filters_return_the_rows_of_a_whole_read(folders, writer, data):
     names = [name for name in _COLUMNS if not (writer == "duckdb" and name == "x")]
     table, folder = data.draw(tables(names)), folders()
     folder.mkdir()

@@ -245,7 +245,7 @@ def test_a_limit_reads_no_more_files_than_it_needs(table):
         table.new_read_builder().with_limit(1).with_consumer("c").plan()
 
 
-def test_a_dataset_does_what_a_dataset_does_or_says_no(table):
+def test_dataset_supports_or_refuses_each_method(table):
     dataset = table.new_read_builder().to_dataset()
     assert dataset.schema.names == list(COLUMNS)
     assert dataset.count_rows() == 12
@@ -296,7 +296,7 @@ def test_a_table_is_written_from_every_frame(tmp_path):
     assert 0 < sum(queried) < 2_000_000
 
 
-def test_what_is_printed_fits_a_line_and_shows_no_secret(tmp_path):
+def test_printed_rows_fit_a_line_and_show_no_secret(tmp_path):
     secret = {"s3.secret-key": "hush"}
     catalog = new_catalog_in(tmp_path / "w", options=secret)
     schema = Schema.of(

@@ -55,7 +55,7 @@ def test_delta_tells_every_record_or_without_kinds_the_last_row_of_each_key(tabl
     ]  # fmt: skip
 
 
-def test_a_diff_leaves_out_what_is_equal_in_both_states(table):
+def test_diff_leaves_out_equal_rows(table):
     changes = table.new_read_builder().between(2, 3, "diff")
     # Key 3 was written again with another kind, which is a column of the table.
     assert told(changes.with_row_kinds(), "id") == [("+I", 4), ("+U", 3)]
@@ -81,7 +81,7 @@ def test_from_before_the_first_snapshot_everything_is_new(table):
         assert told(changes, "id") == [("+I", 1), ("+I", 2), ("+I", 3)]
 
 
-def test_between_equal_moments_nothing_changed(table):
+def test_no_changes_between_equal_times(table):
     for mode in ("auto", "delta", "changelog", "diff"):
         assert told(table.new_read_builder().between(2, 2, mode)) == []
 
@@ -156,7 +156,7 @@ def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
         backwards.plan()
 
 
-def test_what_incremental_reads_do_not_do_is_refused_by_name(catalog):
+def test_unsupported_incremental_reads_are_refused_by_name(catalog):
     table = plain(catalog)
     write(table, (1, 1.0))
     builder = table.new_read_builder().between(0, 1)
@@ -270,7 +270,7 @@ def pairs(builder):
     return [tuple(row.values()) for row in found]
 
 
-def test_with_kinds_every_change_is_told_in_the_order_it_happened(logged):
+def test_with_kinds_every_change_is_read_in_its_order(logged):
     changes = logged.new_read_builder().between(0, 3, "changelog").with_row_kinds()
     assert pairs(changes) == [
         ("+I", 1, 10), ("+I", 2, 20), ("-U", 1, 10), ("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20)
@@ -278,7 +278,7 @@ def test_with_kinds_every_change_is_told_in_the_order_it_happened(logged):
     assert all(split.is_streaming for split in changes.plan().splits)
 
 
-def test_without_kinds_the_last_row_of_a_key_is_told_as_it_is(logged):
+def test_without_kinds_the_last_row_of_a_key_is_read(logged):
     assert pairs(logged.new_read_builder().between(0, 3, "changelog")) == [(1, 15), (3, 30)]
 
 

@@ -94,7 +94,7 @@ def test_each_delete_is_kept_for_its_own_time(catalog):
     assert read(table) == {3: (1, 3)}
 
 
-def test_a_retention_of_zero_drops_what_was_kept(catalog):
+def test_retention_of_zero_drops_kept_deletes(catalog):
     table = new_table(catalog, LOG)
     write(table, (1, "+I", 1, 10), (2, "-D", 9, 0))
     assert (compact(table).deletes_kept, compact(table).snapshot) == (1, None)
@@ -115,7 +115,7 @@ OBSTACLES = {
 @pytest.mark.parametrize(
     ("option", "value"), [(key, value) for key, values in OBSTACLES.items() for value in values]
 )
-def test_deletes_are_not_kept_where_others_would_take_them_for_rows(catalog, option, value):
+def test_deletes_are_not_kept_where_other_engines_would_read_rows(catalog, option, value):
     options = {**LOG, option: value}
     if value == "partial-update":
         options["partial-update.remove-record-on-delete"] = "true"
@@ -149,7 +149,7 @@ def test_iceberg_shows_no_kept_delete_where_its_metadata_is_switched_on_later(ca
 
 
 @pytest.mark.parametrize("options", [{"bucket": "1"}, {"bucket": "1", "rowkind.field": "op"}])
-def test_deletes_are_kept_only_where_a_column_says_which_record_is_older(catalog, options):
+def test_deletes_are_kept_only_with_a_column_that_orders_records(catalog, options):
     with refused(InvalidInputError, "needs 'sequence.field'", kind="delete-retention"):
         new_table(catalog, {**options, "sequence.delete-retention": "7 d"})
 

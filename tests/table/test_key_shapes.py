@@ -173,7 +173,7 @@ def test_without_the_option_null_is_refused(catalog):
         table.upsert(pa.table({"p": ["x"], "a": [None], "b": ["y"], "v": [1]}))
 
 
-def test_a_key_that_others_declared_nullable_without_the_option_takes_no_null(catalog):
+def test_foreign_nullable_key_without_the_option_takes_no_null(catalog):
     options = {"primary-key.nullable": "true"}
     table = new_table(catalog, {"a": "INT", "v": "INT"}, primary_keys="a", options=options)
     (file,) = (Path(table.path) / "schema").glob("schema-0")

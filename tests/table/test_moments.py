@@ -53,7 +53,7 @@ def table(catalog):
         ({"scan.version": "watermark-250"}, 3),
     ],
 )
-def test_a_moment_may_be_named_in_many_ways(table, options, wanted):
+def test_time_travel_targets_have_many_forms(table, options, wanted):
     builder = table.new_read_builder().with_options(options)
     assert values(builder) == list(range(1, wanted + 1))
     assert values(table.copy(options).new_read_builder()) == list(range(1, wanted + 1))
@@ -95,7 +95,7 @@ def test_contradictions_and_unknown_values_are_refused_by_name(table, options, m
         table.new_read_builder().with_options(options).plan()
 
 
-def test_what_is_not_there_or_not_done_is_named(table):
+def test_missing_or_unsupported_target_is_named(table):
     builder = table.new_read_builder()
     with pytest.raises(NotFoundError, match="watermark of 999 or later; the newest is 300"):
         builder.at_watermark(999).plan()
@@ -132,7 +132,7 @@ def test_a_branch_is_read_and_written_by_its_name(catalog, table):
         catalog.create_table("db.t$x", Schema.of({"id": "BIGINT"}))
 
 
-def test_a_rolled_back_table_goes_on_from_there(table):
+def test_rolled_back_table_continues(table):
     assert table.rollback_to("v1").snapshots == (3, 2)
     assert values(table.new_read_builder()) == [1]
     write(table, (9,))
@@ -140,7 +140,7 @@ def test_a_rolled_back_table_goes_on_from_there(table):
     assert values(table.new_read_builder()) == [1, 9]
 
 
-def test_a_consumer_reads_the_table_once_and_then_what_is_new(table):
+def test_consumer_reads_the_table_once_and_then_new_rows(table):
     read = table.new_read_builder().with_consumer("etl")
     first = read.plan()
     assert values(read) == [1, 2, 3]
@@ -166,7 +166,7 @@ def test_a_consumer_of_an_empty_table_misses_nothing(catalog):
     assert values(read) == [1]
 
 
-def test_a_consumer_that_is_lost_is_told_the_way_out(table):
+def test_lost_consumer_gets_the_way_out(table):
     read = table.new_read_builder().with_consumer("etl")
     table.consumers.advance("etl", 4)
     table.rollback_to(1)
@@ -200,7 +200,7 @@ def test_a_snapshot_that_expires_while_it_is_read_is_named(table):
     assert ".parquet" in caught.value.message
 
 
-def test_a_file_somebody_deleted_is_no_expiration(table):
+def test_deleted_file_is_no_expiration(table):
     path = table.state.file_path(table.state.live_files()[0])
     LocalFileIO().delete_file(path)
     with pytest.raises(NotFoundError, match="something else than an expiration") as caught:
@@ -235,7 +235,7 @@ def test_changes_are_not_read_without_merging(table):
         table.new_read_builder().between(1, 3).read_optimized().plan()
 
 
-def test_a_moment_of_the_caller_counts_more_than_one_the_table_stores(catalog):
+def test_target_of_the_caller_wins_over_a_stored_one(catalog):
     options = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
     table = catalog.create_table("db.s", Schema.of({"id": "BIGINT"}, options=options))
     for number in (1, 2, 3):

@@ -60,7 +60,7 @@ REFUSED = pytest.mark.parametrize(
 
 
 @REFUSED
-def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
+def test_unreadable_option_is_not_created(tmp_path, more, option, kind):
     catalog = new_catalog_in(tmp_path)
     options = {option: "true", "bucket": "1"} if more else {option: "true"}
     with pytest.raises(UnsupportedFeatureError, match=r"'db\.t' is not created") as refused:
@@ -70,7 +70,7 @@ def test_what_every_read_refuses_is_not_created(tmp_path, more, option, kind):
 
 
 @REFUSED
-def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
+def test_unreadable_option_is_not_set(tmp_path, more, option, kind):
     catalog = new_catalog_in(tmp_path)
     options = {"bucket": "1"} if more else {}
     table = new_table(catalog, {"id": "INT"}, options=options, **more)
@@ -80,7 +80,7 @@ def test_what_every_read_refuses_is_not_set(tmp_path, more, option, kind):
     assert table.refresh().schema == table.schema
 
 
-def test_what_others_made_unreadable_may_be_altered(tmp_path):
+def test_foreign_unreadable_table_may_be_altered(tmp_path):
     catalog = new_catalog_in(tmp_path)
     schema = Schema.of({"id": "INT"}, options={"chain-table.enabled": "true"})
     catalog._catalog.create_table(Identifier(database="db", table="t"), schema)
@@ -94,21 +94,21 @@ def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
     assert table.to_arrow().num_rows == 0
 
 
-def test_a_plain_read_goes_on_and_is_asked_for_what_it_looks_at(catalog, asked):
+def test_plain_read_is_allowed_and_asks_for_its_columns(catalog, asked):
     read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
     assert read.to_arrow()["id"].to_pylist() == [1, 2]
     assert read.with_filter("id > 1").to_arrow()["id"].to_pylist() == [2]
     assert set(asked) == {("id",)}
 
 
-def test_what_must_be_masked_or_filtered_is_refused(catalog, asked):
+def test_masked_or_filtered_read_is_refused(catalog, asked):
     read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
     with refused(UnsupportedFeatureError, kind="unsupported-query-auth"):
         read.with_filter("masked = 'a'").to_arrow()
     assert asked == [("id", "masked")]
 
 
-def test_what_is_not_allowed_is_not_read(catalog, asked):
+def test_forbidden_rows_are_not_read(catalog, asked):
     read = catalog.get_table("db.t").new_read_builder()
     with pytest.raises(AccessDeniedError):
         read.to_arrow()
@@ -123,7 +123,7 @@ def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
     assert asked == []
 
 
-def test_nobody_to_ask_is_a_refusal(tmp_path):
+def test_missing_authority_is_a_refusal(tmp_path):
     table = new_table(tmp_path, {"id": "INT"})
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
         table.copy({OPTION: "true"}).to_arrow()

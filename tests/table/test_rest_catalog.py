@@ -70,7 +70,7 @@ def test_consumers_and_rollback_are_the_servers(catalog, rest):
     assert values(catalog.get_table("db.t")) == [1]
 
 
-def test_the_server_says_who_made_a_table(catalog):
+def test_server_shows_the_creator_of_a_table(catalog):
     catalog.create_table("db.t", SCHEMA)
     (row,) = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
     assert (row["owner"], row["created_by"]) == ("anonymous", "anonymous")
@@ -138,7 +138,7 @@ def test_views_are_made_changed_and_dropped(catalog, kind, tmp_path):
         views.get("db.w")
 
 
-def test_a_catalog_without_views_says_so(tmp_path):
+def test_catalog_without_views_is_refused(tmp_path):
     with refused(errors.UnsupportedFeatureError, kind="no-views"):
         _ = TableCatalog(ServedCatalog(str(tmp_path))).views
 

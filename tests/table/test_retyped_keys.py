@@ -177,7 +177,7 @@ def test_a_rescale_ends_it(new_catalog, change, bucket):
         assert found == {place: v for place, v in model.items() if place[1] == key}
 
 
-def test_one_partition_is_rewritten_beside_others(new_catalog):
+def test_one_partition_is_rewritten_during_appends(new_catalog):
     table, model = mixed_table(new_catalog, "INT->STRING", seeded(3), partitioned=True)
     table.rescale(EMBEDDED, partition={"p": 1})
     assert content(table) == model
@@ -246,7 +246,7 @@ def test_keys_that_become_one_are_one_row(new_catalog):
     assert content(table) == {(0, 1): 2, (0, 2): 3}
 
 
-def test_what_cannot_be_known_is_refused(new_catalog):
+def test_unknown_row_is_refused(new_catalog):
     table, _ = mixed_table(new_catalog, "INT->STRING", seeded(1))
     with pytest.raises(UnsupportedFeatureError, match="Cannot read splits"):
         table.new_read_builder().plan_from(table.new_read_builder().plan().to_bytes())
@@ -285,7 +285,7 @@ def test_deletion_vectors_of_all_buckets_count(new_catalog):
     assert content(table) == {(0, "-4"): 9, (0, "9"): 8}
 
 
-def test_sums_that_may_hold_others_are_refused(new_catalog):
+def test_sums_that_may_hold_foreign_rows_are_refused(new_catalog):
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
     table = new_table(
         new_catalog,

@@ -301,7 +301,7 @@ def test_rows_that_wait_for_a_bucket_are_not_passed_over(catalog):
         changing(table).delete("id = 20")
 
 
-def test_files_of_others_are_never_touched(catalog, tmp_path):
+def test_foreign_files_are_never_changed(catalog, tmp_path):
     table = catalog.create_table("db.t", Schema.of(COLUMNS))
     folder = tmp_path / "landing"
     folder.mkdir()
@@ -362,7 +362,7 @@ def test_rows_are_updated_beside_a_null_row_whose_fields_are_required(catalog, f
     assert [(row["v"], row["more"]) for row in rows] == [(1, None), (9, None)]
 
 
-def test_others_append_meanwhile(row_table):
+def test_concurrent_appends(row_table):
     def append():
         write(row_table, ("a", 100, 1), ("b", 101, 7))
 
@@ -372,7 +372,7 @@ def test_others_append_meanwhile(row_table):
     assert 100 in left
 
 
-def test_others_change_the_same_rows_meanwhile(row_table):
+def test_concurrent_changes_of_the_same_rows(row_table):
     names = data_files(row_table)
 
     def delete():

@@ -47,7 +47,7 @@ def lose_files(table):
 
 
 @pytest.mark.parametrize(("schema", "all_rows", "one_day"), [(LOG, 15, 8), (KEYED, 10, 5)])
-def test_what_is_read_as_it_lies_is_counted_by_metadata(catalog, schema, all_rows, one_day):
+def test_unmerged_rows_are_counted_by_metadata(catalog, schema, all_rows, one_day):
     table = filled(catalog, schema)
     if schema is KEYED:
         compact(table, "full")
@@ -58,7 +58,7 @@ def test_what_is_read_as_it_lies_is_counted_by_metadata(catalog, schema, all_row
     assert read.at_snapshot(1).with_filter("day = 1").count() == 5
 
 
-def test_what_is_merged_is_counted_by_its_key_alone(catalog):
+def test_merged_rows_are_counted_by_their_key_alone(catalog):
     read, executor = filled(catalog, KEYED).new_read_builder(), Reading()
     assert read.with_columns(["wide"]).count(executor) == 10
     assert read.with_filter("wide > '4'").count(executor) == 5
@@ -66,7 +66,7 @@ def test_what_is_merged_is_counted_by_its_key_alone(catalog):
     assert read.between(1, 2).count() == 5 == read.between(1, 2).to_arrow().num_rows
 
 
-def test_what_is_filtered_is_counted_by_the_filter_alone(catalog):
+def test_filtered_rows_are_counted_by_the_filter_alone(catalog):
     read, executor = filled(catalog, LOG).new_read_builder(), Reading()
     assert read.with_filter("wide > '4' AND day = 1").count(executor) == 3
     assert executor.columns == [("wide",)]

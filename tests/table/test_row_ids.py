@@ -47,7 +47,7 @@ def test_files_of_one_commit_follow_each_other(tmp_path):
     assert {each[3] for each in found} == {1}
 
 
-def test_a_lost_race_gives_ids_anew(tmp_path):
+def test_lost_race_assigns_ids_again(tmp_path):
     table = tracked(tmp_path, (1, "a"))
     others = []
 
@@ -78,7 +78,7 @@ def test_snapshots_without_rows_keep_the_next_id(tmp_path):
     assert ids(table) == [(4, 3, 5)]
 
 
-def test_a_rollback_goes_on_from_its_snapshot(tmp_path):
+def test_rollback_continues_from_its_snapshot(tmp_path):
     table = tracked(tmp_path, (1, "a"))
     write(table, (2, "b"))
     table.rollback_to(1)
@@ -157,7 +157,7 @@ def test_rows_are_found_and_changed_by_their_ids(tmp_path, options):
     assert [each[1] for each in ids(table)] == [0, 1, 2, *range(13, 20)]
 
 
-def test_what_would_lose_ids_is_refused(tmp_path):
+def test_change_that_would_lose_ids_is_refused(tmp_path):
     table = tracked(tmp_path, (1, "a"), (2, "b"), options=EVOLVING)
     with pytest.raises(UnsupportedFeatureError):
         table.delete("k = 1")

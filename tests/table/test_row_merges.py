@@ -40,7 +40,7 @@ def table(request, catalog):
 SOURCE = row_changing.arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400))
 
 
-def test_the_source_says_which_matches_are_deleted(table):
+def test_source_marks_the_matches_to_delete(table):
     on = on_of(table)
     goes = SOURCE.append_column("goes", pa.array([True, False, None, True]))
     builder = row_changing.changing(table)
@@ -53,7 +53,7 @@ def test_the_source_says_which_matches_are_deleted(table):
     assert row_changing.read(table) == sorted(expected.values(), key=repr)
 
 
-def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
+def test_change_of_earlier_read_rows_is_not_planned_again(table):
     asked = []
 
     def refuse(latest):
@@ -68,7 +68,7 @@ def test_a_change_of_what_was_read_before_is_not_planned_anew(table):
     assert row_changing.data_files(table) == before
 
 
-def test_matches_are_updated_and_others_inserted(table):
+def test_matches_are_updated_and_new_rows_inserted(table):
     on = on_of(table)
     summed = {"v": parse_expression("coalesce(v, 1) + source.v")}
     outcome = row_changing.changing(table).merge(SOURCE, on=on, when_matched=summed)
@@ -203,7 +203,7 @@ def test_merges_that_tables_refuse(catalog):
         row_changing.changing(table).merge(SOURCE, on=["p", "id"], when_matched=nix)
 
 
-def test_a_row_inserted_by_others_meanwhile_is_found(table):
+def test_concurrently_inserted_row_is_found(table):
     def insert():
         row_changing.write(table, ("a", 40, 1))
 

@@ -149,7 +149,7 @@ def test_loss_is_refused_or_allowed(table):
     assert read(table.refresh()) == [(1, 10), (2, 44)]
 
 
-def test_what_is_written_while_a_change_is_judged_is_judged_again(table):
+def test_rows_written_during_a_check_are_checked_again(table):
     plans = []
 
     def judged(plan):
@@ -175,7 +175,7 @@ def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
     assert table.refresh().schema.field_names == ("k", "w", "x")
 
 
-def test_who_is_always_overtaken_gives_up(table):
+def test_permanently_overtaken_change_gives_up(table):
     def judged(plan):
         write(table, k=[plan.snapshot_id], v=[1])
 
@@ -343,7 +343,7 @@ def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
     assert new_catalog.get_table("db.t").schema.id == 0
 
 
-def test_an_option_that_others_rely_on_is_not_removed(new_catalog):
+def test_option_with_dependents_is_not_removed(new_catalog):
     keeping = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "5"}
     table = new_table(new_catalog, declared(**keeping))
     with pytest.raises(errors.InvalidInputError, match="= 10 must not be above"):

@@ -100,7 +100,7 @@ def test_a_key_is_never_widened(catalog):
         ("INT", pa.null(), None),
     ],
 )
-def test_what_is_widened(column, given, becomes, catalog):
+def test_widened_types(column, given, becomes, catalog):
     table = table_of(catalog, {"id": "INT", "c": column}, options=WIDENING)
     changes = merging_changes(table.schema, pa.schema([("c", given)]), table="db.t")
     assert [str(change.new_data_type) for change in changes] == ([becomes] if becomes else [])
@@ -122,7 +122,7 @@ def test_a_column_that_cannot_be_added_is_named_and_nothing_changes(catalog, col
     assert len(table.schemas()) == 1
 
 
-def test_a_writer_that_opened_the_table_before_the_change_goes_on(catalog):
+def test_writer_opened_before_the_change_continues(catalog):
     first, second = table_of(catalog, options=MERGING), catalog.get_table("db.t")
     write(first, pa.table({"id": ints(1), "v": ints(1), "w": ints(1)}))
     write(second, pa.table({"id": ints(2), "v": ints(2), "w": ints(2)}))
@@ -207,7 +207,7 @@ def test_a_change_between_planning_and_commit_is_a_conflict(catalog, table):
     assert read(catalog) == [{"id": 1, "v": 2}]
 
 
-def test_rows_at_hand_are_written_anew_when_the_schema_changes_meanwhile(catalog):
+def test_rows_in_memory_are_written_again_after_a_schema_change(catalog):
     table = new_table(catalog, {"id": "BIGINT", "v": "BIGINT"})
     to_int = sc.UpdateColumnType(field_names=("v",), new_data_type=integer())
 

@@ -201,7 +201,7 @@ def test_expiration_forgets_loads_that_have_long_been_over(table, tmp_path):
     check_whole(table)
 
 
-def test_what_others_let_expire_unseen_is_one_load(table, tmp_path):
+def test_foreign_expired_commits_are_one_load(table, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))
     add(table, tmp_path / "p")
     append(table, (1, "a"))
@@ -213,7 +213,7 @@ def test_what_others_let_expire_unseen_is_one_load(table, tmp_path):
     assert listed[1].added is None
 
 
-def test_a_rollback_undoes_loads_and_what_came_of_them(table, tmp_path):
+def test_rollback_undoes_loads_and_their_results(table, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))
     append(table)
     append(table)
@@ -287,7 +287,7 @@ def test_deleted_rows_go_with_their_load_or_hold_it(catalog):
     assert count(table) == 0
 
 
-def test_loads_that_cover_others_are_not_deleted(catalog):
+def test_loads_that_cover_later_ones_are_not_deleted(catalog):
     table = catalog.create_table("db.k", KEYED)
     append(table)
     with refused(UnsupportedFeatureError, "older rows of its keys", kind="segment-own"):
@@ -306,7 +306,7 @@ def test_clean_forgets_loads_that_are_over(table):
     assert statuses(table) == {2: "Success", 3: "Success"}
 
 
-def test_a_load_has_no_folder_to_read_anew(table, tmp_path):
+def test_load_has_no_folder_to_refresh(table, tmp_path):
     append(table)
     with refused(InvalidInputError, "a load of the table's own", kind="segment-own"):
         table.segments().refresh([0])

@@ -347,7 +347,7 @@ def _restored(table, folder):
     ],
     ids=["restore", "refresh", "delete"],
 )
-def test_each_way_out_of_a_changed_segment_goes_on(table, tmp_path, way_out, expected):
+def test_each_way_out_of_a_changed_segment_works(table, tmp_path, way_out, expected):
     file = _parquet(tmp_path / "in" / "1.parquet", (1, "x"))
     add(table, file.parent)
     file.rename(tmp_path / "aside")
@@ -358,7 +358,7 @@ def test_each_way_out_of_a_changed_segment_goes_on(table, tmp_path, way_out, exp
     assert read(table.refresh()) == expected
 
 
-def test_each_way_out_of_files_of_a_live_segment_goes_on(table, tmp_path):
+def test_each_way_out_of_files_of_a_live_segment_works(table, tmp_path):
     above = tmp_path / "home"
     _parquet(above / "in" / "1.parquet", (1, "x"))
     add(table, above / "in")
@@ -391,7 +391,7 @@ def test_rows_beside_a_segment_of_another_format_change_once_that_is_deleted(
     assert read(table.refresh()) == []
 
 
-def test_schemas_and_snapshots_without_row_ids_are_gone_back_to_as_the_message_says(catalog):
+def test_ways_back_to_schemas_and_snapshots_without_row_ids_work(catalog):
     table = catalog.create_table("db.r", Schema.of({"a": "INT"}))
     table.append(pa.table({"a": pa.array([1], pa.int32())}))
     table.alter([sc.add_column("b", string())])

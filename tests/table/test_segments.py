@@ -215,7 +215,7 @@ def test_s13_each_partition_folder_is_a_segment(partitioned, landing):
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("held", [99, None], ids=["another", "null"])
-def test_the_folder_says_the_partition_whatever_the_files_hold(catalog, landing, held, name):
+def test_folder_decides_about_the_partition_of_its_files(catalog, landing, held, name):
     table = catalog.create_table("db.h", Schema.of({"v": "INT", "p": "INT"}, partition_keys=["p"]))
     data = pa.table({"v": pa.array([1, 2], pa.int32()), "p": pa.array([held] * 2, pa.int32())})
     write(landing / "p=1" / f"part-0.{name}", data)
@@ -425,7 +425,7 @@ def test_adding_again_under_one_name_finds_the_first_time(table, landing):
     assert read(table) == [(1, "x")]
 
 
-def test_writers_of_other_engines_are_told_not_to_compact(catalog, table, landing):
+def test_foreign_writers_are_stopped_from_compacting(catalog, table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     add(table, landing)
     assert catalog.get_table("db.t").schema.options["write-only"] == "true"
@@ -610,7 +610,7 @@ def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, l
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "csv"])
-def test_an_import_that_was_killed_is_finished_by_the_next_with_what_came_since(
+def test_killed_import_is_finished_by_the_next_with_new_files(
     table, landing, monkeypatch, format_name
 ):
     def die(*_args, **_kwargs):

@@ -114,7 +114,7 @@ def test_a_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, exec
     assert table.to_arrow().sort_by("k").column("v").to_pylist() == ["1"] * 5 + ["2"] * 35
 
 
-def test_the_legacy_counter_goes_on_from_the_largest_number_of_the_bucket(tmp_path):
+def test_legacy_counter_continues_from_the_largest_number_of_the_bucket(tmp_path):
     legacy = {"sequence.padding.legacy-counter": "true"}
     table = sequence_table(tmp_path, "second-to-micro", **legacy)
     for rows in OLDER_SECOND:

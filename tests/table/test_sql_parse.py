@@ -219,7 +219,7 @@ def test_the_source_of_a_merge_has_a_name(source):
         ("EXPLAIN SELECT 1", "EXPLAIN"),
     ],
 )
-def test_what_is_not_taken_is_refused_by_name(text, name):
+def test_unsupported_format_is_refused_by_name(text, name):
     with pytest.raises(UnsupportedFeatureError) as refused:
         parsed(text)
     assert refused.value.kind == "statement-unsupported"
@@ -246,7 +246,7 @@ def test_what_is_not_taken_is_refused_by_name(text, name):
         ("ALTER TABLE t DROP PARTITION (p)", "a value of the partition column 'p'"),
     ],
 )
-def test_what_is_none_is_refused_where_it_differs(text, expected):
+def test_value_that_is_null_for_spark_is_refused(text, expected):
     with pytest.raises(InvalidInputError, match=expected):
         parsed(text)
 

@@ -54,7 +54,7 @@ def test_filters_and_columns_reach_the_scan(catalog):
         catalog.sql("select sum(id) from db.orders").to_arrow()
 
 
-def test_a_moment_and_system_tables_are_read(catalog):
+def test_time_travel_and_system_tables_are_read(catalog):
     table = catalog.get_table("db.orders")
     table.tags.create("first", 1)
     count = "select count(*) as n from db.orders {} o"
@@ -93,13 +93,13 @@ def test_a_moment_and_system_tables_are_read(catalog):
     ],
     ids=range(6),
 )
-def test_what_is_wrong_is_said(catalog, query, error, message):
+def test_faults_are_named(catalog, query, error, message):
     with pytest.raises(error, match=message):
         catalog.sql(query).to_arrow()
 
 
 @pytest.mark.parametrize("source", ["read_text('{file}')", "'{file}'", "glob('{file}')"])
-def test_a_query_of_somebody_else_reads_no_files(catalog, tmp_path, source):
+def test_query_of_another_person_reads_no_files(catalog, tmp_path, source):
     file = tmp_path / "secret.csv"
     file.write_text("a\n1\n")
     query = f"SELECT count(*) AS n FROM {source.format(file=file)}"

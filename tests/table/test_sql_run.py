@@ -73,7 +73,7 @@ def test_schemas_are_changed(catalog):
     ]
 
 
-def test_what_there_is_is_shown(catalog):
+def test_existing_objects_are_shown(catalog):
     catalog.views.create("db.w", "SELECT 1 AS a", {"a": "INT"})
     assert shown(catalog, "SHOW DATABASES") == [("db",)]
     assert shown(catalog, "SHOW TABLES IN db") == [("db", "t", False)]
@@ -86,7 +86,7 @@ def test_what_there_is_is_shown(catalog):
     assert shown(catalog, "DESCRIBE db.w") == [("a", "int", None)]
 
 
-def test_what_is_shown_creates_the_same(catalog):
+def test_shown_statement_creates_the_same(catalog):
     ((text,),) = shown(catalog, "SHOW CREATE TABLE db.t")
     before = catalog.get_table("db.t").schema
     catalog.execute("DROP TABLE db.t")
@@ -182,7 +182,7 @@ def test_consumers_are_reset(catalog):
         ("ALTER TABLE db.t ADD COLUMN v INT", InvalidInputError, "'v'"),
     ],
 )
-def test_what_is_refused_changes_nothing(catalog, statement, error, said):
+def test_refused_statement_changes_nothing(catalog, statement, error, said):
     with pytest.raises(error, match=said):
         catalog.execute(statement)
     table = catalog.get_table("db.t")

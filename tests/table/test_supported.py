@@ -37,7 +37,7 @@ def _provocation(what: str) -> Provocation:
 
 
 @pytest.mark.parametrize(("what", "kind"), ROWS_OF_DOCUMENT.items())
-def test_what_the_document_says_is_refused_is_refused_by_that_kind(what, kind, catalog, tmp_path):
+def test_refusals_of_the_document_have_their_kinds(what, kind, catalog, tmp_path):
     with pytest.raises(PaimonError) as caught:
         _provocation(what)(Place(catalog, tmp_path))
     assert caught.value.kind == kind, caught.value.message
@@ -75,7 +75,7 @@ def _pattern(node: ast.expr) -> str:
             return "[a-z_-]+"
 
 
-def test_every_refusal_of_the_code_stands_in_the_document():
+def test_every_refusal_of_the_code_is_in_the_document():
     kinds = {*ROWS_OF_DOCUMENT.values(), *TOO_LARGE}
     assert all(f"`{kind}`" in DOCUMENT.read_text(encoding="utf-8") for kind in TOO_LARGE)
     missing = [

@@ -64,7 +64,7 @@ def test_schema_and_rows_agree_on_full_and_on_empty_tables(catalog, table, kind)
         assert system.name == f"{some.name}${kind}"
 
 
-def test_files_tell_where_they_lie_and_what_they_hold(table):
+def test_files_show_their_paths_and_key_ranges(table):
     files = sorted(rows(table, "files"), key=lambda row: (row["partition"], row["min_key"]))
     assert [row["partition"] for row in files] == ["{x}", "{y}", "{y}"]
     assert all(Path(row["file_path"]).stat().st_size == row["file_size_in_bytes"] for row in files)
@@ -117,7 +117,7 @@ def test_partitions_are_shown_as_casts_write_them(catalog):
     ]  # fmt: skip
 
 
-def test_a_moment_counts_for_system_tables_too(catalog, table):
+def test_time_travel_counts_for_system_tables_too(catalog, table):
     assert len(rows(table.copy({"scan.snapshot-id": "1"}), "files")) == 2
     system = catalog.get_system_table("db.t$partitions", options={"scan.snapshot-id": "1"})
     assert [row["record_count"] for row in system.to_arrow().to_pylist()] == [1, 1]
@@ -172,7 +172,7 @@ def test_statistics_are_those_the_snapshot_names(table):
     ]
 
 
-def test_read_optimized_shows_what_needs_no_merging(catalog, table):
+def test_read_optimized_shows_rows_without_merging(catalog, table):
     assert rows(table, "ro") == []
     plain = catalog.create_table("db.a", Schema.of({"id": "BIGINT"}))
     plain.new_write_builder().write(pa.table({"id": [1]}))
@@ -244,7 +244,7 @@ def listed(databases, kind):
     return read.to_pylist()
 
 
-def test_tables_of_all_databases_with_what_their_lists_know(databases):
+def test_tables_of_all_databases_with_facts_of_their_lists(databases):
     found = {
         f"{row['database_name']}.{row['table_name']}": row for row in listed(databases, "tables")
     }
@@ -346,7 +346,7 @@ def test_names(databases):
             call()
 
 
-def test_the_database_of_system_tables_takes_no_others(databases):
+def test_database_of_system_tables_takes_no_tables(databases):
     for call in (
         lambda: databases.create_database("sys"),
         lambda: databases.drop_database("sys"),

@@ -120,7 +120,7 @@ def test_writing_nothing_commits_nothing_unless_asked(catalog):
     assert table.to_arrow().num_rows == 0
 
 
-def test_a_writer_that_comes_again_commits_once(catalog):
+def test_repeated_writer_commits_once(catalog):
     table = append_table(catalog)
     builder = table.new_write_builder().with_commit_user("run-1").with_properties({"a": "b"})
     rows = pa.table({"id": [1], "dt": ["a"], "v": [1.0]})
@@ -311,7 +311,7 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
 
 
 @pytest.mark.parametrize("value", ["a/b c=%:中é", "", "  ", None, "..", "x\ny", "'\"", "a" * 200])
-def test_any_partition_value_comes_back(catalog, value):
+def test_any_partition_value_is_restored(catalog, value):
     table = append_table(catalog, partition_keys=["dt"])
     write(table, {"id": [1], "dt": pa.array([value], pa.string()), "v": [1.0]})
     assert table.to_arrow(["dt"])["dt"].to_pylist() == [value]
@@ -442,12 +442,12 @@ def test_refresh_loads_the_newest_schema_into_the_table(catalog):
 
 
 @pytest.mark.parametrize("columns", [["id"], "id BIGINT", 3])
-def test_what_is_no_schema_is_refused(catalog, columns):
+def test_invalid_schema_is_refused(catalog, columns):
     with pytest.raises(InvalidInputError, match="made of a mapping"):
         catalog.create_table("db.people", columns)
 
 
-def test_what_only_the_library_needs_is_no_attribute_of_a_table(catalog):
+def test_internals_of_the_library_are_no_attributes_of_a_table(catalog):
     table = new_table(catalog, PEOPLE.schema, name="db.people")
     assert {"to_arrow", "append", "tags", "history"} <= set(dir(table))
     internals = {"pointed_ledger", "shape", "file_io", "reopened", "create_tag", "live_files"}

@@ -81,7 +81,7 @@ def test_snapshots_that_should_have_expired_are_due(catalog):
     assert HealthLimits().late_expiry == dt.timedelta(days=1)
 
 
-def test_a_consumer_that_lags_is_said(catalog):
+def test_lagging_consumer_is_reported(catalog):
     table = filled(catalog, 4)
     table._store.consumers.reset("slow", 2)
     table._store.consumers.reset("done", 5)

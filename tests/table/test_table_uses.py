@@ -55,7 +55,7 @@ def test_other_dialects_have_their_own_quotes():
     )
 
 
-def test_what_is_not_chosen_stays():
+def test_unchosen_files_stay():
     query = find_tables("SELECT t.x FROM db.t, view_of_spark")
     chosen = query.replaced(lambda use: "here" if len(use.name) > 1 else None)
     assert chosen == "SELECT t.x FROM here AS `t`, view_of_spark"
@@ -74,7 +74,7 @@ def test_what_is_not_chosen_stays():
         ("FOR SYSTEM_TIME AS OF 1700000000", None, "1700000000"),
     ],
 )  # fmt: skip
-def test_moments_go_with_their_table(moment, version, timestamp):
+def test_time_travel_is_bound_to_its_table(moment, version, timestamp):
     query = find_tables(f"SELECT * FROM db.t {moment} WHERE x = 1")
     assert [(use.version, use.timestamp) for use in query.uses] == [(version, timestamp)]
     assert query.replaced(lambda _: "p") == "SELECT * FROM p AS `t` WHERE x = 1"
@@ -91,7 +91,7 @@ def test_functions_come_with_their_arguments():
 
 
 @pytest.mark.parametrize("text", ["SELECT FROM WHERE", "DROP TABLE t", "SELECT 1; SELECT 2", ""])
-def test_what_is_no_query_is_refused(text):
+def test_invalid_query_is_refused(text):
     with refused(InvalidInputError, kind="query"):
         find_tables(text)
 

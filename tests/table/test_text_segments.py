@@ -174,7 +174,7 @@ def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_what_a_file_holds_under_the_name_of_its_partition_is_not_parsed(catalog, tmp_path, name):
+def test_partition_column_in_a_file_is_not_parsed(catalog, tmp_path, name):
     (tmp_path / "in" / "p=1").mkdir(parents=True)
     text = {"csv": "a,p\n7,none\n", "json": '{"a": 7, "p": {"none": []}}\n'}[name]
     (tmp_path / "in" / "p=1" / "1").write_text(text)
@@ -238,7 +238,7 @@ def changes(read):
     return sorted(tuple(row.values()) for row in read.to_arrow().to_pylist())
 
 
-def test_text_segments_reach_who_reads_changes(changing):
+def test_text_segments_reach_readers_of_changes(changing):
     table, add = changing
     read = table.new_read_builder()
     table.consumers.advance("etl", 2)
@@ -279,7 +279,7 @@ def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing
     assert changes(leaving.with_consumer("etl")) == [(8, "text")]
 
 
-def test_a_refresh_of_a_text_segment_is_refused_to_who_read_it_before(changing, tmp_path):
+def test_refresh_of_a_text_segment_is_refused_to_earlier_readers(changing, tmp_path):
     table, add = changing
     number = add(7)
     table.tags.create("before")
@@ -296,7 +296,7 @@ def test_a_refresh_of_a_text_segment_is_refused_to_who_read_it_before(changing, 
     assert changes(read.with_consumer("etl", start=2)) == [("+I", 7, "text"), ("+I", 8, "text")]
 
 
-def test_a_text_file_that_changed_is_named_to_who_reads_changes(changing, tmp_path):
+def test_changed_text_file_is_named_to_readers_of_changes(changing, tmp_path):
     table, add = changing
     add(7)
     [file] = (tmp_path / "7").iterdir()
@@ -406,7 +406,7 @@ def test_a_landing_file_of_json_is_read_alike(tmp_path):
         ("ARRAY<BYTES>", '["YQ=="]'),
     ],
 )  # fmt: skip
-def test_what_spark_reads_as_null_is_refused(catalog, tmp_path, column, value):
+def test_null_of_spark_is_refused(catalog, tmp_path, column, value):
     with pytest.raises(FormatError, match="/j/1"):
         read_back(catalog, tmp_path / "j", f'{{"c": {value}}}\n', "json", {"c": column})
 
@@ -519,7 +519,7 @@ _CELLS = st.text(st.sampled_from('a\\",\n'), max_size=6)
 
 
 @given(st.lists(st.lists(_CELLS, min_size=2, max_size=2), min_size=1, max_size=6), st.data())
-def test_what_spark_writes_is_read_wherever_blocks_end(rows_, data):
+def test_output_of_spark_is_read_with_any_block_size(rows_, data):
     def written(cell):
         return '"' + cell.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

@@ -64,7 +64,7 @@ def test_a_filter_is_read_as_sql_means_it(text, expected):
      "a between symmetric 2 and 1", "a = cast(1.5 as int)", "a = 1; a = 2", "a like 3",
      "d > current_date - 7", "d > current_date - interval 1 month", "d > current_time"],
 )  # fmt: skip
-def test_what_is_not_a_filter_is_refused(text):
+def test_invalid_filter_is_refused(text):
     with pytest.raises(InvalidInputError, match="filter"):
         parse_where(text)
 
@@ -143,7 +143,7 @@ def test_a_filter_that_nests_too_deep_is_refused(text):
     assert len(found.value.message) < 500
 
 
-def test_depth_is_counted_from_where_the_caller_stands():
+def test_depth_is_counted_from_the_callers_frame():
     def deeper(frames):
         return parse_where("(" * 30 + "a = 1" + ")" * 30) if not frames else deeper(frames - 1)
 
@@ -204,7 +204,7 @@ def test_a_long_expression_is_refused_before_it_is_too_deep():
 
 
 @pytest.mark.parametrize("text", ["select = 1", "from > 2 AND id = 1"])
-def test_a_column_called_as_a_word_of_sql_is_told_to_be_quoted(text):
+def test_column_named_by_a_word_of_sql_needs_quotes(text):
     with pytest.raises(InvalidInputError, match=r"If '\w+' is a column, write `\w+`"):
         parse_where(text)
     quoted = parse_where("`select` = 1 AND `a b` > 2")

@@ -17,7 +17,7 @@ def place(tmp_path, monkeypatch):
     ("is_there", "options", "are_shared"),
     [(True, JVM_OPTIONS, True), (False, JVM_OPTIONS, False), (True, "-Dmine=1", False)],
 )
-def test_an_archive_is_shared_if_it_is_there_and_nobody_chose(
+def test_archive_is_shared_if_it_exists_and_none_was_chosen(
     place, monkeypatch, is_there, options, are_shared
 ):
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", options)

@@ -25,7 +25,7 @@ print(-child.returncode)
 """
 
 
-def test_a_child_keeps_what_it_compiles():
+def test_child_keeps_its_compiled_modules():
     program = "import sys; print(sys.dont_write_bytecode)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -220,7 +220,7 @@ def test_types_by_logical_types_and_connects(kind: Any, expected: str) -> None:
     assert len(batch) == 1
 
 
-def test_schemas_refer_to_others_and_evolve_inside_a_batch(registry: RegistryServer) -> None:
+def test_schemas_with_references_evolve_inside_a_batch(registry: RegistryServer) -> None:
     address = {"type": "record", "name": "com.acme.Address", "fields": [
         {"name": "street", "type": "string"}, {"name": "land", "type": "Land"}]}  # fmt: skip
     land = {"type": "enum", "name": "com.acme.Land", "symbols": ["DE", "FR"]}
@@ -334,7 +334,7 @@ def reply_of(body: bytes) -> bytes:
     ],
     ids=lambda text: str(text[-20:]),
 )  # fmt: skip
-def test_what_is_no_answer_of_a_registry_is_its_failure(text: bytes) -> None:
+def test_invalid_answer_of_a_registry_is_its_failure(text: bytes) -> None:
     class Server(LocalServer):
         def answer(self, handler: Handler, body: bytes) -> None:
             handler.wfile.write(text)

@@ -131,9 +131,7 @@ def test_values_by_their_schema(schema: Any, value: Any, kind: str, expected: An
 
 
 @pytest.mark.parametrize(("unit", "micros"), [("Time", 1000), ("MicroTime", 1), ("NanoTime", None)])
-def test_times_beyond_a_day_are_numbers_or_texts_as_the_message_says(
-    unit: str, micros: Any
-) -> None:
+def test_times_beyond_a_day_are_numbers_or_texts(unit: str, micros: Any) -> None:
     drawn = random.Random(3).choices(range(-3_020_399_000, 3_020_399_000), k=40)  # noqa: S311
     for millis in [-1, 0, 86_400_000, 3_020_399_000, -3_020_399_000, *drawn]:
         number = millis * 10**6 if micros is None else millis * 1000 // micros
@@ -362,7 +360,7 @@ def test_a_tombstone_of_a_flattened_row_is_its_delete() -> None:
     assert [row for _, row in rows_of(batch)] == [{"k": "1", "v": "a"}, {"k": "1"}]
 
 
-def test_a_truncate_stands_between_the_rows_around_it() -> None:
+def test_truncate_is_between_the_rows_around_it() -> None:
     batch = only(record("c", None, {"k": 1}), record("t"), record("c", None, {"k": 2}))
     assert [(event.kind, event.before_row) for event in batch.events] == [(EventKind.TRUNCATE, 1)]
 
@@ -474,9 +472,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("bad", "reason"), REFUSED)
-def test_what_cannot_be_read_is_refused_with_file_and_line_or_handed_on(
-    bad: Any, reason: str
-) -> None:
+def test_unreadable_record_is_refused_with_file_and_line_or_rejected(bad: Any, reason: str) -> None:
     good = record("c", None, {"k": 1})
     with pytest.raises(FormatError, match=reason) as caught:
         read(good, bad, good)
@@ -497,7 +493,7 @@ def test_a_column_of_an_unknown_type_is_refused() -> None:
     assert caught.value.kind == "cdc-type"
 
 
-def test_tombstones_of_envelopes_are_left_out_wherever_the_schema_stands() -> None:
+def test_tombstones_of_envelopes_are_left_out_with_schemas_anywhere() -> None:
     row, envelope = {"id": 1}, {"type": "struct", "fields": []}
     delete = {"payload": {"op": "d", "before": row, "after": None}, "schema": envelope}
     lines = [

@@ -226,7 +226,7 @@ def test_positions() -> None:
         ("maxwell-json", maxwell("insert"), "no 'data'"),
     ],
 )
-def test_what_cannot_be_read_names_file_and_line(kind: str, record: str, reason: str) -> None:
+def test_unreadable_record_names_file_and_line(kind: str, record: str, reason: str) -> None:
     with pytest.raises(FormatError, match=f"'f', line 1: .*{reason}"):
         changes(record, kind)
 
@@ -240,7 +240,7 @@ def test_formats_that_are_not_built_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["canal-json", "maxwell-json"])
-def test_texts_of_times_beyond_a_day_are_read_as_the_message_says(kind: str) -> None:
+def test_texts_of_times_beyond_a_day_are_read(kind: str) -> None:
     draw = random.Random(5)  # noqa: S311
     texts = ["838:59:59", "-838:59:59.000000", "24:00:00", "-00:00:01", "23:59:59", "00:00:00.5"]
     for _ in range(40):

@@ -36,7 +36,7 @@ def _write_ours(warehouse: Path, table: str, case: TableCase) -> None:
 
 
 @pytest.mark.parametrize("case", READABLE, ids=str)
-def test_java_reads_what_we_write(case: TableCase, java: Oracle, shared_warehouse: Path) -> None:
+def test_java_reads_our_tables(case: TableCase, java: Oracle, shared_warehouse: Path) -> None:
     table = f"java_reads.{case.name}"
     _write_ours(shared_warehouse, table, case)
     assert java_rows(java, table, case.schema.fields) == _java_rows(_model(case), case)
@@ -56,7 +56,7 @@ def test_of_equal_numbers_we_take_the_later_and_java_the_earlier(
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_we_read_what_java_writes(case: TableCase, java: Oracle, shared_warehouse: Path) -> None:
+def test_we_read_javas_tables(case: TableCase, java: Oracle, shared_warehouse: Path) -> None:
     source, target = f"java_source.{case.name}", f"java_writes.{case.name}"
     _write_ours(shared_warehouse, source, case)
     java.call("create_like", source=source, target=target)

@@ -41,7 +41,7 @@ def _comparable(diff: Told) -> Told:
 
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_changes_are_told_alike(producer: str, turns: str, java: Oracle, ours: OurSide) -> None:
+def test_changes_are_reported_alike(producer: str, turns: str, java: Oracle, ours: OurSide) -> None:
     name = f"changes.{producer.replace('-', '_')}_{turns}"
     options = {**KEYED, "bucket": "2", "changelog-producer": producer, "write-only": "true"}
     scenario = Scenario(name=name, options=options, steps=COMPACTED)

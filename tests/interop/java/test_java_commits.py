@@ -40,7 +40,7 @@ def _java_read(java: Oracle, name: str) -> list[Any]:
     return sorted(tuple(row) for row in java.call("rows", table=name))
 
 
-def test_java_goes_on_after_what_we_commit(java: Oracle, shared_warehouse: Path) -> None:
+def test_java_continues_after_our_commits(java: Oracle, shared_warehouse: Path) -> None:
     catalog = open_catalog(str(shared_warehouse))
     catalog.create_database("java_commits", ignore_if_exists=True)
     table = catalog.create_table("java_commits.t", SCHEMA)

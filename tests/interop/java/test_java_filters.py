@@ -60,7 +60,7 @@ RAW = bytes([20 * 6])
 """Between the others, as unsigned bytes; Java's filters compare signed ones."""
 
 
-def test_java_finds_what_we_find(java: Oracle, ours: OurSide) -> None:
+def test_java_filters_as_we_do(java: Oracle, ours: OurSide) -> None:
     table = ours.create("filters.found", Schema.of(COLUMNS, options={"bucket": "-1"}))
     ours.do(table.name, Write(ROWS))
     assert len(java.call("rows", table=table.name)) == len(ROWS)

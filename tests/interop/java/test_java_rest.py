@@ -186,7 +186,7 @@ def test_a_commit_whose_answer_is_lost_is_found_and_made_once(catalog, server, d
     assert names(catalog.get_table(f"{db}.t")) == {1: "a"}
 
 
-def test_who_may_not_hears_so_and_no_token_is_shown(catalog, server, db):
+def test_refused_clients_get_a_reason_and_no_token_is_shown(catalog, server, db):
     catalog.create_table(f"{db}.secret", SCHEMA)
     server[0].call("forbid", table=f"{db}.secret")
     with pytest.raises(AccessDeniedError) as forbidden:
@@ -232,7 +232,7 @@ def partitions(rest, db, table):
     return rest._api.listed(path, ListPartitionsResponse, "partitions")
 
 
-def test_what_the_server_does_not_count_is_refused_by_name(catalog, rest, db):
+def test_numbers_unknown_to_the_server_are_refused_by_name(catalog, rest, db):
     catalog.create_table(f"{db}.t", SCHEMA)
     with pytest.raises(UnsupportedFeatureError) as refused:
         partitions(rest, db, "t")

@@ -33,7 +33,7 @@ def _rows(start: int, end: int) -> tuple[dict[str, Any], ...]:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_java_sees_changed_rows_and_goes_on(kind: str, java: Oracle, ours: OurSide) -> None:
+def test_java_sees_changed_rows_and_continues(kind: str, java: Oracle, ours: OurSide) -> None:
     keys, partition_keys, options = TABLES[kind]
     name = f"rowchanges.{kind}"
     schema = Schema.of(COLUMNS, primary_keys=keys, partition_keys=partition_keys, options=options)

@@ -181,7 +181,7 @@ def test_defaults_take_the_place_of_nulls(writer: str, java: Oracle, ours: OurSi
 
 @pytest.mark.parametrize("bucket", ["3", "-1"])
 @pytest.mark.parametrize(("new_type", "new_key"), [("BIGINT", int), ("STRING", str)])
-def test_java_goes_on_with_what_a_rescale_gave_the_new_key_type(
+def test_java_continues_with_the_new_key_type_of_a_rescale(
     new_type: str, new_key: Callable[[int], Any], bucket: str, java: Oracle, ours: OurSide
 ) -> None:
     name = f"schemas.retyped_{new_type.lower()}_{bucket.strip('-')}"

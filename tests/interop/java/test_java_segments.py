@@ -55,7 +55,7 @@ def _same(java: Oracle, table: Table, **options: Any) -> list[str]:
 
 @pytest.mark.parametrize("suffix", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_java_reads_what_was_imported(
+def test_java_reads_imported_segments(
     layout: str, suffix: str, java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
     if suffix == "avro" and layout == "wrong_partition_column":
@@ -91,7 +91,7 @@ REMOVALS: dict[str, Callable[[OurSide, Table], Any]] = {
 
 
 @pytest.mark.parametrize("removal", REMOVALS)
-def test_javas_expiration_spares_what_we_hold(
+def test_javas_expiration_spares_held_files(
     removal: str, java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
     ours, table = _imported(shared_warehouse, tmp_path, f"held_{removal}", ROWS, "parquet")

@@ -206,9 +206,7 @@ def test_nanoseconds_beside_years_far_away_are_kept_or_refused(
     assert raised.value.kind == "orc-zone"
 
 
-def test_a_zone_of_java_that_nobody_else_knows_is_named(
-    java_in: Callable[[str], Oracle], ours: OurSide
-) -> None:
+def test_zone_known_to_java_alone_is_named(java_in: Callable[[str], Oracle], ours: OurSide) -> None:
     columns = {"id": "INT", "t": "TIMESTAMP(3)"}
     table = ours.create("times.odd", Schema.of(columns, options={"file.format": "orc"}))
     java_in("GMT+05:30").call("put", table=table.name, rows=[[1, 0]])
