@@ -500,7 +500,7 @@ def test_bytes_in_a_column_of_another_type_are_refused_with_a_way_out(
     declared = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"])
     for policy in ("add", "sync"):
         text = failure_text(run(orders(tmp_path, declared, schema_policy=policy), paimon))
-        assert "declares it as BYTES, or leave the column out (omitted)" in text
+        assert "declares it as BYTES" in text
     assert run(orders(tmp_path, declared, log=ChangeLog(omitted=["v"])), paimon).success
     assert rows_of(paimon) == {1: {"v": None}}
     paimon.catalog().drop_table("shop.orders")

@@ -194,7 +194,7 @@ def test_reader_gets_no_writing_key(tmp_path, same):
     update = update if same == "id" else update.replace('"READER"', '"WRITER"')
     path.write_text(OF_READER + update)
     for action in (Action.SELECT, Action.UPDATE):
-        with pytest.raises(InvalidInputError, match="would write"):
+        with pytest.raises(InvalidInputError, match="so that readers could write"):
             DataTokens(path=path).issue(action, 0)
 
 

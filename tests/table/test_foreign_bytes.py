@@ -107,7 +107,7 @@ def test_topics_refuse_columns_that_json_cannot_fill():
 
 def test_topics_refuse_members_that_no_column_takes():
     said = outcomes([Case(file_format="json", data=b'{"id": 2, "zz": 1}')])
-    assert "topic: FormatError kafka-record" in said
+    assert "topic: FormatError bad-record" in said
     assert "segment: 1 rows" in said  # also if `v`, which the file lacks, is read alone
 
 
