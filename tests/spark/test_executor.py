@@ -133,6 +133,12 @@ def test_every_task_gets_its_own_bucket(executor, spark, new_catalog):
     assert tasks == [0, 1, 2, 3, 4, 5]
 
 
+def test_spark_frame_for_this_process_is_refused(spark, new_catalog):
+    table = create(new_catalog, buckets="1")
+    with pytest.raises(InvalidInputError, match="Choose the Spark executor"):
+        table.upsert(changes(spark, 5, keys=5, partitions=1), executor=EmbeddedExecutor())
+
+
 def test_every_bucket_is_written_by_one_task(executor, spark, new_catalog):
     table = create(new_catalog, buckets="5", partition_keys=["part"])
     table.new_write_builder().write(changes(spark, 3_000, keys=900, partitions=6), executor)

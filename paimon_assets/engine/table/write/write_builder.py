@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 from msgspec import field
@@ -280,7 +280,8 @@ class WriteBuilder(CommitBuilder):
         return (
             isinstance(executor, EmbeddedExecutor)
             and is_repeatable
-            and len(cast("pa.Table", frame)) <= _FEW_ROWS
+            and isinstance(frame, Sized)  # frames of Spark are not
+            and len(frame) <= _FEW_ROWS
             and self.audit is None
             and self.last_check is None
             and not self.store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA)
