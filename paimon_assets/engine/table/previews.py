@@ -111,7 +111,7 @@ def discard(catalog: Previews, branch: str, tables: Sequence[str] = ()) -> list[
 
 
 def _with_branch(catalog: Previews, branch: str, tables: Sequence[str]) -> Iterator[Table]:
-    """Yield the tables that have a branch, or what is left of one."""
+    """Yield the tables that have a branch, or its tag."""
     names = [name for text in tables or [EVERY_TABLE] for name in tables_named(text, catalog)]
     for name in dict.fromkeys(names):
         table = catalog.get_table(name)

@@ -57,7 +57,7 @@ class Table:
 
     @property
     def _changing(self) -> FileStore:
-        """The store that takes changes; with `preview` a branch, made from what is read so far."""
+        """The store that takes changes; with `preview` a branch of main's newest snapshot."""
         store, branch, tag = self._store, self._preview, None
         if branch:
             newest = store.snapshots.latest()

@@ -60,7 +60,7 @@ Check = Callable[[pa.RecordBatch], object]
 
 
 class Place(StrEnum):
-    """What the number of a record counts."""
+    """Unit of the number of a record."""
 
     LINE = "line"
     OFFSET = "offset"
