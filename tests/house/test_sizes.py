@@ -13,7 +13,7 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (89_093, 393),
+    "core": (89_106, 393),
     "paimon_assets/cdc": (9_392, 44),
     "paimon_assets/iceberg": (2_788, 19),
     "paimon_assets/server": (3_345, 16),

@@ -103,9 +103,12 @@ def test_rows_are_written_again_after_concurrent_key_assignment(catalog):
     with refused(errors.CommitConflictError, kind="keys-changed"):
         table.new_write_builder().write(stream, _Overtaken(table, [(1, "c", 9)]))
     many = [(1, "d", number) for number in range(9)]
+    hasty = table.copy({"commit.max-retries": "4"})
     with pytest.raises(errors.CommitConflictError, match="Plan again"):
-        table.new_write_builder().write(rows, _Overtaken(table, many))
+        hasty.new_write_builder().write(rows, _Overtaken(table, many))
     assert read(table) == [(1, "d", 4)]
+    table.new_write_builder().write(rows, _Overtaken(table, many))
+    assert read(table) == [(1, "a", 1)]
 
 
 def test_postponed_buckets_are_given_at_once_by_default(catalog):

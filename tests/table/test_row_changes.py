@@ -413,7 +413,8 @@ def test_a_change_gives_up_in_the_end(catalog):
         write(table, ("a", 6, 6), ("b", 7, 7))
 
     with refused(errors.CommitConflictError, kind="bucket-changed"):
-        changing(table).delete("id > 5", Meddling(*[meddle] * 5))
+        hasty = table.copy({"commit.max-retries": "4"})
+        changing(hasty).delete("id > 5", Meddling(*[meddle] * 5))
     assert {row[1] for row in read(table)} == set(range(12))
 
 

@@ -3,6 +3,8 @@
 Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
+import logging
+import random
 import sys
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -10,6 +12,7 @@ from uuid import uuid4
 
 from msgspec import field
 
+from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.commit_files import WrittenLists
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
@@ -24,6 +27,8 @@ from paimon_assets.engine.spec.options.all_options import (
     Options,
 )
 from paimon_assets.engine.spec.values import Value
+
+logger = logging.getLogger(__name__)
 
 _MOST_DOUBLINGS = 30
 
@@ -61,6 +66,25 @@ class RetryPolicy(Value):
         """
         doubled: int = self.min_wait_ms << min(lost - 1, _MOST_DOUBLINGS)
         return min(self.max_wait_ms, doubled) * (0.5 + random() / 2)
+
+
+class Attempts:
+    """The tries of a change that is planned again after a conflict, as often as a lost commit."""
+
+    def __init__(self, label: str, options: Options) -> None:
+        self._label = label
+        self._policy = RetryPolicy.of(options)
+        self._clock = SystemClock()
+        self._began_ms = self._clock.now_millis()
+        self.count = 1
+
+    def wait(self, conflict: CommitConflictError) -> None:
+        """Wait before the next try; raise the conflict if there were too many."""
+        if self._policy.is_over(self.count, self._clock.now_millis() - self._began_ms):
+            raise conflict
+        logger.warning("table %s: planned again, %s", self._label, conflict.message)
+        self._clock.sleep_millis(self._policy.wait_ms(self.count, random.random))
+        self.count += 1
 
 
 class CommitRequest(Value):

@@ -5,7 +5,11 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from paimon_assets.engine.spec.options.option import Option, parse_duration_ms, parse_memory, unset
 
-COMMIT_MAX_RETRIES = Option("commit.max-retries", 10, "Tries after a lost commit race.")
+COMMIT_MAX_RETRIES = Option(
+    "commit.max-retries",
+    10,
+    "Tries after a lost commit race, or after a conflict that ends by another plan.",
+)
 COMMIT_MIN_RETRY_WAIT = Option(
     "commit.min-retry-wait", 10, "First wait after a lost commit race.", parse=parse_duration_ms
 )

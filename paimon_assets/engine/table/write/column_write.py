@@ -6,7 +6,6 @@
 └── files deleted, planned again ◀── the rows changed meanwhile ◀──────── one commit
 """
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from paimon_assets.engine.control.commit.column_conflicts import (
 )
 from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
+from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
@@ -42,10 +42,7 @@ from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteOutcome
 
-logger = logging.getLogger(__name__)
-
 _ROWS_AT_ONCE = 1_000_000
-_MOST_PLANS = 5
 _PLANNED_AGAIN = {COLUMNS_CHANGED, READ_CHANGED, *WRITTEN_ANEW}
 
 Compute = Callable[[pa.Table], Frame]
@@ -147,14 +144,14 @@ class ColumnWriteBuilder(CommitBuilder):
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         named = replace(self, store=self.store.current(), commit_user=self.commit_user or NewUser())
-        for number in range(1, _MOST_PLANS + 1):
+        attempts = Attempts(self.store.label, self.store.schema.typed_options)
+        while True:
             try:
                 return attempt(named)
             except CommitConflictError as conflict:
-                if conflict.kind not in _PLANNED_AGAIN or number == _MOST_PLANS:
+                if conflict.kind not in _PLANNED_AGAIN:
                     raise
-                logger.warning("table %s: written again, %s", self.store.label, conflict.message)
-        raise AssertionError("the last plan returns or raises")
+                attempts.wait(conflict)
 
     @property
     def names_read(self) -> list[str]:

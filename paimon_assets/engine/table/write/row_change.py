@@ -7,7 +7,6 @@
 A predicate over partition columns alone drops whole partitions by metadata.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -33,6 +32,7 @@ from paimon_assets.engine.control.commit.column_conflicts import columns_unchang
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
+from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -220,10 +220,6 @@ def duplicates(on: MergeOn, count: int, example: Mapping[str, Any]) -> InvalidIn
     return InvalidInputError(message, kind="merge-duplicates", table=on.table, keys=count)
 
 
-logger = logging.getLogger(__name__)
-
-_MOST_PLANS = 5
-"""How often a change is planned when other writers change the same rows."""
 READ_CHANGED = "read-changed"
 """Kind of the conflict of a condition: the table is not as the caller read it before."""
 _FINAL = ("commit-retries", READ_CHANGED)
@@ -473,18 +469,14 @@ class RowChangeBuilder(CommitBuilder):
             merge=merge,
             executor=executor or EmbeddedExecutor(),
         )
-        for number in range(1, _MOST_PLANS + 1):
+        attempts = Attempts(self.store.label, self.store.schema.typed_options)
+        while True:
             try:
-                return replace(new_run().outcome(), plans=number)
+                return replace(new_run().outcome(), plans=attempts.count)
             except CommitConflictError as conflict:
-                if conflict.kind in _FINAL or number == _MOST_PLANS:
+                if conflict.kind in _FINAL:
                     raise
-                logger.warning(
-                    "table %s: other writers changed the rows to change: %s",
-                    self.store.label,
-                    conflict.message,
-                )
-        raise AssertionError("the last plan returns or raises")
+                attempts.wait(conflict)
 
     def _drop(self, predicate: pred.Predicate | None) -> RowChangeOutcome:
         """Drop the partitions a predicate over partition columns is true for; None drops all."""

@@ -30,6 +30,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
     bound_spec,
 )
 from paimon_assets.engine.control.commit.planned_on import KEYS_CHANGED, WRITTEN_ANEW
+from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -119,10 +120,6 @@ RowsT = TypeVar("RowsT")
 
 _LOOKED_UP = frozenset({BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC})
 """Where a writer asks an index for the bucket of a key."""
-_MOST_WRITES = 5
-"""How often rows are written when other writers add keys to the same place meanwhile."""
-
-
 _FEW_ROWS = 10_000
 """Up to so many rows are written while the storage is asked for the newest snapshot."""
 
@@ -328,24 +325,23 @@ class WriteBuilder(CommitBuilder):
         """Write and commit like `write`, without looking for an earlier commit or new columns.
 
         Where keys got a bucket or the schema changed meanwhile, the rows are written again,
-        a few times; a stream of rows is read once, so it is not.
+        up to `commit.max-retries` times; a stream of rows is read once, so it is not.
 
         Raises:
             PaimonError: As `write`.
         """
-        more = 0 if isinstance(rows, pa.RecordBatchReader) else _MOST_WRITES - 1
-        for _ in range(more):
+        attempts = Attempts(self.store.label, self.store.schema.typed_options)
+        while True:
             try:
                 return self._write_once(rows, executor, guess)
-            except errors.CommitConflictError as error:
-                if error.kind not in WRITTEN_ANEW:
+            except errors.CommitConflictError as conflict:
+                if conflict.kind not in WRITTEN_ANEW or isinstance(rows, pa.RecordBatchReader):
                     raise
-                logger.warning("table %s: written again, %s", self.store.label, error.message)
+                attempts.wait(conflict)
             newest = self._plan_again()
             if newest is not self:
                 return newest.write_as_is(rows, executor)
             guess = None
-        return self._write_once(rows, executor, guess)
 
     def _write_once(
         self, rows: RowsT, executor: Executor[RowsT], guess: Callable[[], bool] | None
