@@ -1,14 +1,14 @@
 #!/bin/sh
 # Build the pinned environment in .venv, once: a stamp remembers what was installed.
 #
-#   scripts/bootstrap.sh            install where pyproject.toml or constraints.txt changed
+#   scripts/bootstrap.sh            install where pyproject.toml or requirements/constraints.txt changed
 #   PYTHON=python3.13 make …        choose the interpreter (3.11 to 3.14) yourself; a .venv of another
 #                                   version is built anew
-#   HASHES=1 make setup             refuse whatever has not one of the hashes in hashes.txt
+#   HASHES=1 make setup             refuse whatever has not one of the hashes in requirements/hashes.txt
 set -eu
 cd "$(dirname "$0")/.."
 
-wanted=$(cat pyproject.toml constraints.txt scripts/bootstrap.sh | cksum | tr ' ' '-')
+wanted=$(cat pyproject.toml requirements/constraints.txt scripts/bootstrap.sh | cksum | tr ' ' '-')
 stamp=.venv/.installed-$wanted
 
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
@@ -73,15 +73,15 @@ if ! usable .venv/bin/python || ! is_asked_for; then
 fi
 pip() { .venv/bin/python -m pip --disable-pip-version-check "$@" </dev/null; }
 
-say "installing the pinned packages (constraints.txt); the first time this takes a few minutes"
-pip install --quiet -c constraints.txt pip
+say "installing the pinned packages (requirements/constraints.txt); the first time this takes a few minutes"
+pip install --quiet -c requirements/constraints.txt pip
 extras=dagster,spark,connect,dagster-pyspark,pandas,polars,duckdb,server,demo,sketches
 failed=.venv/.install-failed # a pipe hides the exit status of its first command
 rm -f "$failed"
 {
     { [ -z "${HASHES:-}" ] ||
-        pip install --progress-bar off --require-hashes --no-deps -r hashes.txt; } &&
-        pip install --progress-bar off -c constraints.txt --build-constraint constraints.txt \
+        pip install --progress-bar off --require-hashes --no-deps -r requirements/hashes.txt; } &&
+        pip install --progress-bar off -c requirements/constraints.txt --build-constraint requirements/constraints.txt \
         -e ".[$extras]" --group dev || : >"$failed"
 } | awk '
     # The large ones are what one waits for.

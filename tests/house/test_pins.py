@@ -20,7 +20,7 @@ def _required_python(package: str) -> str | None:
 def test_pins_serve_the_oldest_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     oldest = project["requires-python"].removeprefix(">=") + ".0"
-    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = (ROOT / "requirements/constraints.txt").read_text(encoding="utf-8").splitlines()
     packages = [pin.partition("==")[0] for pin in pins if "==" in pin]
     asked = {name: said for name in packages if (said := _required_python(name))}
     assert len(asked) > 100
@@ -35,8 +35,8 @@ def _pins(file: str) -> dict[str, str]:
 
 
 def test_hashes_are_those_of_the_pins() -> None:
-    assert "://" not in (ROOT / "hashes.txt").read_text(encoding="utf-8")
-    pinned, hashed = _pins("constraints.txt"), _pins("hashes.txt")
+    assert "://" not in (ROOT / "requirements/hashes.txt").read_text(encoding="utf-8")
+    pinned, hashed = _pins("requirements/constraints.txt"), _pins("requirements/hashes.txt")
     differing = {
         name for name, version in hashed.items() if pinned.get(name) not in (None, version)
     }
