@@ -195,6 +195,10 @@ COMMANDS = {
         "write": ("rows", "Write the rows of FILES, in the order given, to TARGET."),
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),
+        "erase": (
+            "rows",
+            "Erase rows of TARGET from all snapshots, tags, changelogs and branches.",
+        ),
         "segments": ("segments", "Add foreign folders to a table, without copying a byte."),
     },
     "History": {

@@ -102,13 +102,13 @@ def stored_files(store: FileStore) -> Iterator[FileStatus]:
                 yield status
 
 
-def needed_names(store: FileStore) -> Iterator[str]:
+def needed_names(store: FileStore, *, with_log: bool = True) -> Iterator[str]:
     """Yield the names of files that readers of the newest document, and of those it logs, need."""
     found = _shown(store)
     if found is None:
         return
     document = found.document
-    logged = [each["metadata-file"] for each in document["metadata-log"]]
+    logged = [each["metadata-file"] for each in document["metadata-log"] if with_log]
     yield from (_name(path) for path in (state.HINT_NAME, found.location, *logged))
     files = ManifestFiles(table=IcebergTable(store=store))
     seen = set[str]()
@@ -123,6 +123,13 @@ def needed_names(store: FileStore) -> Iterator[str]:
                 yield from {_name(entry["data_file"]["file_path"]) for entry in entries}
             seen.add(_name(manifest["manifest_path"]))
     yield from seen
+
+
+def delete_earlier(store: FileStore) -> None:
+    """Delete all but the newest document with its files; paths in its log lead nowhere then."""
+    needed = set(needed_names(store, with_log=False))
+    paths = [each.path for each in stored_files(store) if each.name not in needed]
+    delete_owned(store.file_io, (metadata_directory(store),), paths)
 
 
 def _name(path: str) -> str:

@@ -22,6 +22,12 @@ def behind(store: FileStore) -> int | None:
     return None if state is None else state.behind
 
 
+def rebuild(store: FileStore) -> None:
+    """Write all metadata again, and delete all that was written before."""
+    follow.repair(store, anew=True)
+    cleanup.delete_earlier(store)
+
+
 @contextmanager
 def dropping(catalog: Catalog, table: Identifier) -> Iterator[None]:
     """Delete the metadata of a table that the block drops."""

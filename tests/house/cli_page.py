@@ -56,6 +56,7 @@ error: `error`, `kind`, `message`, `details`, `exit_code`.
 | 9 | a file is damaged |
 | 10 | this engine does not support it |
 | 11 | a question was not answered with yes |
+| 12 | `erase` left files that may hold such rows: foreign ones, or of no state |
 
 **Destructive commands** list what they will delete and ask for confirmation. `--yes` answers; where
 nobody can answer, nothing is done.

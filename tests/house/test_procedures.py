@@ -8,7 +8,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of, typed
 from tests.house.procedures_table import COMMAND, PAGE, table
 
-TEXTS = ("1", "1 d", "full", "a=b")
+TEXTS = ("1", "1 d", "full", "keep", "a=b")
 """Of these each type takes one."""
 
 

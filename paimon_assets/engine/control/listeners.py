@@ -30,6 +30,9 @@ class CommitListener(Protocol):
     def repair(self, store: FileStore) -> None:
         """Follow the newest snapshot; raises the error of a failure."""
 
+    def rebuild(self, store: FileStore) -> None:
+        """Write all again from the table as it is now, and delete all that was there before."""
+
     def behind(self, store: FileStore) -> int | None:
         """Return how many commits are not followed yet; None if there is nothing to follow."""
 

@@ -28,6 +28,7 @@ _FOLDERS = {
     "tag": "tag-.+",
     "consumer": "consumer-.+",
     "segments": r"segments-\d+\.json",
+    "erase": rf"erase-{_UUID}\.json",
     "service": "service-.+",
     "rest": r"table(?:-changed)?\.json",
 }

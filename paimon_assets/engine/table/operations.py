@@ -19,7 +19,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.control.maintenance import expire_partitions as ageing
-from paimon_assets.engine.control.maintenance import expire_snapshots as history
+from paimon_assets.engine.control.maintenance import expire_snapshots as expiry
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS
 from paimon_assets.engine.control.maintenance.tag_files import expire_tags as expire_tags_of
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -34,6 +34,7 @@ from paimon_assets.engine.table.read.diff import LATEST, TableDiff
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep.erase import EraseReport, History
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
 from paimon_assets.engine.table.upkeep.many_tables import TableNames
 from paimon_assets.engine.table.views import Views
@@ -146,7 +147,7 @@ def expire_snapshots(
     }
     maintenance = _with(table, options, retention).maintenance()
     if max_deletes is not None:
-        return len(history.expire_snapshots(maintenance.store).snapshot_ids)
+        return len(expiry.expire_snapshots(maintenance.store).snapshot_ids)
     return maintenance.run(MaintenanceTask.EXPIRE_SNAPSHOTS).count
 
 
@@ -291,6 +292,19 @@ def rollback_to_timestamp(table: Table, timestamp: Millis) -> tuple[int | None, 
 def diff(table: Table, from_version: str, to_version: str = LATEST, *, executor: Any) -> TableDiff:
     """Count the rows that differ between two states: `latest`, an id, a tag, or `branch@` one."""
     return table.diff(from_version, to_version, executor, examples=0)
+
+
+def erase(
+    table: Table,
+    where: str,
+    history: History = History.KEEP,
+    dry_run: bool = False,
+    *,
+    executor: Any,
+) -> EraseReport:
+    """Erase rows from all snapshots, tags, changelogs and branches, and from all their files."""
+    filter_ = parse_where(where, SparkSql)
+    return table.erase(filter_, history=history, dry_run=dry_run, executor=executor)
 
 
 def create_branch(

@@ -72,6 +72,11 @@ class DeletionVector(Struct, frozen=True, eq=False):
         low, high = np.searchsorted(self.rows, np.array([start, stop], dtype=np.uint64))
         return self.rows[low:high]
 
+    def without(self, positions: npt.NDArray[np.int64]) -> DeletionVector:
+        """Return the vector of the file that lacks some rows, given ascending."""
+        rows = self.rows[~np.isin(self.rows, positions)].astype(np.int64)
+        return DeletionVector.of_sorted(rows - np.searchsorted(positions, rows))
+
 
 def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
     if bitmap64:

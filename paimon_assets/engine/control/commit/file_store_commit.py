@@ -50,7 +50,7 @@ from paimon_assets.engine.control.commit.partition_filter import (
     upgrade,
 )
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
-from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy
+from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy, WholeState
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import committed
@@ -232,12 +232,36 @@ class FileStoreCommit:
         Cost:
             The entries of all live files are in memory.
         """
+        from paimon_assets.engine.control.commit.row_ids import with_ids_of_all
+
+        def state(latest: Snapshot, next_row_id: int) -> WholeState:
+            live, next_row_id = with_ids_of_all(
+                FileStoreScan(self._store).live_files(latest),
+                snapshot_id=latest.id + 1,
+                next_row_id=next_row_id,
+            )
+            return WholeState(live=live, next_row_id=next_row_id)
+
+        kind = CommitKind.OVERWRITE
+        return self.restate(
+            state, kind=kind, commit_user=commit_user, commit_identifier=commit_identifier
+        )
+
+    def restate(
+        self,
+        state: Callable[[Snapshot, int], WholeState],
+        *,
+        kind: CommitKind,
+        commit_user: str,
+        commit_identifier: int,
+    ) -> Snapshot:
+        """Name all live files in new manifests, as `state` has them for the newest snapshot."""
         request = CommitRequest(
             changes=CommitChanges(),
             commit_user=commit_user,
             commit_identifier=commit_identifier,
-            kind=CommitKind.OVERWRITE,
-            assigns_row_ids=True,
+            kind=kind,
+            restates=state,
         )
         return self._until_done(request)
 
@@ -319,16 +343,12 @@ class FileStoreCommit:
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
             changes, next_row_id = self._numbered(checked.changes, latest, schema_id)
-            live = None
-            if request.assigns_row_ids and latest is not None:
-                from paimon_assets.engine.control.commit.row_ids import with_ids_of_all
-
-                live, next_row_id = with_ids_of_all(
-                    FileStoreScan(self._store).live_files(latest),
-                    snapshot_id=latest.id + 1,
-                    next_row_id=next_row_id,
-                )
-            lists = files.write(changes, latest, checked.index, live)
+            live, index, total = None, checked.index, None
+            if request.restates is not None and latest is not None:
+                state = request.restates(latest, next_row_id)
+                live, index, total = state.live, state.index, state.total_record_count
+                next_row_id = state.next_row_id
+            lists = files.write(changes, latest, index, live)
             if not confirm():
                 files.clean_lost_try()
                 return _Lost(is_guess=True)
@@ -342,6 +362,8 @@ class FileStoreCommit:
             now_ms = self._clock.now_millis()
             snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
             snapshot = replace(snapshot, next_row_id=next_row_id)
+            if total is not None:
+                snapshot = replace(snapshot, total_record_count=total, statistics=None)
         except PaimonError as error:
             # The snapshot was not published, so no other process knows these files.
             files.clean_all()

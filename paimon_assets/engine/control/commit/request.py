@@ -6,7 +6,7 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 import logging
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from paimon_assets.engine.control.commit.commit_files import WrittenLists
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.spec.metadata.manifest import IndexManifestEntry, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     COMMIT_MAX_RETRIES,
@@ -87,6 +88,17 @@ class Attempts:
         self.count += 1
 
 
+class WholeState(Value):
+    """All live files of a snapshot, in place of those of the one before."""
+
+    live: Sequence[ManifestEntry]
+    index: tuple[IndexManifestEntry, ...] | None = None
+    """All live index files; None leaves them."""
+    next_row_id: int
+    total_record_count: int | None = None
+    """Rows, if some are gone: statistics are, too. None is as before."""
+
+
 class CommitRequest(Value):
     """One commit: its changes and its user."""
 
@@ -98,8 +110,8 @@ class CommitRequest(Value):
     """Partitions whose live files go, whatever they are when the commit succeeds."""
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
-    assigns_row_ids: bool = False
-    """Live files whose rows have no ids get some."""
+    restates: Callable[[Snapshot, int], WholeState] | None = None
+    """(newest snapshot, next row id) → the live files, where all are named again."""
     planned_on: PlannedOn | None = None
     """State that must not have changed since."""
     statistics: tuple[str, int] | None = None

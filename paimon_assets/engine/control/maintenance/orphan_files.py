@@ -85,7 +85,7 @@ def clean_orphan_files(
         if 0 < status.modified_ms < before_ms and not status.is_directory:
             candidates.setdefault(status.name, []).append(status)
     ledgers = set[str]()
-    for name in _needed_by_all(store, ledgers) if candidates else ():
+    for name in needed_by_all(store, ledgers) if candidates else ():
         candidates.pop(name, None)
     rest = {status.path: status for statuses in candidates.values() for status in statuses}
     for name in candidates:
@@ -185,7 +185,7 @@ def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
     return f"{LEDGER_PROPERTY_PREFIX}{source}" not in ledgers
 
 
-def _needed_by_all(
+def needed_by_all(
     store: FileStore, ledgers: set[str], *, besides: Container[str] = ()
 ) -> Iterator[str]:
     """Yield the names of all needed files, again if the table changed; see the module.
@@ -311,7 +311,7 @@ def drop_rejected(
                 paths = references.data_file_paths(branch, entry)
                 data |= {path: entry.file.file_size * (not n) for n, path in enumerate(paths)}
     names = frozenset(_name(path) for path in (*data, *metadata))
-    needed = {name for name in _needed_by_all(store, set(), besides=old) if name in names}
+    needed = {name for name in needed_by_all(store, set(), besides=old) if name in names}
     going = [path for path in (*data, *sorted(metadata)) if _name(path) not in needed]
     if not dry_run:
         for name in old:

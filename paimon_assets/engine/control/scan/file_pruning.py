@@ -122,6 +122,10 @@ class FilePruning:
         bounds = self._bounds(layout, file.key_stats, file.row_count)
         return may_match(self._key_predicate, lambda column: bounds.get(column, UNKNOWN))
 
+    def may_hold(self, entry: ManifestEntry) -> bool:
+        """Whether a file by itself may hold a row that passes, be it deleted or an older one."""
+        return self._key_may_match(entry.file) and self._value_may_match(entry)
+
     def shows_match(self, file: DataFileMeta) -> bool:
         """Whether statistics say that a row may pass; False if they say nothing of a column."""
         bounds = self._value_bounds(file)

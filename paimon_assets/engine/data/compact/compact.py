@@ -149,7 +149,7 @@ class _KeyedCompaction:
             )
 
     def _output(self, factory: FileFactory) -> RowOutput:
-        output = RowOutput(factory, self._task.split.bucket_path, self._threads, _write_records)
+        output = RowOutput(factory, self._task.split.bucket_path, self._threads, write_records)
         self._outputs.append(output)
         return output
 
@@ -289,7 +289,7 @@ class _KeyedCompaction:
         delete_unfinished(self._file_io, [*paths, *self._vectors.paths], self._context.table)
 
 
-def _write_records(files: RollingFile, rows: pa.Table) -> None:
+def write_records(files: RollingFile, rows: pa.Table) -> None:
     """Append rows of `RecordRows.batch`."""
     numbers, kinds = (to_numpy(each.combine_chunks()) for each in rows.columns[-2:])
     files.write_records(rows.select(rows.column_names[:-2]), numbers, kinds)

@@ -22,6 +22,7 @@ from paimon_assets.engine.table import operations as ops
 from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog, answer, texts
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep.erase import History
 
 _ROLLED_BACK = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
 _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
@@ -42,6 +43,10 @@ _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
         [[one.table, one.is_promoted, one.diff.rows.rows, one.refusal] for one in report],
     ),
     ops.discard: lambda names: texts("discarded", names),
+    ops.erase: lambda report: answer(
+        "branch STRING, kind STRING, name STRING, files BIGINT, rows BIGINT",
+        [[p.branch, p.kind, p.name, p.files, p.rows] for p in report.places],
+    ),
     ops.rollback: lambda ids: answer(_ROLLED_BACK, [ids]),
     ops.rollback_to_timestamp: lambda ids: answer(_ROLLED_BACK, [ids]),
     ops.remove_orphan_files: lambda reports: answer(
@@ -85,6 +90,7 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     ops.Specs: lambda text: list(map(_pairs, text.split(";"))),
     re.Pattern[str]: re.compile,
     CompactStrategy: CompactStrategy,
+    History: History,
     **dict.fromkeys((Table, Sequence[Table], Identifier), str),
 }
 """Type of a parameter → makes its value of a text. Tables are opened by name afterwards."""

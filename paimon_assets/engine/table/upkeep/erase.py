@@ -1,0 +1,484 @@
+"""Erasing rows from all of a table: from every snapshot, tag, changelog and branch.
+
+    all data files that any of them names ─▶ rows that match ─▶ files without them (`data.erase`)
+        ─▶ metadata without them (`control.maintenance.erased_metadata`) ─▶ old files deleted
+
+Of a table with a primary key all records go of each key that has one which matches, whatever its
+kind and age: an older one would come back, or a merge would miss it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import partial
+
+import pyarrow as pa
+from msgspec import Struct, field
+
+from paimon_assets.engine.contract.context import WriteContext
+from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.contract.write_tasks import (
+    ERASE_TASK,
+    ErasedFile,
+    EraseTask,
+    RowChange,
+    dump_rows,
+)
+from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
+from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.listeners import listeners
+from paimon_assets.engine.control.maintenance import erased_metadata as erased
+from paimon_assets.engine.control.maintenance import expire_snapshots as history
+from paimon_assets.engine.control.maintenance import references as ref
+from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
+from paimon_assets.engine.control.maintenance.tag_files import drop_tag
+from paimon_assets.engine.control.managers.commit_history import NewUser
+from paimon_assets.engine.control.scan.file_pruning import FilePruning
+from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX, live_text_segments
+from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.errors import CommitConflictError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
+from paimon_assets.engine.spec.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+)
+from paimon_assets.engine.spec.options.all_options import DATA_EVOLUTION_ENABLED
+from paimon_assets.engine.spec.paths import MAIN_BRANCH
+from paimon_assets.engine.spec.predicate.predicate import bind, fields_of
+from paimon_assets.engine.spec.segments.segment import is_external
+from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.table.read.plan import Where, as_predicate
+
+_MOST_ROUNDS = 20
+_ALL = 2**31 - 1
+ELSEWHERE = (
+    "sources and topics that rows were read from, and tables that were made of this one",
+    "dead-letter and change-log tables: erase there, too",
+    "backups, versions that the storage keeps, and caches of readers",
+)
+"""Places that no run looks at."""
+
+
+class History(StrEnum):
+    """The treatment of states before the newest."""
+
+    KEEP = "keep"
+    """They stay, without the rows."""
+    EXPIRE = "expire"
+    """Tags, snapshots and changelogs that hold such rows go; the rest stays, without them."""
+
+
+class ErasedPlace(Value):
+    """The rows that a snapshot, a tag or a changelog held."""
+
+    branch: str
+    kind: str
+    name: str
+    files: int
+    """Data and changelog files with such rows that it named, be it as deleted."""
+    rows: int
+    """Rows in these files."""
+
+
+class EraseReport(Value):
+    """The outcome of an erasure, or of its dry run."""
+
+    table: str
+    where: str
+    history: History
+    dry_run: bool
+    rows: int = 0
+    """Rows that are gone, or would be: each stored one, so versions of a key count each."""
+    files: int = 0
+    """Data files that held such rows."""
+    rewritten: int = 0
+    """Of these, how many were written again; the rest held nothing else."""
+    deleted: int = 0
+    """Files of any kind that were deleted, but for those of an expiration."""
+    places: tuple[ErasedPlace, ...] = ()
+    expired: tuple[str, ...] = ()
+    """Snapshots, tags and changelogs that went."""
+    outside: tuple[str, ...] = ()
+    """Files that may hold such rows, and are foreign or of no state."""
+    elsewhere: tuple[str, ...] = ELSEWHERE
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left that this table reads or stores."""
+        return not self.outside
+
+    def lines(self) -> list[str]:
+        """Return the report as lines for a terminal."""
+        verb = "would be erased" if self.dry_run else "erased"
+        rows, files = counted(self.rows, "stored row"), counted(self.files, "file")
+        places = [
+            f"{place.kind} {place.name} of {place.branch}: {counted(place.rows, 'row')} in "
+            f"{counted(place.files, 'file')}"
+            for place in self.places
+        ]
+        return [
+            f"{self.table}: {rows} in {files} {verb}, {self.rewritten} written again",
+            *places,
+            *(f"expired: {name}" for name in self.expired),
+            *(f"left: {text}" for text in self.outside),
+            *(f"not looked at: {text}" for text in self.elsewhere),
+        ]
+
+
+class _File(Value):
+    """A data file that some root names."""
+
+    store: FileStore
+    entry: ManifestEntry
+    is_changelog: bool
+
+    def split(self) -> DataSplit:
+        path = self.store.file_path(self.entry)
+        return DataSplit(
+            snapshot_id=0,
+            partition=self.entry.partition,
+            bucket=self.entry.bucket,
+            bucket_path=path.rpartition("/")[0],
+            data_files=(self.entry.file,),
+        )
+
+
+def erase(
+    store: FileStore,
+    where: Where,
+    *,
+    keeps: History | str = History.KEEP,
+    dry_run: bool = False,
+    orphans_older_than_ms: int = DAY_MS,
+    executor: TaskRunner | None = None,
+) -> EraseReport:
+    """Erase rows from all states of a table (`Table.erase`)."""
+    _check(store)
+    keeps = History(keeps)
+    run = _Erasure(store=store.current(), where=where, executor=executor or EmbeddedExecutor())
+    for branch in run.branches:
+        bind(as_predicate(where), branch.schema)  # before anything is read
+    roots = run.roots()
+    run.find(roots, only_counts=dry_run or keeps is History.EXPIRE)
+    places, expired = run.places(roots), tuple[str, ...]()
+    rows = sum(file.rows for file in run.new.files.values())
+    found = [file for file in run.new.files.values() if file.rows]
+    rewritten = sum(file.rows < file.before.row_count for file in found)
+    deleted = 0
+    if not dry_run:
+        if keeps is History.EXPIRE:
+            expired = tuple(run.expire(roots))
+            run.new.files.clear()
+            run.clean.clear()
+        run.new.read_journals(store)
+        run.replace()
+        for listener in listeners(run.branches[0].schema.options):
+            listener.rebuild(run.branches[0])
+        deleted = run.new.delete_needless(store)
+        clean = partial(clean_orphan_files, store)
+        deleted += len(clean(older_than_ms=orphans_older_than_ms, dry_run=False).files)
+        young = clean(older_than_ms=0)
+        run.outside += [f"file that no state names: {each.path}" for each in young.files]
+        run.outside += [f"foreign file in the table's folder: {each}" for each in young.foreign]
+    return EraseReport(
+        table=store.label,
+        where=str(where),
+        history=keeps,
+        dry_run=dry_run,
+        rows=rows,
+        files=len(found),
+        rewritten=rewritten,
+        deleted=deleted,
+        places=places,
+        expired=expired,
+        outside=tuple(dict.fromkeys(run.outside)),
+    )
+
+
+def _check(store: FileStore) -> None:
+    """Refuse tables of which states cannot be replaced."""
+    if store.managed is not None:
+        raise UnsupportedFeatureError(
+            f"Cannot erase rows of table '{store.label}': its catalog keeps the snapshots, and they"
+            " cannot be replaced through it. Open the table by the warehouse's path, where the"
+            " catalog's server stores it, with its writers stopped.",
+            kind="erase-managed",
+            table=store.label,
+        )
+
+
+class _Erasure(Struct, kw_only=True):
+    store: FileStore
+    where: Where
+    executor: TaskRunner
+    branches: list[FileStore] = field(default_factory=list)
+    """Main first: files that several have are read as it has them."""
+    new: erased.ErasedRows = field(default_factory=erased.ErasedRows)
+    clean: set[ref.FileKey] = field(default_factory=set)
+    """Files without such rows."""
+    searched: set[ref.FileKey] = field(default_factory=set)
+    """Files whose rows that match have given their keys."""
+    keys: pa.Table | None = None
+    """Primary keys of rows that match, where the predicate is about other columns."""
+    partitions: set[bytes] = field(default_factory=set)
+    outside: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        branches = [self.store, *ref.other_branches(self.store)]
+        self.branches = sorted(branches, key=lambda each: each.paths.branch != MAIN_BRANCH)
+
+    def roots(self) -> list[erased.Root]:
+        return [root for branch in self.branches for root in erased.roots_of(branch)]
+
+    def find(self, roots: Iterable[erased.Root], *, only_counts: bool = False) -> None:
+        """Look for the rows in all files that were not looked at, and write these without them."""
+        files: dict[ref.FileKey, _File] = {}
+        for root in roots:
+            for entry, is_changelog in root.entries():
+                key = ref.key_of(entry)
+                if key not in files and key not in self.new.files:
+                    files[key] = _File(store=root.store, entry=entry, is_changelog=is_changelog)
+        self._find_keys(files)
+        for store in self.branches:
+            some = (file for key, file in files.items() if key not in self.clean)
+            needed = self._files_to_read(store, [file for file in some if file.store is store])
+            external = [file for file in needed if self._is_external(file)]
+            own = [file for file in needed if not self._is_external(file)]
+            for counts, batch in ((only_counts, own), (True, external)):
+                for file, result in self._run(store, batch, only_counts=counts):
+                    self._take(file, result)
+
+    def _take(self, file: _File, result: ErasedFile) -> None:
+        key, before = ref.key_of(file.entry), file.entry.file
+        new = erased.NewFile(
+            before=before,
+            file=before if result.is_missing else result.file,
+            positions=result.positions,
+            is_missing=result.is_missing,
+        )
+        if self._is_external(file):
+            self.clean.add(key)
+            if new.rows:
+                path = file.entry.file.external_path
+                self.outside.append(f"file of a segment: {path}, {counted(new.rows, 'row')}")
+        elif new.rows or new.is_missing:
+            self.new.files[key] = new
+            if new.file is not None and not new.is_missing:
+                split = file.split()
+                names = (new.file.file_name, *new.file.extra_files)
+                self.new.paths.update(f"{split.bucket_path}/{name}" for name in names)
+        else:
+            self.clean.add(key)
+
+    def _is_external(self, file: _File) -> bool:
+        return is_external(file.store.schema.typed_options, file.entry.file)
+
+    def _matches_keys(self, store: FileStore) -> bool:
+        """Whether other records of a key go with the one that matches."""
+        keys = set(store.schema.primary_keys)
+        return bool(keys) and not fields_of(bind(as_predicate(self.where), store.schema)) <= keys
+
+    def _find_keys(self, files: dict[ref.FileKey, _File]) -> None:
+        for store in self.branches:
+            if not self._matches_keys(store):
+                continue
+            pruning = self._pruning(store)
+            fresh = [
+                file
+                for key, file in files.items()
+                if file.store is store and key not in self.searched and pruning.may_hold(file.entry)
+            ]
+            parts = [] if self.keys is None else [self.keys]
+            for file, result in self._run(store, fresh, returns_keys=True):
+                if result.keys is not None:
+                    parts.append(pa.ipc.open_stream(result.keys).read_all())
+                    self.partitions.add(file.entry.partition)
+            self.searched.update(ref.key_of(file.entry) for file in fresh)
+            if not parts:
+                continue
+            names = list(store.schema.primary_keys)
+            keys = pa.concat_tables(parts).group_by(names).aggregate([])
+            if self.keys is None or keys.num_rows > self.keys.num_rows:
+                self.clean.clear()
+            self.keys = keys
+
+    def _pruning(self, store: FileStore) -> FilePruning:
+        predicate = bind(as_predicate(self.where), store.schema)
+        return FilePruning(store.schema, predicate, store.schemas.schema_or_none)
+
+    def _files_to_read(self, store: FileStore, files: Iterable[_File]) -> list[_File]:
+        """Return the files that may hold such rows, or records of their keys."""
+        if not self._matches_keys(store):
+            pruning = self._pruning(store)
+            return [file for file in files if pruning.may_hold(file.entry)]
+        if self.keys is None:
+            return []
+        moves = not set(store.schema.partition_keys) <= set(store.schema.primary_keys)
+        return [file for file in files if moves or file.entry.partition in self.partitions]
+
+    def _run(
+        self,
+        store: FileStore,
+        files: Sequence[_File],
+        *,
+        only_counts: bool = True,
+        returns_keys: bool = False,
+    ) -> Iterator[tuple[_File, ErasedFile]]:
+        if not files:
+            return
+        schema = store.schema
+        by_key = self._matches_keys(store) and not returns_keys
+        predicate = None if by_key else bind(as_predicate(self.where), schema)
+        change = RowChange(
+            read=store.rewrite_context((file.entry.file.schema_id for file in files), predicate),
+            write=WriteContext(
+                table=store.label,
+                table_path=store.table_path,
+                schema=schema,
+                file_io=store.file_io.spec,
+            ),
+            only_counts=only_counts,
+            source=dump_rows(self.keys) if by_key and self.keys is not None else None,
+            on=schema.primary_keys if by_key else (),
+        )
+        self._refuse_joined(change, files)
+        tasks = [
+            EraseTask(split=file.split(), is_changelog=file.is_changelog, returns_keys=returns_keys)
+            for file in files
+        ]
+        batch = TaskBatch(
+            name=ERASE_TASK,
+            shared=dump(change),
+            payloads=tuple(map(dump, tasks)),
+            weights=tuple(file.entry.file.file_size for file in files),
+            file_io=store.file_io.spec,
+            subject=store.label,
+        )
+        for number, answer in self.executor.map_tasks(batch):
+            yield files[number], load(ErasedFile, answer)
+
+    @staticmethod
+    def _refuse_joined(change: RowChange, files: Iterable[_File]) -> None:
+        """Refuse files of whose rows other files hold other columns: these would be misjoined."""
+        for file in files:
+            schema = change.read.schemas_by_id[file.entry.file.schema_id]
+            columns = file.entry.file.write_cols
+            if schema.typed_options.get(DATA_EVOLUTION_ENABLED) or (
+                columns is not None and not set(schema.field_names) <= set(columns)
+            ):
+                label = change.read.table
+                raise UnsupportedFeatureError(
+                    f"Cannot erase rows of table '{label}': it has '{DATA_EVOLUTION_ENABLED.key}',"
+                    " and other files are joined to its rows by position. Write the rows that stay"
+                    " to a new table, and drop this one.",
+                    kind="erase-data-evolution",
+                    table=label,
+                )
+
+    def places(self, roots: Iterable[erased.Root]) -> tuple[ErasedPlace, ...]:
+        """Return the roots that name files with such rows; text segments are noted as outside."""
+        places = []
+        for root in roots:
+            keys = {ref.key_of(entry) for entry, _ in root.entries()} & self.new.files.keys()
+            found = [file for key in keys if (file := self.new.files[key]).rows]
+            if found:
+                rows = sum(file.rows for file in found)
+                place = ErasedPlace(
+                    branch=root.store.paths.branch,
+                    kind=root.kind,
+                    name=root.name,
+                    files=len(found),
+                    rows=rows,
+                )
+                places.append(place)
+        for segment in live_text_segments(self.branches[0], self.branches[0].snapshots.latest()):
+            self.outside.append(
+                f"text segment {segment.id}, which was not searched: {segment.folder}"
+            )
+        return tuple(places)
+
+    def expire(self, roots: Iterable[erased.Root]) -> Iterator[str]:
+        """Let the states go that hold such rows, but for the newest and those that are held."""
+        held = {
+            (root.store.paths.branch, root.kind, root.name): root
+            for root in roots
+            if any(ref.key_of(entry) in self.new.files for entry, _ in root.entries())
+        }
+        for store in self.branches:
+            branch, newest = store.paths.branch, store.snapshots.latest()
+            for (of, kind, name), root in held.items():
+                is_own = of == branch and not name.startswith(HOLD_TAG_PREFIX)
+                if kind == "tag" and is_own and root.tag is not None:
+                    drop_tag(store, root.tag)
+                    yield f"tag {name} of {branch}"
+            if newest is None or not any(of == branch for of, *_ in held):
+                continue
+            retention = history.Retention(
+                min_count=1, max_count=_ALL, time_ms=0, limit=_ALL, before=newest.id
+            )
+            for word, expire in (
+                ("snapshot", history.expire_snapshots),
+                ("changelog", history.expire_changelogs),
+            ):
+                gone = expire(store, retention=retention)
+                yield from (f"{word} {number} of {branch}" for number in gone.snapshot_ids)
+
+    def replace(self) -> None:
+        """Replace all roots that name files with such rows, until none does."""
+        for _ in range(_MOST_ROUNDS):
+            watch = ref.Watch.of(self.store)
+            self.__post_init__()
+            roots = self.roots()
+            self.find(roots)
+            self._check_missing(roots)
+            changed = self.new.changes(roots)
+            if not changed and not watch.has_more():
+                return
+            if changed:
+                self.new.write_journal(self.branches[0])
+            if not self._renew_newest(changed):
+                for root, snapshot in changed:
+                    root.put(snapshot)
+        label = self.branches[0].label
+        raise CommitConflictError(
+            f"Table '{label}': in {_MOST_ROUNDS} rounds other commits always were faster, or wrote"
+            " more such rows. Stop the writers, and erase again.",
+            kind="erase-overtaken",
+            table=label,
+        )
+
+    def _renew_newest(self, changed: Iterable[tuple[erased.Root, Snapshot]]) -> bool:
+        """Give branches whose newest snapshot is to be replaced one above it, without the rows."""
+        newest = {branch.paths.branch: branch.snapshots.latest_id() for branch in self.branches}
+        stores = [
+            root.store
+            for root, snapshot in changed
+            if root.kind == "snapshot"
+            and newest[root.store.paths.branch] == root.snapshot.id
+            and erased.names_other_files(root.snapshot, snapshot)
+        ]
+        for store in stores:
+            FileStoreCommit(store).restate(
+                partial(self.new.state, store),
+                kind=CommitKind.COMPACT,
+                commit_user=NewUser(),
+                commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            )
+        return bool(stores)
+
+    def _check_missing(self, roots: Iterable[erased.Root]) -> None:
+        """Raise if a file is gone that a reader needs: the table is damaged."""
+        missing = {key for key, file in self.new.files.items() if file.is_missing}
+        for root in roots if missing else ():
+            if root.kind != "changelog":
+                for *_, name in ref.live_among(root.store, root.snapshot, missing):
+                    raise NotFoundError(
+                        f"Data file '{name}' of table '{root.store.label}', which {root.kind}"
+                        f" {root.name} names, is gone. Mend or expire it first.",
+                        kind="erase-missing-file",
+                        table=root.store.label,
+                        file=name,
+                    )
