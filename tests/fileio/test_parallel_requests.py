@@ -75,6 +75,18 @@ def test_failed_write_is_raised_after_all_writes_ended():
     assert sorted(written) == ["b", "c"]
 
 
+def test_writes_after_the_end_of_an_inner_block_do_not_wait_for_that_of_the_outer_one():
+    together, written = Together(), {}
+    with together.at_once():
+        together.write(written.__setitem__, "outer", b"x")
+        with together.at_once():
+            together.write(written.__setitem__, "inner", b"x")
+        assert {*written} == {"outer", "inner"}
+        together.write(written.__setitem__, "after", b"x")
+        assert "after" in written
+    assert not together.is_at_once
+
+
 @pytest.mark.parametrize("answer", ["as before", "another", StorageError("no answer")])
 def test_a_guess_is_taken_at_once_and_is_right_only_if_the_answer_is_the_same(answer):
     together, answers = Together(), threading.Event()

@@ -5,9 +5,11 @@ PAIMON_FUZZ_SEED=2 draws the next million.
 """
 
 import os
+from dataclasses import replace
 
 import pytest
 
+from tests.simulation.operations import OPERATIONS
 from tests.simulation.runs import Schedule, draw, drawn_schedule, replay
 from tests.simulation.shrinking import shrunk
 from tests.simulation.store import Fault
@@ -39,6 +41,8 @@ def test_a_seed_is_the_same_run_again():
     assert first[0] > 100
 
 
+SHORT = ((Kind.S3, "append"),)
+"""Operations whose calls fail in the suite; a hunt takes all."""
 NAMED = {
     "a late snapshot of a writer that died is no commit of the step that is tried again": Schedule(
         kind=Kind.S3,
@@ -106,3 +110,22 @@ NAMED = {
 @pytest.mark.parametrize("name", NAMED)
 def test_found_once(name):
     replay(NAMED[name])
+
+
+ONE_BY_ONE = [
+    pytest.param(kind, name, marks=() if (kind, name) in SHORT else pytest.mark.hunt_only)
+    for kind in Kind
+    for name in sorted(OPERATIONS)
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), ONE_BY_ONE)
+def test_any_one_call_may_fail(kind, name):
+    """Iceberg's readers follow an operation that is tried again after its process died.
+
+    Nor do they see files whose upload failed: an object store sends some in the background.
+    """
+    schedule = Schedule(kind=kind, iceberg=True, scripts=((name,),))
+    for call in range(1, replay(schedule).scheduler.calls + 1):
+        for fault in (Fault.FAIL, Fault.DIE):
+            replay(replace(schedule, faults=((0, call, fault),)))

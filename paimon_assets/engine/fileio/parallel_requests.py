@@ -66,13 +66,10 @@ def send_each(questions: list[Question]) -> dict[Question, Future[Any]]:
 
 
 class _Writes(local):
-    """The writes of a thread, whichever storage takes them: those of each open block."""
+    """The writes of a thread that are not waited for yet, whichever storage takes them."""
 
-    def __init__(self) -> None:
-        self.blocks: list[list[Future[Any]]] = []
-
-    def all(self) -> list[Future[Any]]:
-        return [write for block in self.blocks for write in block]
+    sent: list[Future[Any]] | None = None
+    """None outside a block, and after the end of an inner one."""
 
 
 _WRITES = _Writes()
@@ -133,18 +130,17 @@ class Together(local):
     def at_once(self) -> Iterator[None]:
         """Let the writes of the block go side by side; the block ends when all have.
 
-        The end of an inner block waits for the writes of the outer one, too, and raises their
-        errors: whatever follows can name all files.
+        The end of an inner block ends the outer one, too, so no file is published before those
+        that it names are there.
 
         Raises:
             PaimonError: The first error of a write; all writes have ended.
         """
-        _WRITES.blocks.append([])
+        _WRITES.sent = _WRITES.sent or []
         try:
             yield
         finally:
-            writes = _WRITES.all()
-            _WRITES.blocks.pop()
+            writes, _WRITES.sent = _WRITES.sent or (), None
             wait(writes)
         for write in writes:
             write.result()
@@ -152,15 +148,15 @@ class Together(local):
     @property
     def is_at_once(self) -> bool:
         """Whether writes of this thread need not end before the next step."""
-        return bool(_WRITES.blocks)
+        return _WRITES.sent is not None
 
     def wait_for_writes(self) -> None:
         """Wait until the writes of this thread have ended, in whatever way."""
-        wait(_WRITES.all())
+        wait(_WRITES.sent or ())
 
     def write(self, put: Callable[[str, bytes], None], path: str, data: bytes) -> None:
         """Write now, or together with the other writes of the block."""
-        if self.is_at_once:
-            _WRITES.blocks[-1].append(send(put, path, data))
+        if _WRITES.sent is not None:
+            _WRITES.sent.append(send(put, path, data))
         else:
             put(path, data)

@@ -327,7 +327,8 @@ class FileStoreCommit:
                 latest, request.commit_user, request.commit_identifier, [request.kind]
             )
             if done is not None:
-                files.clean_all()
+                with self._store.file_io.at_once():  # its end ends the writer's block
+                    files.clean_all()
                 if not confirm():
                     return _Lost(is_guess=True)
                 committed(self._store, done)
