@@ -1,16 +1,25 @@
 """Erased rows are in no file of the warehouse, and all other rows of all states are as before."""
 
+import json
 import random
 import shutil
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from click.testing import CliRunner
 
+from paimon_assets import EmbeddedExecutor
+from paimon_assets.cli.main import main
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
+from tests.iceberg.kit.reader import newest, rows
+from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
 from tests.testkit.erasing import files_with, stored_rows
-from tests.testkit.tables import compact, new_table, write
+from tests.testkit.errors import refused
+from tests.testkit.tables import EXECUTOR, arrow, compact, new_catalog_in, new_table, write
 
 MARK = "zq7marked"
 COLUMNS = {"id": "INT NOT NULL", "p": "STRING NOT NULL", "email": "STRING", "n": "BIGINT"}
@@ -125,8 +134,8 @@ def states(table):
         versions = {f"snapshot {s.id}": {"scan.snapshot-id": str(s.id)} for s in here.snapshots()}
         versions |= {f"tag {t.name}": {"scan.tag-name": t.name} for t in here.tags.list()}
         for name, options in versions.items():
-            rows = here.copy(options).to_arrow().to_pylist()
-            found[branch, name] = sorted((as_tuple(row) for row in rows), key=repr)
+            shown = here.copy(options).to_arrow().to_pylist()
+            found[branch, name] = sorted((as_tuple(row) for row in shown), key=repr)
     return found
 
 
@@ -134,6 +143,15 @@ def without(rows, history):
     if history.kind in BAGS:
         return [row for row in rows if not (row[2] or "").startswith(MARK)]
     return [row for row in rows if (row[0], row[1]) not in history.marked]
+
+
+def seen_by_iceberg(table):
+    """Return snapshot → its rows for readers of Iceberg; empty without metadata of theirs."""
+    if "metadata.iceberg.storage" not in table.schema.options:
+        return {}
+    document = newest(f"{table.path}/metadata")
+    ids = [each["snapshot-id"] for each in document["snapshots"]]
+    return {number: rows(document, number) for number in ids}
 
 
 def first_change(table):
@@ -160,6 +178,7 @@ def check_sound(table):
         assert snapshot.total_record_count == sum(entry.file.row_count for entry in live)
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["keep", "expire"])
 def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
@@ -171,6 +190,7 @@ def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
         before = states(table)
         dry = table.erase(f"email LIKE '{MARK}%'", history=mode, dry_run=True)
         assert states(table) == before
+        shown = seen_by_iceberg(table)
         first, last = first_change(table), table.latest_snapshot().id
         log = changes(table, first, last)
         report = table.erase(f"email LIKE '{MARK}%'", history=mode, orphans_older_than_ms=0)
@@ -180,9 +200,12 @@ def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
         assert files_with(folder, MARK) == []
         table.refresh()
         after = states(table)
-        for name, rows in after.items():
+        for name, found in after.items():
             if name in before:
-                assert rows == without(before[name], history), name
+                assert found == without(before[name], history), name
+        for number, found in seen_by_iceberg(table).items():
+            expected = shown.get(number, shown[max(shown)])
+            assert found == without(expected, history), number
         if mode == "keep":
             assert before.keys() <= after.keys()
             if log is not None:
@@ -197,3 +220,178 @@ def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
         assert after.items() <= states(table).items()
         shutil.rmtree(folder)
     assert logs or mode == "expire"
+
+
+@pytest.fixture
+def people(tmp_path):
+    columns = {"id": "INT", "email": "STRING"}
+    return new_table(tmp_path / "w", columns, (1, MARK), (2, "bob"), options=PLAIN)
+
+
+def test_files_of_segments_are_listed_and_never_touched(people, tmp_path):
+    for folder, file_format in (("land", "parquet"), ("texts", "csv")):
+        (tmp_path / folder).mkdir()
+        data = arrow(people.schema, (3, MARK), (4, "eve"))
+        foreign.write(tmp_path / folder / f"1.{file_format}", data)
+        foreign.add_segment(people, tmp_path / folder, file_format, options={"header": "true"})
+        write(people, (5, "own"))
+    listed = people.segments().shown(history=True)
+    before = files_with(tmp_path, MARK)
+    report = people.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    assert not report.is_complete
+    assert [text.partition(":")[0] for text in report.outside] == [
+        "file of a segment", "text segment 3, which was not searched",
+    ]  # fmt: skip
+    foreign_files = ["land/1.parquet", "texts/1.csv"]
+    assert [name for name in before if name in foreign_files] == foreign_files
+    assert files_with(tmp_path, MARK) == foreign_files
+    people.refresh()
+    assert people.segments().shown(history=True) == listed
+    assert sorted(row["id"] for row in people.to_arrow().to_pylist()) == [2, 3, 3, 4, 4, 5, 5]
+
+
+def test_the_command_ends_with_a_code_of_its_own_if_files_are_left(people, tmp_path):
+    command = ["erase", people.path, "--where", f"email = '{MARK}'", "--yes"]
+    report = tmp_path / "report.json"
+    (Path(people.path) / "bucket-0" / "notes.txt").write_text(MARK)
+    result = CliRunner().invoke(main, [*command, "--older-than", "0 s", "--report", str(report)])
+    assert result.exit_code == 12, result.output
+    document = json.loads(report.read_text())
+    assert (document["rows"], document["is_complete"]) == (1, False)
+    assert document["outside"] == ["foreign file in the table's folder: bucket-0/notes.txt"]
+    (Path(people.path) / "bucket-0" / "notes.txt").unlink()
+    assert CliRunner().invoke(main, [*command, "--older-than", "0 s"]).exit_code == 0
+
+
+def test_a_young_file_of_no_state_stays_and_is_reported(people):
+    people.new_write_builder().prepare()
+    stray = Path(people.path) / "bucket-0" / f"data-{uuid4()}-0.parquet"
+    stray.write_bytes(MARK.encode())
+    report = people.erase(f"email = '{MARK}'")
+    assert report.outside == (f"file that no state names: {stray}",)
+    assert people.erase(f"email = '{MARK}'", orphans_older_than_ms=0).is_complete
+    assert not stray.exists()
+
+
+def test_call_shows_the_states_that_held_rows(tmp_path):
+    catalog = new_catalog_in(tmp_path)
+    table = new_table(catalog, {"id": "INT", "email": "STRING"}, (1, MARK), (2, "bob"))
+    table.tags.create("t")
+    call = f"CALL sys.erase(table => 'db.t', where => \"email = '{MARK}'\", history => 'expire')"
+    assert catalog.execute(call).to_pylist() == [
+        {"branch": "main", "kind": kind, "name": name, "files": 1, "rows": 1}
+        for kind, name in (("snapshot", "1"), ("tag", "t"))
+    ]
+    assert catalog.get_table("db.t").count() == 1
+
+
+def test_files_that_are_joined_by_position_are_refused(tmp_path):
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    table = new_table(tmp_path, {"id": "INT", "email": "STRING"}, (1, MARK), options=options)
+    with refused(UnsupportedFeatureError, kind="erase-data-evolution"):
+        table.erase(f"email = '{MARK}'")
+    assert table.count() == 1
+
+
+def test_a_state_whose_file_is_gone_is_named(people):
+    write(people, (7, MARK))
+    (path,) = (p for p in Path(people.path).rglob("*.parquet") if b"bob" in p.read_bytes())
+    path.unlink()
+    with refused(NotFoundError, path.name, kind="erase-missing-file"):
+        people.erase(f"email = '{MARK}'")
+
+
+def test_deleted_rows_stay_deleted_where_rows_before_them_go(tmp_path):
+    vectors = {"deletion-vectors.enabled": "true"}
+    table = new_table(tmp_path, COLUMNS, options={**PLAIN, **vectors})
+    write(table, *((n, "a", MARK if n in (0, 3) else "bob", n) for n in range(6)))
+    table.delete("id = 4")
+    table.tags.create("one")
+    table.delete("id IN (0, 1)")
+    before = states(table)
+    table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    after = states(table)
+    ids = {name: [row[0] for row in rows] for name, rows in after.items()}
+    assert ids[None, "snapshot 1"] == [1, 2, 4, 5]
+    assert ids[None, "tag one"] == [1, 2, 5]
+    assert ids[None, "snapshot 3"] == [2, 5]
+    assert before.keys() <= after.keys()
+    assert files_with(tmp_path, MARK) == []
+
+
+@pytest.mark.parametrize("keys", [{"primary_keys": ["email"]}, {"partition_keys": ["email"]}])
+def test_a_marked_key_and_a_marked_partition_are_in_no_file_or_path(tmp_path, keys):
+    columns = {"email": "STRING NOT NULL", "n": "INT"}
+    bucket = {"bucket": "1"} if "primary_keys" in keys else {}
+    table = new_table(tmp_path, columns, options={**PLAIN, **bucket}, **keys)
+    for number in range(5):
+        write(table, (MARK, number), (f"a{number}", number), ("zz", number))
+        compact(table)
+    expire_snapshots(
+        table._store, retention=Retention(min_count=1, max_count=2, time_ms=0, limit=9)
+    )
+    before = states_of(table)
+    report = table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    assert report.rows
+    assert files_with(tmp_path, MARK) == []
+    assert [path for path in tmp_path.rglob("*") if MARK in path.name] == []
+    after = states_of(table)
+    for number, found in before.items():
+        assert after[number] == [row for row in found if row["email"] != MARK]
+
+
+def states_of(table):
+    def at(number):
+        rows = table.copy({"scan.snapshot-id": str(number)}).to_arrow().to_pylist()
+        return sorted(rows, key=repr)
+
+    return {snapshot.id: at(snapshot.id) for snapshot in table.snapshots()}
+
+
+def test_rows_keep_their_ids(tmp_path):
+    options = {"row-tracking.enabled": "true"}
+    table = new_table(tmp_path, {"id": "INT", "email": "STRING"}, options=options)
+    write(table, (0, MARK), (1, "a"), (2, MARK), (3, "b"))
+    write(table, (4, MARK), (5, "c"))
+    read = ["id", "_ROW_ID", "_SEQUENCE_NUMBER"]
+    before = table.to_arrow(read).to_pylist()
+    table.erase(f"email = '{MARK}'")
+    left = [row for row in before if row["id"] in (1, 3, 5)]
+    assert table.to_arrow(read).to_pylist() == left
+    for row in left:
+        assert table.to_arrow(read, f"_ROW_ID = {row['_ROW_ID']}").to_pylist() == [row]
+
+
+class _Between(EmbeddedExecutor):
+    """Erases after the tasks of another operation ran, and before it commits."""
+
+    def __init__(self, table):
+        super().__init__(1)
+        self._table = table
+
+    def map_tasks(self, batch):
+        answers = list(super().map_tasks(batch))
+        if self._table is not None:
+            table, self._table = self._table, None
+            table.erase(f"email = '{MARK}'")
+        return iter(answers)
+
+
+@pytest.mark.parametrize("kind", ["bag", "bag with vectors", "deduplicate", "vectors"])
+def test_an_operation_planned_before_brings_no_row_back(tmp_path, kind):
+    keyed = {} if kind in BAGS else {"primary_keys": ["id"]}
+    table = new_table(tmp_path, COLUMNS, options={**PLAIN, **KINDS[kind]}, **keyed)
+    for number in range(6):
+        write(table, (number, "a", "bob", 1), (number + 10, "a", MARK, 1))
+    compact(table, executor=_Between(table))
+    builder = table.new_write_builder()
+    written = EXECUTOR.map_rows(builder.prepare(), arrow(table.schema, (50, "a", "ann", 0)))
+    table.erase("id = 1")
+    builder.commit(written.messages)
+    compact(table)
+    table.new_row_change_builder().delete("id IN (2, 12)", _Between(table))
+    compact(table)
+    assert sorted(row["id"] for row in table.to_arrow().to_pylist()) == [0, 3, 4, 5, 50]
+    table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    assert files_with(tmp_path, MARK) == []
+    check_sound(table)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -158,6 +159,12 @@ def maintain(store: FileStore) -> None:
 def maintain_until_killed(table_path: str, steps: int) -> None:
     with mortal_table(table_path, steps) as table:
         maintain(table._store)
+
+
+def erase_until_killed(table_path: str, steps: int, where: str, history: Any) -> None:
+    with mortal_table(table_path, steps) as table:
+        executor = OneStorageExecutor(table._store.file_io)
+        table.erase(where, history=history, orphans_older_than_ms=0, executor=executor)
 
 
 def commit_in_step_with_others(

@@ -6,12 +6,12 @@
 A file is replaced under a new name wherever it is named, be it as deleted, so all states keep their
 sense. First the newest snapshot gets a successor with new manifests: from then on no commit builds
 on the old ones. Then snapshots are replaced, newest first, because a snapshot names the list of the
-one below. Old files go last, by a journal (`erase/erase-<uuid>.json`) that is written before the
-first snapshot is replaced, so that the next run ends one that was killed.
+one below. Old files go last, by a journal (`erase/erase-<uuid>.json`) that is written before
+anything is replaced, so that the next run ends one that was killed.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 from uuid import uuid4
@@ -26,7 +26,7 @@ from paimon_assets.engine.codec.bitmaps.deletion_vector import (
     write_index_file,
 )
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json, tag_to_json
-from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.control.commit.request import WholeState
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance import references as ref
@@ -39,6 +39,7 @@ from paimon_assets.engine.control.managers.numbered_files import read_or_none
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import index_path
+from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -51,6 +52,7 @@ from paimon_assets.engine.spec.metadata.manifest import (
 )
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot, Tag
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.values import Value
 
 
@@ -135,11 +137,11 @@ class NewFile(Value):
 
     before: DataFileMeta
     file: DataFileMeta | None
-    """None if no row is left, or the file was gone before."""
+    """None if no row is left, or it was gone before; then it is named no more."""
     positions: bytes = b""
     """Of the rows that are erased, ascending, as int64."""
-    is_missing: bool = False
-    """Whether the file was gone: then its entries lose their statistics and keys."""
+    is_bare: bool = False
+    """Whether the file is foreign: its entries stay, without statistics."""
 
     @property
     def rows(self) -> int:
@@ -152,6 +154,12 @@ class ErasedRows(Struct, kw_only=True):
     files: dict[ref.FileKey, NewFile] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
     """Files that may have become needless, and new ones: the journal."""
+    renamed: set[tuple[str, str]] = field(default_factory=set)
+    """(name of a list or data file, its new name): the journal, too."""
+    keys: list[bytes] = field(default_factory=list)
+    """Primary keys to erase, as Arrow streams: the journal, for a match may be gone already."""
+    partitions: set[bytes] = field(default_factory=set)
+    """Of the keys."""
     _names: ManifestNames = field(default_factory=ManifestNames)
     _metas: dict[str, tuple[ManifestFileMeta | None, int]] = field(default_factory=dict)
     _lists: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
@@ -163,16 +171,11 @@ class ErasedRows(Struct, kw_only=True):
         new = self.files.get(ref.key_of(entry))
         if new is None:
             return entry
-        if new.is_missing:
-            types = [column.type for column in store.schema.key_fields]
-            key = serialize_row([None] * len(types), types)
-            file = entry.file._replace(
-                min_key=key, max_key=key, key_stats=EMPTY_STATS, value_stats=EMPTY_STATS,
-                value_stats_cols=(), embedded_file_index=None,
-            )  # fmt: skip
-            return entry._replace(file=file)
         if new.file is None:
             return None
+        if new.is_bare:
+            file = entry.file._replace(value_stats=EMPTY_STATS, value_stats_cols=())
+            return entry._replace(file=file)
         old = entry.file  # a compaction may have put the file on another level
         file = new.file._replace(
             level=old.level, creation_time=old.creation_time, file_source=old.file_source,
@@ -188,9 +191,9 @@ class ErasedRows(Struct, kw_only=True):
             after = [self.entry(root.store, entry) for entry in before]
             left = [entry for entry in after if entry is not None]
             rows = sum(
-                (-1 if old.kind is FileKind.ADD else 1)
-                * (old.file.row_count - (0 if new is None else new.file.row_count))
-                for old, new in zip(before, after, strict=True)
+                (-1 if entry.kind is FileKind.ADD else 1) * new.rows
+                for entry in before
+                if (new := self.files.get(ref.key_of(entry))) is not None
             )
             new_meta: ManifestFileMeta | None = meta
             if after != before:
@@ -212,6 +215,7 @@ class ErasedRows(Struct, kw_only=True):
             else:
                 new, new_size = root.store.manifests.write_list(after, self._names)
                 self.paths.add(root.store.paths.manifest(new))
+                self.renamed.add((name, new))
                 self._lists[name] = (new, new_size, rows)
         return self._lists[name]
 
@@ -250,7 +254,7 @@ class ErasedRows(Struct, kw_only=True):
                 framed = data[meta.offset : meta.offset + meta.length + FRAME_BYTES]
                 vector = decode_vector(framed, path, length=meta.length)
                 new = self.files.get((*key, meta.data_file_name))
-                if new is None or new.is_missing:
+                if new is None or new.is_bare:
                     vectors[meta.data_file_name] = vector
                 elif new.file is not None:
                     left = vector.without(np.frombuffer(new.positions, dtype=np.int64))
@@ -361,34 +365,87 @@ class ErasedRows(Struct, kw_only=True):
         )
 
     def write_journal(self, store: FileStore) -> None:
-        """Note which files may go, before the first of them loses its name."""
+        """Note the keys, and which files may go, before the first file loses its name."""
         prefix = f"{store.table_path}/"
         inside = [path.removeprefix(prefix) for path in sorted(self.paths)]
+        document = {
+            "paths": inside,
+            "renamed": sorted(self.renamed),
+            "keys": [each.hex() for each in self.keys],
+            "partitions": [each.hex() for each in self.partitions],
+        }
         path = f"{_directory(store)}/erase-{uuid4()}.json"
-        store.file_io.write_bytes(path, json.dumps(inside).encode())
+        store.file_io.write_bytes(path, json.dumps(document).encode())
 
     def read_journals(self, store: FileStore) -> None:
         """Take over the files of runs that did not end."""
         for status in store.file_io.list_directory(_directory(store)):
             data = read_or_none(store.file_io, status.path)
             try:
-                inside = [str(each) for each in json.loads(data or b"[]")]
-            except ValueError:
+                document = json.loads(data or b"{}")
+                inside, renamed = document["paths"], document["renamed"]
+                self.keys += map(bytes.fromhex, document["keys"])
+                self.partitions.update(map(bytes.fromhex, document["partitions"]))
+            except (ValueError, LookupError, TypeError):
                 continue  # it was not written in full, and nothing was replaced
-            self.paths |= {each if "://" in each or each.startswith("/")
-                           else f"{store.table_path}/{each}" for each in inside}  # fmt: skip
+            self.renamed.update((old, new) for old, new in renamed)
+            self.paths.update(
+                each if "://" in each or each.startswith("/") else f"{store.table_path}/{each}"
+                for each in inside
+            )
 
     def delete_needless(self, store: FileStore) -> int:
         """Delete the noted files that nothing names any more, then the journals."""
         names = {path.rpartition("/")[2] for path in self.paths}
         needed = {name for name in needed_by_all(store, set()) if name in names}
         going = sorted(path for path in self.paths if path.rpartition("/")[2] not in needed)
+        self._rename_in_segments(store, needed)
         delete_files(store, going)
         delete_empty_partitions(store, going)
         journals = [status.path for status in store.file_io.list_directory(_directory(store))]
         delete_files(store, journals)
         store.file_io.delete_empty_directory(_directory(store))
         return len(going)
+
+    def _rename_in_segments(self, store: FileStore, needed: Container[str]) -> None:
+        """Let the list of segments name the lists and files that snapshots name now."""
+        following: dict[str, list[str]] = {}
+        for old, new in self.renamed:
+            following.setdefault(old, []).append(new)
+
+        def now(name: str) -> str:
+            found = map(now, following.get(name, ()))
+            return name if name in needed else next((n for n in found if n in needed), name)
+
+        def commit(before: seg.SegmentCommit | None) -> seg.SegmentCommit | None:
+            if before is None:
+                return None
+            return replace(before, delta_manifest_list=now(before.delta_manifest_list))
+
+        def names_now(listed: SegmentList) -> SegmentList:
+            segments = (
+                replace(
+                    each,
+                    added=commit(each.added),
+                    removed=commit(each.removed),
+                    refreshed=commit(each.refreshed),
+                )
+                for each in listed.segments
+            )
+            loads = (
+                replace(
+                    load,
+                    added=commit(load.added),
+                    files=tuple(f._replace(file_name=now(f.file_name)) for f in load.files),
+                )
+                for load in listed.loads
+            )
+            mark = commit(listed.mark)
+            return replace(listed, segments=tuple(segments), loads=tuple(loads), mark=mark)
+
+        registry = SegmentRegistry(store=store)
+        if self.renamed and registry.is_kept:
+            registry.update(names_now)
 
 
 def _directory(store: FileStore) -> str:

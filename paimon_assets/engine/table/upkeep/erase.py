@@ -161,6 +161,7 @@ def erase(
     run = _Erasure(store=store.current(), where=where, executor=executor or EmbeddedExecutor())
     for branch in run.branches:
         bind(as_predicate(where), branch.schema)  # before anything is read
+    run.new.read_journals(store)
     roots = run.roots()
     run.find(roots, only_counts=dry_run or keeps is History.EXPIRE)
     places, expired = run.places(roots), tuple[str, ...]()
@@ -169,11 +170,11 @@ def erase(
     rewritten = sum(file.rows < file.before.row_count for file in found)
     deleted = 0
     if not dry_run:
+        run.new.write_journal(store)
         if keeps is History.EXPIRE:
             expired = tuple(run.expire(roots))
             run.new.files.clear()
             run.clean.clear()
-        run.new.read_journals(store)
         run.replace()
         for listener in listeners(run.branches[0].schema.options):
             listener.rebuild(run.branches[0])
@@ -221,9 +222,8 @@ class _Erasure(Struct, kw_only=True):
     """Files without such rows."""
     searched: set[ref.FileKey] = field(default_factory=set)
     """Files whose rows that match have given their keys."""
-    keys: pa.Table | None = None
-    """Primary keys of rows that match, where the predicate is about other columns."""
-    partitions: set[bytes] = field(default_factory=set)
+    missing: set[ref.FileKey] = field(default_factory=set)
+    """Files that are not there."""
     outside: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -252,26 +252,27 @@ class _Erasure(Struct, kw_only=True):
                     self._take(file, result)
 
     def _take(self, file: _File, result: ErasedFile) -> None:
-        key, before = ref.key_of(file.entry), file.entry.file
-        new = erased.NewFile(
+        key, before, new = ref.key_of(file.entry), file.entry.file, result.file
+        rows = len(result.positions) // 8
+        if rows and self._is_external(file):
+            place = f"file of a segment: {before.external_path}"
+            self.outside.append(f"{place}, {counted(rows, 'row')}")
+        if not rows and not result.is_missing:
+            self.clean.add(key)
+            return
+        is_bare = self._is_external(file)
+        if result.is_missing and not is_bare:
+            self.missing.add(key)
+        self.new.files[key] = erased.NewFile(
             before=before,
-            file=before if result.is_missing else result.file,
-            positions=result.positions,
-            is_missing=result.is_missing,
+            file=before if is_bare else new,
+            positions=b"" if is_bare else result.positions,
+            is_bare=is_bare,
         )
-        if self._is_external(file):
-            self.clean.add(key)
-            if new.rows:
-                path = file.entry.file.external_path
-                self.outside.append(f"file of a segment: {path}, {counted(new.rows, 'row')}")
-        elif new.rows or new.is_missing:
-            self.new.files[key] = new
-            if new.file is not None and not new.is_missing:
-                split = file.split()
-                names = (new.file.file_name, *new.file.extra_files)
-                self.new.paths.update(f"{split.bucket_path}/{name}" for name in names)
-        else:
-            self.clean.add(key)
+        if new is not None:
+            names = (new.file_name, *new.extra_files)
+            self.new.paths.update(f"{file.split().bucket_path}/{name}" for name in names)
+            self.new.renamed.add((before.file_name, new.file_name))
 
     def _is_external(self, file: _File) -> bool:
         return is_external(file.store.schema.typed_options, file.entry.file)
@@ -291,19 +292,17 @@ class _Erasure(Struct, kw_only=True):
                 for key, file in files.items()
                 if file.store is store and key not in self.searched and pruning.may_hold(file.entry)
             ]
-            parts = [] if self.keys is None else [self.keys]
             for file, result in self._run(store, fresh, returns_keys=True):
                 if result.keys is not None:
-                    parts.append(pa.ipc.open_stream(result.keys).read_all())
-                    self.partitions.add(file.entry.partition)
+                    self.new.keys.append(result.keys)
+                    self.new.partitions.add(file.entry.partition)
+                    self.clean.clear()
             self.searched.update(ref.key_of(file.entry) for file in fresh)
-            if not parts:
-                continue
-            names = list(store.schema.primary_keys)
-            keys = pa.concat_tables(parts).group_by(names).aggregate([])
-            if self.keys is None or keys.num_rows > self.keys.num_rows:
-                self.clean.clear()
-            self.keys = keys
+            if len(self.new.keys) > 1:
+                parts = [pa.ipc.open_stream(each).read_all() for each in self.new.keys]
+                names = list(store.schema.primary_keys)
+                distinct = pa.concat_tables(parts).group_by(names).aggregate([])
+                self.new.keys = [dump_rows(distinct)]
 
     def _pruning(self, store: FileStore) -> FilePruning:
         predicate = bind(as_predicate(self.where), store.schema)
@@ -314,10 +313,10 @@ class _Erasure(Struct, kw_only=True):
         if not self._matches_keys(store):
             pruning = self._pruning(store)
             return [file for file in files if pruning.may_hold(file.entry)]
-        if self.keys is None:
+        if not self.new.keys:
             return []
         moves = not set(store.schema.partition_keys) <= set(store.schema.primary_keys)
-        return [file for file in files if moves or file.entry.partition in self.partitions]
+        return [file for file in files if moves or file.entry.partition in self.new.partitions]
 
     def _run(
         self,
@@ -341,7 +340,7 @@ class _Erasure(Struct, kw_only=True):
                 file_io=store.file_io.spec,
             ),
             only_counts=only_counts,
-            source=dump_rows(self.keys) if by_key and self.keys is not None else None,
+            source=self.new.keys[0] if by_key else None,
             on=schema.primary_keys if by_key else (),
         )
         self._refuse_joined(change, files)
@@ -471,10 +470,9 @@ class _Erasure(Struct, kw_only=True):
 
     def _check_missing(self, roots: Iterable[erased.Root]) -> None:
         """Raise if a file is gone that a reader needs: the table is damaged."""
-        missing = {key for key, file in self.new.files.items() if file.is_missing}
-        for root in roots if missing else ():
+        for root in roots if self.missing else ():
             if root.kind != "changelog":
-                for *_, name in ref.live_among(root.store, root.snapshot, missing):
+                for *_, name in ref.live_among(root.store, root.snapshot, self.missing):
                     raise NotFoundError(
                         f"Data file '{name}' of table '{root.store.label}', which {root.kind}"
                         f" {root.name} names, is gone. Mend or expire it first.",
