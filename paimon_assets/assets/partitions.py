@@ -411,12 +411,12 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
             _check(partitions, batch, show=show_values)
         return rows
 
-    def checked() -> Iterator[pa.RecordBatch]:
+    def check_batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             _check(partitions, batch, show=show_values)
             yield batch
 
-    return pa.RecordBatchReader.from_batches(rows.schema, checked())
+    return pa.RecordBatchReader.from_batches(rows.schema, check_batches())
 
 
 def _check(partitions: RunPartitions, batch: pa.RecordBatch, *, show: bool) -> None:

@@ -127,7 +127,7 @@ class Step(Value, dict=True):
         }
         return {key: value for key, value in properties.items() if value}
 
-    def made(self, properties: Mapping[str, str]) -> bool:
+    def is_made(self, properties: Mapping[str, str]) -> bool:
         """Whether a try of this step made the snapshot with these properties."""
         origin = properties.get(ORIGIN, properties.get(RUN_ID))
         identity = (origin, properties.get(STEP_KEY), properties.get(PARTITION, ""))

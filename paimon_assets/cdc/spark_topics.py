@@ -26,7 +26,7 @@ from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
-from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, numbered, spark_schema_of
+from paimon_assets.spark.dataframes.sources import ROWS_PER_FILE_BITS, number_rows, spark_schema_of
 from paimon_assets.spark.failure import encoded_errors, typed_errors
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import columns, ddl, pack, pieces, unpack
@@ -105,7 +105,7 @@ def _read_ranges(
         for span, first in _ranges_in(batches):
             [fetched] = fetch(client, [span], has_headers=True)
             found = rows(fetched, schema, metadata, others)
-            yield from numbered(found, first, spark_schema, span.name)
+            yield from number_rows(found, first, spark_schema, span.name)
 
 
 Read = Callable[[OffsetRange, int], tuple[Sequence[pa.RecordBatch], Any]]
@@ -199,7 +199,7 @@ def _unpack_rows(
             for position, data, report in zip(*batch.columns, strict=True):
                 if data.is_valid:
                     found = unpack(data.as_py(), schema)
-                    yield from numbered([found], position.as_py(), spark_schema)
+                    yield from number_rows([found], position.as_py(), spark_schema)
                 elif report.as_py() not in told:
                     raise StorageError(
                         f"Spark lost rows of {topics} and read a range again, but its records are "

@@ -338,7 +338,7 @@ def command(
         executor: Whether it takes --executor.
     """
 
-    def made(run: Callable[[Arguments], None]) -> click.Command:
+    def make_command(run: Callable[[Arguments], None]) -> click.Command:
         @click.pass_obj
         def callback(settings: Settings, /, **values: Any) -> None:
             click.get_current_context().meta[JSON_ASKED] = bool(values.get("json"))
@@ -356,7 +356,7 @@ def command(
             group.add_command(built)
         return built
 
-    return made
+    return make_command
 
 
 def _argument(text: str) -> click.Argument:

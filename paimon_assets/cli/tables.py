@@ -185,7 +185,7 @@ def alter(args: Arguments) -> None:
         raise click.UsageError("Name a change.")
     table = args.table()
 
-    def judged(plan: SchemaChangePlan) -> None:
+    def judge(plan: SchemaChangePlan) -> None:
         _show(plan)
         if plan.loses and args.allow_loss:
             args.confirm(f"Stored values of {table.name} are lost as shown.")
@@ -199,7 +199,7 @@ def alter(args: Arguments) -> None:
         return
     overflow = sc.OnOverflow.ALLOW if args.allow_loss else sc.OnOverflow.REFUSE
     made = table.alter_checked(
-        changes, on_overflow=overflow, executor=args.new_executor, judged=judged
+        changes, on_overflow=overflow, executor=args.new_executor, judged=judge
     )
     if not output.is_json():
         done = f"schema {made.new.id}" if made.differences else f"stays at schema {made.base.id}"

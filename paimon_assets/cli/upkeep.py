@@ -93,12 +93,12 @@ def compact(args: Arguments) -> None:
     with output.progress("compacting", None, "bytes") as advance:
         done = 0
 
-        def moved(now: CompactionProgress) -> None:
+        def show_progress(now: CompactionProgress) -> None:
             nonlocal done
             advance(now.bytes_done - done, now.total_bytes)
             done = now.bytes_done
 
-        outcome = builder.run(args.new_executor(), on_progress=moved)
+        outcome = builder.run(args.new_executor(), on_progress=show_progress)
     snapshot = None if outcome.snapshot is None else outcome.snapshot.id
     line = (
         f"snapshot {snapshot}: merged {counted(outcome.files_before, 'file')}"
@@ -248,16 +248,16 @@ def maintain(args: Arguments) -> None:
         action = f"This is done to {counted(len(tables), 'table')}."
 
         def show() -> None:
-            output.print_rows_grid(_lines(_maintained(catalog, tables, dry_run=True)))
+            output.print_rows_grid(_lines(_maintain_tables(catalog, tables, dry_run=True)))
 
         args.confirm(action, show)
-    done = _maintained(catalog, tables, dry_run=args.dry_run)
+    done = _maintain_tables(catalog, tables, dry_run=args.dry_run)
     output.print_rows_of(_lines(done))
     if any(one.error for one in done):
         raise click.exceptions.Exit(1)
 
 
-def _maintained(
+def _maintain_tables(
     catalog: TableCatalog, tables: list[Identifier], *, dry_run: bool
 ) -> list[TableUpkeep]:
     def open_work(table: Identifier) -> Maintenance:

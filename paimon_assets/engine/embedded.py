@@ -125,7 +125,9 @@ class EmbeddedExecutor:
         if self._log is not None:
             total = rows.num_rows if isinstance(rows, pa.Table) else None
             text = f"Writing table {context.table}: {{}} rows"
-            batches = _reported(batches, self._log, text, total, lambda batch: batch.num_rows)
+            batches = _report_progress(
+                batches, self._log, text, total, lambda batch: batch.num_rows
+            )
         return write_rows(context, batches, file_io, self._threads)
 
     def rewrite(
@@ -178,7 +180,7 @@ class EmbeddedExecutor:
         if self._log is None:
             return results
         text = f"{batch.name} of {batch.subject or 'a table'}: {{}} tasks"
-        return _reported(results, self._log, text, total, lambda _: 1)
+        return _report_progress(results, self._log, text, total, lambda _: 1)
 
     def _results(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
         file_io = open_file_io(batch.file_io)
@@ -238,7 +240,7 @@ class News:
             self._log(text)
 
 
-def _reported(
+def _report_progress(
     items: Iterator[T],
     log: Callable[[str], None],
     text: str,

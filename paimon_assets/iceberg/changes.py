@@ -57,12 +57,12 @@ class PublishedFiles(Value, dict=True):
     def live(self, snapshot: Snapshot) -> FileChanges:
         """Return all files of a snapshot as if it had added them. Cost: every manifest is read."""
         entries = FileStoreScan(self.table.store).live_files(snapshot)
-        return self._folded(entries)
+        return self._fold_entries(entries)
 
     def delta(self, snapshot: Snapshot) -> FileChanges:
-        return self._folded(self.table.store.manifests.delta(snapshot))
+        return self._fold_entries(self.table.store.manifests.delta(snapshot))
 
-    def _folded(self, entries: Iterable[ManifestEntry]) -> FileChanges:
+    def _fold_entries(self, entries: Iterable[ManifestEntry]) -> FileChanges:
         changes = FileChanges()
         for entry in entries:
             is_add = entry.kind is FileKind.ADD
@@ -135,7 +135,7 @@ class FileRecords(Value):
     def _statistics(self, file: DataFileMeta) -> Record:
         """Return counts and bounds by field id; columns without known statistics have none."""
         counts, nulls, lows, highs = [], [], [], []
-        described = self._described(file)
+        described = self._describe_file(file)
         if described is not None:
             fields, known = described
             types = [column.type for column in fields]
@@ -171,7 +171,9 @@ class FileRecords(Value):
             "upper_bounds": highs,
         }
 
-    def _described(self, file: DataFileMeta) -> tuple[tuple[DataField, ...], frozenset[int]] | None:
+    def _describe_file(
+        self, file: DataFileMeta
+    ) -> tuple[tuple[DataField, ...], frozenset[int]] | None:
         """Return the columns of a file's statistics, and the ids of those that are still there."""
         key = (file.schema_id, file.value_stats_cols, file.write_cols)
         if key not in self._columns:

@@ -90,13 +90,13 @@ def forgotten_database(catalog: Catalog, database: str) -> Iterator[None]:
         catalog.file_io.delete_empty_directory(folder)
 
 
-def _shown(store: FileStore) -> state.IcebergMetadata | None:
+def _shown_metadata(store: FileStore) -> state.IcebergMetadata | None:
     return _own_metadata(store, store.created_ms) if state.writes_iceberg(store) else None
 
 
 def stored_files(store: FileStore) -> Iterator[FileStatus]:
     """Yield the files in the folder of the metadata, which holds nothing else."""
-    if _shown(store) is not None:
+    if _shown_metadata(store) is not None:
         for status in store.file_io.list_directory(metadata_directory(store)):
             if status.name.endswith(_ENDINGS):
                 yield status
@@ -104,7 +104,7 @@ def stored_files(store: FileStore) -> Iterator[FileStatus]:
 
 def needed_names(store: FileStore, *, with_log: bool = True) -> Iterator[str]:
     """Yield the names of files that readers of the newest document, and of those it logs, need."""
-    found = _shown(store)
+    found = _shown_metadata(store)
     if found is None:
         return
     document = found.document

@@ -171,14 +171,14 @@ class DocumentDraft(Value):
 
     def _name_mapping(self) -> str:
         """Return the names by which columns are found in files that have no ids."""
-        return json.dumps(_mapped(self.table.schema_json(())["fields"]))
+        return json.dumps(_map_fields(self.table.schema_json(())["fields"]))
 
 
 def _not_null(table: IcebergTable) -> set[int]:
     return {each.id for each in table.schema.fields if not each.type.nullable}
 
 
-def _mapped(fields: Sequence[Any]) -> list[JsonObject]:
+def _map_fields(fields: Sequence[Any]) -> list[JsonObject]:
     mapped = []
     for each in fields:
         entry: JsonObject = {"field-id": each["id"], "names": [each["name"]]}
@@ -193,9 +193,9 @@ def _inner(data_type: Any) -> list[JsonObject]:
     if not isinstance(data_type, dict):
         return []
     if data_type["type"] == "struct":
-        return _mapped(data_type["fields"])
+        return _map_fields(data_type["fields"])
     parts = [part for part in ("element", "key", "value") if part in data_type]
     fields = [
         {"id": data_type[f"{part}-id"], "name": part, "type": data_type[part]} for part in parts
     ]
-    return _mapped(fields)
+    return _map_fields(fields)

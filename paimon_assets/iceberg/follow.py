@@ -197,7 +197,7 @@ class _Follower(Value, dict=True):
         self, base: state.IcebergMetadata | None, newest: state.IcebergMetadata | None
     ) -> JsonObject:
         row_id = 0 if newest is None else int(newest.document.get("next-row-id") or 0)
-        added = None if base is None else self._added(base, row_id)
+        added = None if base is None else self._add_snapshot(base, row_id)
         if added is None:
             base, added = None, list(self._anew(row_id))
         earliest = self.store.snapshots.earliest_id() if self.thorough else None
@@ -213,7 +213,7 @@ class _Follower(Value, dict=True):
         ).document()
 
     @cached_property
-    def _held(self) -> Mapping[int, Snapshot]:
+    def _held_snapshots(self) -> Mapping[int, Snapshot]:
         """The snapshots that a new history lists: after a rename all files have other paths.
 
         A commit lists the newest alone.
@@ -230,8 +230,8 @@ class _Follower(Value, dict=True):
     def _anew(self, row_id: int) -> Iterator[JsonObject]:
         """Yield the snapshots of a new history, but for those that cannot be shown."""
         parent, before = None, None
-        for number in sorted(self._held):
-            snapshot, is_newest = self._held[number], number == self.snapshot.id
+        for number in sorted(self._held_snapshots):
+            snapshot, is_newest = self._held_snapshots[number], number == self.snapshot.id
             try:
                 if parent is not None and before is not None and before.id == number - 1:
                     parent = next(self.writer.later(parent, before, [snapshot], row_id))
@@ -245,7 +245,7 @@ class _Follower(Value, dict=True):
             before, row_id = snapshot, row_id + parent.get("added-rows", 0)
             yield parent
 
-    def _added(self, base: state.IcebergMetadata, row_id: int) -> list[JsonObject] | None:
+    def _add_snapshot(self, base: state.IcebergMetadata, row_id: int) -> list[JsonObject] | None:
         """Return the snapshots after a base; None if one is gone, or the base is damaged."""
         numbers = range(base.version, self.snapshot.id + 1)
         before, *missing = [self._snapshot(number) for number in numbers]
@@ -275,7 +275,7 @@ class _Follower(Value, dict=True):
             tag = self.store.tags.get_or_none(name)
             if tag is None:
                 continue
-            listed = self._held.get(tag.snapshot.id)
+            listed = self._held_snapshots.get(tag.snapshot.id)
             if (
                 base.shows(tag.snapshot) or tag.snapshot.id > base.version
                 if base is not None

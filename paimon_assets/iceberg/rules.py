@@ -30,18 +30,18 @@ def first_schema(first: TableSchema) -> TableSchema:
     ids = list(all_field_ids(first.fields))
     if not has_iceberg(first.typed_options) or 0 not in ids:
         return first
-    fields = tuple(_raised(field) for field in first.fields)
+    fields = tuple(_raise_type(field) for field in first.fields)
     return replace(first, fields=fields, highest_field_id=max(ids) + 1)
 
 
-def _raised(field: types.DataField) -> types.DataField:
+def _raise_type(field: types.DataField) -> types.DataField:
     return replace(field, id=field.id + 1, type=_raised_within(field.type))
 
 
 def _raised_within(data_type: types.DataType) -> types.DataType:
     match data_type:
         case types.RowType(fields=fields):
-            return replace(data_type, fields=tuple(map(_raised, fields)))
+            return replace(data_type, fields=tuple(map(_raise_type, fields)))
         case types.ArrayType(element=element) | types.MultisetType(element=element):
             return replace(data_type, element=_raised_within(element))
         case types.MapType(key=key, value=value):

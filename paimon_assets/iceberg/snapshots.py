@@ -38,9 +38,9 @@ class SnapshotWriter(Value, dict=True):
     def whole(self, snapshot: Snapshot, first_row_id: int) -> JsonObject:
         """Write a snapshot as if it had added all files that live in it."""
         changes = self.published_files.live(snapshot)
-        manifests = self._added(changes, snapshot)
+        manifests = self._added_entries(changes, snapshot)
         manifests = self._with_vectors(manifests, snapshot, None) or manifests
-        return self._listed(snapshot, None, manifests, ("append", changes), first_row_id)
+        return self._list_manifests(snapshot, None, manifests, ("append", changes), first_row_id)
 
     def later(
         self, parent: JsonObject, before: Snapshot | None, missing: Iterable[Snapshot], row_id: int
@@ -53,17 +53,17 @@ class SnapshotWriter(Value, dict=True):
         manifests = self.files.read_list(parent["manifest-list"])
         for snapshot in missing:
             changes = self.published_files.delta(snapshot)
-            manifests = self._changed(manifests, changes, snapshot)
+            manifests = self._changed_manifests(manifests, changes, snapshot)
             operation = _operation(changes, snapshot, is_keyed=self.table.schema.has_primary_key)
             vectors = self._with_vectors(manifests, snapshot, before)
             if vectors is not None:
                 manifests, operation = vectors, "overwrite"
-            parent = self._listed(snapshot, parent, manifests, (operation, changes), row_id)
+            parent = self._list_manifests(snapshot, parent, manifests, (operation, changes), row_id)
             row_id += parent.get("added-rows", 0)
             before = snapshot
             yield parent
 
-    def _listed(
+    def _list_manifests(
         self,
         snapshot: Snapshot,
         parent: JsonObject | None,
@@ -94,7 +94,7 @@ class SnapshotWriter(Value, dict=True):
         path = self.files.write_list(manifests, snapshot.id)
         return made | {"manifest-list": path, "summary": summary}
 
-    def _added(self, changes: FileChanges, snapshot: Snapshot) -> list[Record]:
+    def _added_entries(self, changes: FileChanges, snapshot: Snapshot) -> list[Record]:
         files = [self.records.record(path, entry) for path, entry in changes.added.items()]
         return self.files.write_new(files, snapshot.id)
 
@@ -110,7 +110,7 @@ class SnapshotWriter(Value, dict=True):
         vectors = puffin_records(self.table, snapshot)
         return data + self.files.write_new(vectors, snapshot.id, Content.DELETES)
 
-    def _changed(
+    def _changed_manifests(
         self, manifests: Sequence[Record], changes: FileChanges, snapshot: Snapshot
     ) -> list[Record]:
         """Return the manifests after a snapshot. Those without a removed file stay as they are."""
@@ -127,7 +127,7 @@ class SnapshotWriter(Value, dict=True):
             if not any(each["data_file"]["file_path"] in gone for each in live):
                 result.append(manifest)
                 continue
-            marked = [_marked(each, gone, snapshot.id) for each in live]
+            marked = [_mark_entry(each, gone, snapshot.id) for each in live]
             result += self.files.write(marked, snapshot.id)
         if gone:
             raise NotFoundError(
@@ -136,7 +136,7 @@ class SnapshotWriter(Value, dict=True):
                 kind="iceberg-file",
             )
         result.reverse()
-        return self._joined(result + self._added(changes, snapshot), snapshot)
+        return self._join_manifests(result + self._added_entries(changes, snapshot), snapshot)
 
     def _may_hold(self, manifest: Record, partitions: Sequence[Record]) -> bool:
         """Whether a manifest may list files of some partitions, by its bounds."""
@@ -148,7 +148,7 @@ class SnapshotWriter(Value, dict=True):
             for partition in partitions
         )
 
-    def _joined(self, manifests: list[Record], snapshot: Snapshot) -> list[Record]:
+    def _join_manifests(self, manifests: list[Record], snapshot: Snapshot) -> list[Record]:
         """Return fewer manifests, once there are many small ones."""
         options = self.table.schema.typed_options
         target = options.get(opt.MANIFEST_TARGET_FILE_SIZE)
@@ -188,7 +188,7 @@ def _is_live(entry: Record) -> bool:
     return bool(entry["status"] != Status.DELETED)
 
 
-def _marked(entry: Record, gone: dict[str, Any], snapshot_id: int) -> Record:
+def _mark_entry(entry: Record, gone: dict[str, Any], snapshot_id: int) -> Record:
     """Return an entry for the manifest that replaces its own, and forget the file if it is gone."""
     if gone.pop(entry["data_file"]["file_path"], None) is None:
         return {**entry, "status": Status.EXISTING}

@@ -104,14 +104,14 @@ def read_metadata(file_io: FileIO, directory: str, version: int) -> IcebergMetad
     if data is None:
         return None
     try:
-        document = _checked(json.loads(data))
+        document = _check_document(json.loads(data))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         logger.warning("'%s' is no metadata of Iceberg: %s", path, error)
         return None
     return IcebergMetadata(location=path, version=version, document=document)
 
 
-def _checked(document: Any) -> JsonObject:
+def _check_document(document: Any) -> JsonObject:
     if not isinstance(document, Mapping) or "format-version" not in document:
         raise ValueError("it has no format-version")
     for snapshot in document.get("snapshots") or ():

@@ -152,8 +152,8 @@ class PartitionField(Value):
             return summary["contains_nan"] is not False
         if low is None or high is None:
             return True
-        bounds = [_ordered(self.column.type, bound) for bound in (low, high)]
-        own = _ordered(self.column.type, bound_bytes(self.column.type, value))
+        bounds = [_ordered_value(self.column.type, bound) for bound in (low, high)]
+        own = _ordered_value(self.column.type, bound_bytes(self.column.type, value))
         return bool(bounds[0] <= own <= bounds[1])
 
 
@@ -161,7 +161,7 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _ordered(data_type: types.DataType, bound: bytes) -> Any:
+def _ordered_value(data_type: types.DataType, bound: bytes) -> Any:
     """Return a bound as a value in the order of the type."""
     if data_type.root in TEXT_LIKE:
         return bound
@@ -256,10 +256,10 @@ def partition_summary(data_type: types.DataType, values: list[Any]) -> Record:
     }
     if known:
         bounds = sorted((bound_bytes(data_type, value) for value in known),
-                        key=lambda bound: _ordered(data_type, bound))  # fmt: skip
+                        key=lambda bound: _ordered_value(data_type, bound))  # fmt: skip
         low, high = bounds[0], bounds[-1]
         if is_float:  # zeros have two signs, and in Java -0.0 is smaller; the bounds hold for both
-            low = low if _ordered(data_type, low) else bound_bytes(data_type, -0.0)
-            high = high if _ordered(data_type, high) else bound_bytes(data_type, 0.0)
+            low = low if _ordered_value(data_type, low) else bound_bytes(data_type, -0.0)
+            high = high if _ordered_value(data_type, high) else bound_bytes(data_type, 0.0)
         summary |= {"lower_bound": low, "upper_bound": high}
     return summary

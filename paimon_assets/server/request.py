@@ -197,7 +197,7 @@ def page_token(name: str) -> str:
     return base64.urlsafe_b64encode(name.encode()).decode()
 
 
-def decoded(segment: str) -> str:
+def decode_segment(segment: str) -> str:
     """Return a part of a path as it was before Java's `URLEncoder`."""
     try:
         return unquote_plus(segment, errors="strict")

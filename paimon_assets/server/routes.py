@@ -14,7 +14,14 @@ from paimon_assets.server.operations import items as i
 from paimon_assets.server.operations import tables as t
 from paimon_assets.server.operations import versions as v
 from paimon_assets.server.principals import Action
-from paimon_assets.server.request import PREFIX, Answer, Refusal, Request, decoded, not_implemented
+from paimon_assets.server.request import (
+    PREFIX,
+    Answer,
+    Refusal,
+    Request,
+    decode_segment,
+    not_implemented,
+)
 from paimon_assets.server.service import Service
 
 Handler = Callable[[Service, Request], Answer]
@@ -105,7 +112,9 @@ class Routes:
                 continue
             known = True
             if route.method == method:
-                return route, {s[1:-1]: decoded(part) for s, part in pairs if s.startswith("{")}
+                return route, {
+                    s[1:-1]: decode_segment(part) for s, part in pairs if s.startswith("{")
+                }
         if known:
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not served here.")
         raise Refusal(HTTPStatus.NOT_FOUND, "There is no such path.")

@@ -84,7 +84,7 @@ class SoleWriterFileIO(DelegatingFileIO):
     def delete_files(self, paths: Sequence[str]) -> None:
         self._inner.delete_files(paths)
 
-    def _passed(
+    def _pass_on(
         self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
     ) -> T:
         return make(self._inner, method, *args)

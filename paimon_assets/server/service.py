@@ -164,7 +164,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
     ) -> None:
         """Refuse a folder for a table that is not the principal's to give, or another table's."""
         roots = [self.roots] if principal.roots is None else [self.roots, principal.roots]
-        folder = self._allowed(path, option, roots)
+        folder = self._allow_path(path, option, roots)
         for name, place in self._outside():
             other = plain_path(canonical_path(place))
             overlaps = is_within(folder, other) or is_within(other, folder)
@@ -181,11 +181,11 @@ class Service(Value, hidden=("storage_options", "_listings")):
             )
         for option, place in places_of(options):
             if principal is None:
-                self._allowed(place, option, [self.roots])
+                self._allow_path(place, option, [self.roots])
             else:
                 self.check_place(place, principal, option=option)
 
-    def _allowed(self, path: str, option: str, roots: list[tuple[str, ...]]) -> str:
+    def _allow_path(self, path: str, option: str, roots: list[tuple[str, ...]]) -> str:
         """Return the canonical path of a folder that is below one root of each list."""
         try:
             for folders in roots:

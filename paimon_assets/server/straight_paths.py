@@ -37,7 +37,7 @@ class StraightFileIO(DelegatingFileIO):
         for path in paths:
             self.delete_file(path)
 
-    def _passed(
+    def _pass_on(
         self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
     ) -> T:
         for path in args:

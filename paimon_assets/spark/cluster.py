@@ -20,7 +20,7 @@ from paimon_assets.engine.contract.executor import ClusterOrder
 from paimon_assets.engine.data.cluster import SAMPLE_ROWS, ClusterKeys
 from paimon_assets.spark.python_rows import ArrowMap, PythonRows
 from paimon_assets.spark.shuffle import partition_slots
-from paimon_assets.spark.types import quoted
+from paimon_assets.spark.types import quote
 
 _PLACE = "__paimon_place"
 _RANGE = "__paimon_range"
@@ -30,7 +30,7 @@ _SEED = 1
 
 def in_order(frame: DataFrame, order: ClusterOrder, *, parts: int) -> DataFrame:
     """Return rows sorted, each Spark partition a range of the columns. Cost: a shuffle."""
-    columns = [quoted(name) for name in order.columns]
+    columns = [quote(name) for name in order.columns]
     return frame.repartitionByRange(parts, *columns).sortWithinPartitions(*columns)
 
 
@@ -44,7 +44,7 @@ def on_curve(
         sample is; Spark's own would read all rows once more.
     """
     fraction = min(1.0, SAMPLE_ROWS / max(1, row_count))
-    columns = frame.select(*(frame[quoted(name)] for name in order.columns))
+    columns = frame.select(*(frame[quote(name)] for name in order.columns))
     sample: pa.Table = columns.sample(fraction=fraction, seed=_SEED).toArrow()
     keys = ClusterKeys.of(order, sample)
     places = np.sort(_places(keys, sample))

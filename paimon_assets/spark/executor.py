@@ -54,7 +54,7 @@ from paimon_assets.spark.packing import (
     chunks,
     ddl,
     empty_batch,
-    joined,
+    join_batches,
     pack,
     pieces,
     unpack,
@@ -84,7 +84,7 @@ from paimon_assets.spark.task_jobs import run_jobs
 from paimon_assets.spark.types import (
     from_spark_schema,
     holds_exactly,
-    quoted,
+    quote,
     spark_arrow_schema,
     to_spark_schema,
 )
@@ -141,7 +141,7 @@ class SparkExecutor:
         done, is_begun = 0, False
         while True:
             try:
-                for row in self._packed(replace(context, file_io=renewal.spec), splits[done:]):
+                for row in self._pack_splits(replace(context, file_io=renewal.spec), splits[done:]):
                     if row.error is not None:
                         raise load_error(bytes(row.error))
                     is_begun = row.result is not None
@@ -156,7 +156,7 @@ class SparkExecutor:
             else:
                 return
 
-    def _packed(self, context: ReadContext, splits: Sequence[DataSplit]) -> Iterator[Row]:
+    def _pack_splits(self, context: ReadContext, splits: Sequence[DataSplit]) -> Iterator[Row]:
         """Yield the answers of `read_packed`, in split order."""
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
@@ -280,7 +280,7 @@ class SparkExecutor:
             write = partial(write_unrouted, context_bytes, source)
             answers = map_in_arrow(frame, write, ddl(ANSWER_SCHEMA))
         else:
-            answers = self._routed(frame, source, context, context_bytes)
+            answers = self._route_rows(frame, source, context, context_bytes)
         check_workers(self.session, context.file_io, context.table_path)
         with typed_errors(), named_jobs(self.session, f"write {context.table}"):
             return _result(context, answers.collect())
@@ -343,7 +343,7 @@ class SparkExecutor:
         """
         yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
 
-    def _routed(
+    def _route_rows(
         self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
     ) -> DataFrame:
         schema, cores = context.schema, parallelism(self.session)
@@ -383,7 +383,9 @@ class SparkExecutor:
         schema = without_dictionaries(reader.schema)
         plain = (batch.cast(schema) if schema != batch.schema else batch for batch in reader)
         packed = [
-            pack(piece) for chunk in chunks(plain, PACKED_BYTES) for piece in pieces(joined(chunk))
+            pack(piece)
+            for chunk in chunks(plain, PACKED_BYTES)
+            for piece in pieces(join_batches(chunk))
         ]
         source = RowSource(schema=schema, is_packed=True)
         if not packed:
@@ -447,7 +449,7 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
 
 def repeated_keys(frame: DataFrame, key: Sequence[str]) -> RepeatedKeys:
     """Count the rows of each key, and the keys that have several."""
-    counted = frame.groupBy(*map(quoted, key)).count().withColumnRenamed("count", ROWS)
+    counted = frame.groupBy(*map(quote, key)).count().withColumnRenamed("count", ROWS)
     totals = counted.selectExpr(
         f"sum({ROWS}) AS all_rows",
         f"count_if({ROWS} > 1) AS shared_keys",

@@ -90,7 +90,7 @@ def chunks(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[list
         yield waiting
 
 
-def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def join_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Copy batches of one schema into one."""
     if len(batches) == 1:
         return batches[0]
@@ -142,7 +142,7 @@ def in_position_order(packed: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
         if ready == len(positions):
             held = piece.batch
         else:
-            both = joined([held.slice(ready), piece.batch])
+            both = join_batches([held.slice(ready), piece.batch])
             held = both.take(pc.array_sort_indices(both.column(POSITION_COLUMN)))
     if held is not None:
         yield take_positions(held)[0]

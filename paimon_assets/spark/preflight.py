@@ -160,11 +160,11 @@ def _ask(session: SparkSession, look: str) -> list[dict[str, Any]]:
         with typed_errors(), named_jobs(session, "check workers"):
             rows = session.range(0, tasks, 1, tasks).select(ask("id")).collect()
     except (PySparkException, Py4JError) as failure:
-        raise _typed(failure) or failure from failure
+        raise _typed_error(failure) or failure from failure
     return [json.loads(row[0]) for row in rows]
 
 
-def _typed(failure: Exception) -> InvalidInputError | None:
+def _typed_error(failure: Exception) -> InvalidInputError | None:
     """Return the typed error of a failed first job; None if workers have the right Python."""
     text = str(failure)
     if (program := _NO_PROGRAM.search(text)) is not None:

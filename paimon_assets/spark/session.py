@@ -99,7 +99,7 @@ class SparkSettings(Value):
     @property
     def shown_master(self) -> str:
         """The master for messages: parameters of a Connect address may hold a token."""
-        return shown(self.master)
+        return mask(self.master)
 
     def asked(self) -> dict[str, str]:
         """Return the settings of the user, without our defaults."""
@@ -167,8 +167,8 @@ def open_connection(address: str) -> Connection:
     """Return a session on a server, that of this process if there is one."""
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - starts none
         raise InvalidInputError(
-            f"{shown(address)} is asked for, but this process runs Spark itself, and PySpark can "
-            "have one kind of session in a process. Stop that session first, or use another "
+            f"{mask(address)} is asked for, but this process runs Spark itself, and PySpark "
+            "can have one kind of session in a process. Stop that session first, or use another "
             "process.",
             kind="spark-session-settings",
         )
@@ -190,7 +190,7 @@ def refuse_other_kind(master: str) -> None:
         )
 
 
-def shown(address: str) -> str:
+def mask(address: str) -> str:
     """Return an address for messages: its parameters may hold a token."""
     return address.partition(";")[0]
 
@@ -201,15 +201,15 @@ def _wait_for_answer(address: str) -> None:
         channel = client.DefaultChannelBuilder(address).toChannel()
     except PySparkImportError as error:
         raise InvalidInputError(
-            f"Spark Connect ({shown(address)}) needs more packages: "
+            f"Spark Connect ({mask(address)}) needs more packages: "
             f"pip install 'paimon-assets[connect]'. {error}",
             kind="spark-connect",
         ) from error
     except PySparkValueError:
         # PySpark's error, which is not shown, repeats the parameters.
         raise InvalidInputError(
-            f"'{shown(address)}' with its parameters is no address of Spark Connect; expected "
-            "sc://host:port/;name=value;…",
+            f"'{mask(address)}' with its parameters is no address of Spark Connect; "
+            "expected sc://host:port/;name=value;…",
             kind="spark-connect",
         ) from None
     grpc = importlib.import_module("grpc")
@@ -217,7 +217,7 @@ def _wait_for_answer(address: str) -> None:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
     except grpc.FutureTimeoutError as error:
         raise InvalidInputError(
-            f"No Spark Connect server answers at {shown(address)} within {ANSWER_SECONDS} s: "
+            f"No Spark Connect server answers at {mask(address)} within {ANSWER_SECONDS} s: "
             "start it, or check host, port, use_ssl and token.",
             kind="spark-connect",
         ) from error
@@ -317,7 +317,7 @@ def _connect(settings: SparkSettings) -> SparkSession:
     owned = _Owned.connection
     if owned is not None and owned.address != settings.master:
         raise InvalidInputError(
-            f"A Spark Connect session to {shown(owned.address)} is open, and "
+            f"A Spark Connect session to {mask(owned.address)} is open, and "
             f"{settings.shown_master} is asked for (parameters are not shown); stop it first "
             "(stop_session).",
             kind="spark-session-settings",

@@ -26,11 +26,11 @@ def spark_hash(values: Slots) -> Slots:
     """
     u32 = np.uint32
 
-    def rotated(words: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+    def rotate_words(words: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
         return (words << u32(bits)) | (words >> u32(32 - bits))
 
-    mixed = rotated(values.astype(np.uint32) * u32(0xCC9E2D51), 15) * u32(0x1B873593)
-    state = rotated(mixed ^ u32(_SPARK_SEED), 13) * u32(5) + u32(0xE6546B64)
+    mixed = rotate_words(values.astype(np.uint32) * u32(0xCC9E2D51), 15) * u32(0x1B873593)
+    state = rotate_words(mixed ^ u32(_SPARK_SEED), 13) * u32(5) + u32(0xE6546B64)
     state ^= u32(4)
     state = (state ^ (state >> u32(16))) * u32(0x85EBCA6B)
     state = (state ^ (state >> u32(13))) * u32(0xC2B2AE35)

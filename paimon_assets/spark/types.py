@@ -284,6 +284,6 @@ def to_spark_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return a column's or table's name as Spark's texts take it, whatever characters it has."""
     return f"`{name.replace('`', '``')}`"

@@ -153,7 +153,7 @@ def _number(batches: Iterable[pa.RecordBatch], source: RowSource) -> Iterator[pa
     rows = batches if source.read is None else source.read(batches)
     normal = (to_spark_batch(batch, source.schema) for batch in rows)
     for waiting in packing.chunks(normal, _CHUNK_BYTES):
-        chunk = packing.joined(waiting)
+        chunk = packing.join_batches(waiting)
         yield packing.Packed(position, chunk)
         position += chunk.num_rows
 

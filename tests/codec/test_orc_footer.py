@@ -89,7 +89,7 @@ def test_chunks_of_lz4_end_where_they_did_though_they_do_not_say(size):
     plain = (b"ab" * size)[:size]
     chunk = bytes(pa.Codec("lz4_raw").compress(plain))
     mark = (len(chunk) << 1).to_bytes(3, "little")
-    assert orc_footer._decompressed(mark + chunk, 4, 1 << 18) == plain
+    assert orc_footer._decompress(mark + chunk, 4, 1 << 18) == plain
 
 
 LAST = 9_000_000_000 * 10**6

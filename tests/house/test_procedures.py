@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of, typed
+from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of, parse_value
 from tests.house.procedures_table import COMMAND, PAGE, table
 
 TEXTS = ("1", "1 d", "full", "keep", "a=b")
@@ -27,7 +27,7 @@ def test_call_can_give_every_parameter(name: str) -> None:
 
 def _fits(parameter: inspect.Parameter, text: str) -> bool:
     try:
-        typed(parameter, text)
+        parse_value(parameter, text)
     except InvalidInputError:
         return False
     return True

@@ -120,7 +120,7 @@ class Stepped(DelegatingFileIO):
     def spec(self):
         return self._inner.spec
 
-    def _passed(self, method, *args, **kwargs):
+    def _pass_on(self, method, *args, **kwargs):
         self._left -= 1
         if self._left == -1:
             self._happen()

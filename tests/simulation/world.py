@@ -170,7 +170,7 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(snapshot_manager, "_NEWEST_SEEN", _Memory(dict))
         patch.setattr(file_store, "_SAME_TABLES", _Memory(dict))
         patch.setattr(ledger, "_SEEN", _Memory(OrderedDict))
-        for module, name in ((commit_history, "_seen_of"), (write_planning, "_cached")):
+        for module, name in ((commit_history, "_seen_of"), (write_planning, "_cached_buckets")):
             patch.setattr(module, name, _by_process(getattr(module, name).__wrapped__))
         patch.setattr(cached_property, "__get__", _once)
         patch.setattr(time, "time_ns", world.now_ns)

@@ -128,7 +128,7 @@ def test_every_task_gets_its_own_bucket(executor, spark, new_catalog):
     table = create(new_catalog, buckets="6")
     context = table.new_write_builder().prepare()
     frame, source = executor._source(changes(spark, 500, keys=500, partitions=2), context)
-    written = executor._routed(frame, source, context, dump(context))
+    written = executor._route_rows(frame, source, context, dump(context))
     tasks = [row.task for row in written.select(fn.spark_partition_id().alias("task")).collect()]
     assert tasks == [0, 1, 2, 3, 4, 5]
 

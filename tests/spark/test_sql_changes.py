@@ -26,7 +26,7 @@ KEYED = first_table_schema(Schema.of(COLUMNS, primary_keys=["id"]), time_millis=
     ],
 )
 def test_new_values_of_columns(assignments, alias, expected):
-    assert changes.assigned(PLAIN, assignments, alias, "db.t") == expected
+    assert changes.assign_columns(PLAIN, assignments, alias, "db.t") == expected
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_new_values_of_columns(assignments, alias, expected):
 )
 def test_new_values_that_contradict(paths):
     with pytest.raises(InvalidInputError):
-        changes.assigned(PLAIN, [(path, "1") for path in paths], "t", "db.t")
+        changes.assign_columns(PLAIN, [(path, "1") for path in paths], "t", "db.t")
 
 
 def test_rows_are_identified_by_the_needed_columns():

@@ -168,7 +168,7 @@ def test_columns_and_filters_of_duckdb_reach_the_read(table):
 
     def scan(columns, predicate):
         seen.append((sorted(columns), predicate is not None))
-        return read.narrowed(columns, predicate)
+        return read.narrow(columns, predicate)
 
     with duckdb.connect() as connection:
         connection.register("t", ScanDataset(read.arrow_schema, scan))

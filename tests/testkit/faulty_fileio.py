@@ -64,7 +64,7 @@ class FaultyFileIO(DelegatingFileIO):
     def spec(self) -> FileIOSpec:
         return self._inner.spec
 
-    def _passed(self, method, *args, **_):
+    def _pass_on(self, method, *args, **_):
         number, name, path = len(self.calls), method.__name__, args[0]
         self.calls.append((name, path))
         if self._before is not None:

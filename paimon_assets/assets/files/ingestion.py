@@ -130,7 +130,7 @@ def ingest(
         table, step = ensured.table, step_of_asset(context)
         audit = BatchAudit(target.before_commit, table, paimon)
         newest = ledger_snapshot(table, source_name_of(key))
-        if is_first and newest is not None and step.made(newest.properties):
+        if is_first and newest is not None and step.is_made(newest.properties):
             return result_of_earlier_try(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )

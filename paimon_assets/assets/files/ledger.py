@@ -396,7 +396,7 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
     """
     most = most_of_a_part(remembered)
     parts = merged(ledger.parts, lambda part: _rows_of(part, table), most=most)
-    written = tuple(part if part.file else _written(table, part) for part in parts)
+    written = tuple(part if part.file else _write_part(table, part) for part in parts)
     remaining = written if remembered is None else newest(written, remembered)
     dropped = [part for part in written if part not in remaining]
     forgetting = replace(
@@ -410,7 +410,7 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
     return name
 
 
-def _written(table: Table, part: Part) -> Part:
+def _write_part(table: Table, part: Part) -> Part:
     name = f"ledger-{uuid4()}.parquet"
     data = part_to_bytes(_rows_of(part, table))
     table.state.file_io.write_bytes(f"{_directory(table)}/{name}", data)
@@ -426,7 +426,7 @@ def _rows_of(part: Part, table: Table | None) -> pa.Table:
     try:
         return part_from_bytes(table.state.file_io.read_bytes(path))
     except (pa.ArrowException, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage(path, error) from error
 
 
 def _directory(table: Table) -> str:
@@ -465,10 +465,10 @@ def ledger_from_json(data: bytes, path: str) -> Ledger:
     try:
         return _ledger_of(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, error) from error
+        raise _damage(path, error) from error
 
 
-def _damaged(path: str, error: Exception) -> FormatError:
+def _damage(path: str, error: Exception) -> FormatError:
     return FormatError(f"'{path}' is no ingestion ledger: {error}.", kind="ledger", path=path)
 
 

@@ -476,7 +476,7 @@ class _Columns(Struct, kw_only=True):
                 joined.setdefault(name, column)
             else:
                 self._check_type(path, each)
-                joined[name] = self._joined(path, joined.get(name, each), each)
+                joined[name] = self._join_fields(path, joined.get(name, each), each)
         for name in types.keys() - {*known.names}:
             kinds = types[name]
             self.types[name] = [each for each in self.types.get(name, ALL_TYPES) if each in kinds]
@@ -532,7 +532,9 @@ class _Columns(Struct, kw_only=True):
                 column=own.name,
             )
 
-    def _joined(self, path: str, have: "pa.Field[Any]", own: "pa.Field[Any]") -> "pa.Field[Any]":
+    def _join_fields(
+        self, path: str, have: "pa.Field[Any]", own: "pa.Field[Any]"
+    ) -> "pa.Field[Any]":
         """Return a column in the type that holds the values of both files."""
         wider = next((one for one in (have, own) if _holds(one, have) and _holds(one, own)), None)
         if wider is not None and (have.type == own.type or self.source.may_drift):

@@ -59,7 +59,7 @@ def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
     units, shape = plan.units, table.state.shape(plan.snapshot)
     lines = [*plan.waiting, *units]
     metadata: Metadata = {
-        **_shown({"now": shape}),
+        **_panel_metadata({"now": shape}),
         "paimon/tasks": len(lines),
         "paimon/bytes_to_read": sum(unit.file_bytes for unit in units),
         "paimon/rows_to_read": sum(unit.row_count for unit in units),
@@ -104,7 +104,7 @@ def outcome_metadata(
         panels["before"] = table.state.shape(table.snapshot(snapshot.id - 1))
     panels["after"] = after
     return {
-        **_shown(panels),
+        **_panel_metadata(panels),
         "paimon/compacted": _compacted_table(outcome),
         "paimon/read_amplification": round(after.read_amplification, 3),
         "paimon/most_runs": after.most_runs,
@@ -139,7 +139,7 @@ def progress_text(progress: CompactionProgress) -> str:
     )
 
 
-def _shown(panels: Mapping[str, TableShape]) -> Metadata:
+def _panel_metadata(panels: Mapping[str, TableShape]) -> Metadata:
     """Return shapes as a picture, and in numbers."""
     sizes = [
         {
@@ -264,9 +264,9 @@ class CompactionConfig(dg.Config):
             InvalidInputError: Kind `compaction-config`.
         """
         if self.parallelism < 0:
-            raise _refused(f"parallelism is {self.parallelism}; give 0 for all cores, or how many")
+            raise _refusal(f"parallelism is {self.parallelism}; give 0 for all cores, or how many")
         if (self.strategy is StrategyChoice.sort) != bool(self.sort_columns):
-            raise _refused("the strategy sort and sort_columns go together")
+            raise _refusal("the strategy sort and sort_columns go together")
         self.idle_time()
         if self.buckets.strip():
             bucket_numbers(self.buckets)
@@ -282,12 +282,12 @@ class CompactionConfig(dg.Config):
         try:
             return dt.timedelta(milliseconds=parse_duration_ms(self.partition_idle_time))
         except ValueError as error:
-            raise _refused(
+            raise _refusal(
                 f"partition_idle_time is '{self.partition_idle_time}': {error}"
             ) from error
 
 
-def _refused(reason: str) -> InvalidInputError:
+def _refusal(reason: str) -> InvalidInputError:
     return InvalidInputError(f"The compaction cannot run: {reason}.", kind="compaction-config")
 
 
@@ -357,8 +357,8 @@ def chosen_tables(
     """Return (declared tables, others) that a form names; InvalidInputError if it names none."""
     config.check()
     if not config.tables and not declared.tables:
-        raise _refused("the form names no table: fill in 'tables' as database.table")
-    chosen = declared.chosen(config.tables, catalog)
+        raise _refusal("the form names no table: fill in 'tables' as database.table")
+    chosen = declared.choose(config.tables, catalog)
     ours = [table for table in declared.tables if table in chosen]
     return ours, [table for table in chosen if table not in ours]
 

@@ -47,7 +47,7 @@ class DeclaredTables(Value):
         declared: list[DeclaredTable] = []
         for table in tables:
             if not isinstance(table, dg.AssetsDefinition):
-                declared.append(_named(identifier_of(table), translator))
+                declared.append(_declared_table(identifier_of(table), translator))
                 continue
             pools = table.node_def.pools
             for spec in table.specs:
@@ -61,9 +61,9 @@ class DeclaredTables(Value):
         for table in self.tables:
             if table.identifier == identifier:
                 return table
-        return _named(identifier, self.translator)
+        return _declared_table(identifier, self.translator)
 
-    def chosen(self, names: Sequence[str], catalog: TableCatalog) -> list[DeclaredTable]:
+    def choose(self, names: Sequence[str], catalog: TableCatalog) -> list[DeclaredTable]:
         """Return the tables a form names, or all that the job knows if it names none."""
         if not names:
             return list(self.tables)
@@ -71,6 +71,6 @@ class DeclaredTables(Value):
         return [self.find(each) for each in dict.fromkeys(identifiers)]
 
 
-def _named(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
+def _declared_table(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
     key = translator.get_asset_key(identifier)
     return DeclaredTable(identifier=identifier, asset_key=key, pool=pool_of(identifier))

@@ -174,7 +174,7 @@ class _Run(Struct, kw_only=True):
         """Maintain all tables; raises Failure at the end, if something was wrong with one."""
         try:
             self.config.check()
-            targets = self.declared.chosen(self.config.tables, self.paimon.catalog())
+            targets = self.declared.choose(self.config.tables, self.paimon.catalog())
         except InvalidInputError as error:
             raise dg.Failure(error.message, allow_retries=False) from error
         for target in targets:

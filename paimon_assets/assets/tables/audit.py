@@ -218,7 +218,7 @@ def audited_asset(
         specs = [check.spec(key) for check in before_commit]
         settings = {"description": inspect.getdoc(function), **options}
         settings["check_specs"] = [*options.get("check_specs", ()), *specs]
-        asset: dg.AssetsDefinition = dg.asset(**settings)(_audited(function, before_commit))
+        asset: dg.AssetsDefinition = dg.asset(**settings)(_audit_frame(function, before_commit))
         return asset
 
     return decorate
@@ -231,7 +231,7 @@ def _key_of(function: Callable[..., Any], options: dict[str, Any]) -> dg.AssetKe
     return name.with_prefix(options["key_prefix"]) if "key_prefix" in options else name
 
 
-def _audited(
+def _audit_frame(
     function: Callable[..., Any], checks: Sequence[BatchCheck]
 ) -> Callable[..., Iterator[Any]]:
     """Wrap a function: its frame goes to the IO manager with the checks, results are yielded."""

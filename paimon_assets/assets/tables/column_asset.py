@@ -159,11 +159,11 @@ def column_asset(
     """
     for name, why in _REFUSED.items():
         if name in options:
-            raise _refused(table, f"cannot have {name}: {why}")
+            raise _refusal(table, f"cannot have {name}: {why}")
     if (options.get("partitions_def") is None) != (partition_column is None):
-        raise _refused(table, "needs both partitions_def and partition_column, or neither")
+        raise _refusal(table, "needs both partitions_def and partition_column, or neither")
     if not reads:
-        raise _refused(table, "needs `reads`: the columns from which it is made")
+        raise _refusal(table, "needs `reads`: the columns from which it is made")
     schema = Schema.of(columns)
     target = replace(
         TableTarget.of(table, schema, options, warehouse=warehouse),
@@ -175,14 +175,14 @@ def column_asset(
         takes_context = bool(parameters) and parameters[0].name in CONTEXT_NAMES
         given = parameters[takes_context:]
         if not given:
-            raise _refused(table, f"needs rows: '{function.__name__}' takes none")
+            raise _refusal(table, f"needs rows: '{function.__name__}' takes none")
         first, *further = given
         own = next((item.name for item in further if is_catalog(item.annotation)), None)
         untyped = first.annotation is inspect.Parameter.empty
         kind = frame_kind(None if untyped else first.annotation)
         if kind not in _FRAMES:
             names = ", ".join(_FRAMES)
-            raise _refused(table, f"is given rows as one of {names}, not as {kind}")
+            raise _refusal(table, f"is given rows as one of {names}, not as {kind}")
         columns_of_run = _Columns(
             target=replace(target, resource_key=own or target.resource_key),
             reads=tuple(reads),
@@ -196,7 +196,7 @@ def column_asset(
     return decorate
 
 
-def _refused(table: str | Identifier, why: str) -> InvalidInputError:
+def _refusal(table: str | Identifier, why: str) -> InvalidInputError:
     return InvalidInputError(f"The asset of columns of table {table} {why}.", kind="asset-options")
 
 

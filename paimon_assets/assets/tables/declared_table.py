@@ -172,7 +172,7 @@ def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -
     merges = policy is not SchemaPolicy.SYNC and options.get(opt.WRITE_MERGE_SCHEMA)
     widens = bool(merges and options.get(opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING))
 
-    def fitted(field: DataField) -> DataField:
+    def fit_field(field: DataField) -> DataField:
         """Return a column with the stored type, if that holds its values or refuses the rest."""
         have = stored.by_name.get(field.name)
         if have is None:
@@ -183,7 +183,7 @@ def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -
             return field
         return replace(field, type=replace(have.type, nullable=field.type.nullable))
 
-    fields = [fitted(field) for field in declared.fields]
+    fields = [fit_field(field) for field in declared.fields]
     if merges or policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
         names = {field.name for field in fields}
         fields += [field for field in stored.fields if field.name not in names]

@@ -334,14 +334,14 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             return frame if nested is None else nested.of_spark(frame)
         runner, schema = self.paimon.new_executor(executor or "embedded"), plan.arrow_schema
         if nested is not None:
-            schema = nested.narrowed(schema.empty_table().to_reader()).schema
+            schema = nested.narrow(schema.empty_table().to_reader()).schema
 
         def batches(
             columns: Sequence[str] | None, predicate: Predicate | None
         ) -> pa.RecordBatchReader:
             tops = columns if columns is None or nested is None else nested.tops_of(columns)
-            reader = read.read(plan.narrowed(tops, predicate), runner)
-            return reader if nested is None else nested.narrowed(reader, columns)
+            reader = read.read(plan.narrow(tops, predicate), runner)
+            return reader if nested is None else nested.narrow(reader, columns)
 
         return from_batches(kind, batches, schema)
 
@@ -452,14 +452,14 @@ def as_table_assets(
     stored: list[AssetT | dg.AssetsDefinition] = []
     for asset in assets:
         if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
-            stored.append(_stored(asset, io_manager, io_manager_key, resource_key))
+            stored.append(_store_frame(asset, io_manager, io_manager_key, resource_key))
         else:
             stored.append(asset)
     translator.refuse_shared_tables(stored)
     return stored
 
 
-def _stored(
+def _store_frame(
     asset: dg.AssetsDefinition, io_manager: PaimonIOManager, io_manager_key: str, resource_key: str
 ) -> dg.AssetsDefinition:
     tables = {

@@ -285,7 +285,7 @@ class NestedColumns(Value):
         chosen = self.paths if names is None else names
         return tuple(dict.fromkeys(self._path(name)[0] for name in chosen))
 
-    def narrowed(
+    def narrow(
         self, reader: pa.RecordBatchReader, names: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
         """Return a reader of the columns asked for; it holds one batch at a time.

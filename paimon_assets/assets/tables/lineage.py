@@ -85,26 +85,26 @@ def columns_of_sql(
     """
     schemas = {str(Identifier.parse(name)): schema for name, schema in tables.items()}
     columns_of: dict[Identifier, dict[str, list[str]]] = {}
-    schema = _nested(schemas)
+    schema = _nest_tables(schemas)
     try:
         parsed = sqlglot.parse_one(query, dialect=dialect)
         if not isinstance(parsed, exp.Query):
-            raise _refused("it is no SELECT")
+            raise _refusal("it is no SELECT")
         qualified = qualify(parsed, schema=schema, dialect=dialect)
         for name in qualified.named_selects:
             root = lineage(name, qualified, schema=schema, dialect=dialect)
             for table, source in dict.fromkeys(_columns(root, schemas)):
                 columns_of.setdefault(table, {}).setdefault(name, []).append(source)
     except SqlglotError as error:
-        raise _refused(str(error)) from error
+        raise _refusal(str(error)) from error
     return {translator.get_asset_key(table): dict(columns) for table, columns in columns_of.items()}
 
 
-def _refused(reason: str) -> InvalidInputError:
+def _refusal(reason: str) -> InvalidInputError:
     return InvalidInputError(f"The query has no lineage: {reason}.", kind="sql-lineage")
 
 
-def _nested(tables: Mapping[str, Schema]) -> dict[str, object]:
+def _nest_tables(tables: Mapping[str, Schema]) -> dict[str, object]:
     nested: dict[str, dict[str, dict[str, str]]] = {}
     for name, schema in tables.items():
         table = Identifier.parse(name)

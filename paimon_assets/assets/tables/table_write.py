@@ -182,7 +182,7 @@ class TableWrite(Value, dict=True):
                 [*own_checks, *checks],
                 rows_shown=self.paimon.rows_shown,
             )
-            return self._materialized(result, earlier, checks)
+            return self._materialize(result, earlier, checks)
         produced = produce()
         started = time.monotonic()
         outcome = self._write(produced.value)
@@ -196,9 +196,9 @@ class TableWrite(Value, dict=True):
             [*(produced.check_results or ()), *checks],
             rows_shown=self.paimon.rows_shown,
         )
-        return self._materialized(result, outcome.snapshot if outcome else None, checks)
+        return self._materialize(result, outcome.snapshot if outcome else None, checks)
 
-    def _materialized(
+    def _materialize(
         self,
         result: dg.MaterializeResult[Any],
         snapshot: Snapshot | None,
@@ -216,7 +216,7 @@ class TableWrite(Value, dict=True):
     def _write(self, frame: Frame | None) -> WriteOutcome | None:
         """Commit a frame as one snapshot; None if there is no frame, or the mode ignores it."""
         try:
-            outcome = None if frame is None else self._written(frame)
+            outcome = None if frame is None else self._write_frame(frame)
         except AlreadyExistsError as error:
             if self.mode is WriteMode.IGNORE and error.kind == _ROWS_EXIST:
                 return None
@@ -227,7 +227,7 @@ class TableWrite(Value, dict=True):
         advance(self.consumed, {} if snapshot is None else snapshot.properties)
         return outcome
 
-    def _written(self, frame: Frame) -> WriteOutcome:
+    def _write_frame(self, frame: Frame) -> WriteOutcome:
         writer = self._in_mode(self._identify())
         if self.checks:
             writer = writer.with_audit(self._audit, branch=self.step.batch_name)

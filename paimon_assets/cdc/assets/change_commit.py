@@ -28,7 +28,7 @@ from paimon_assets.cdc.assets.stored_rows import READS_ALL, StoredRows, no_rows
 from paimon_assets.cdc.fold.change_fold import Doubt, Images, LogState, Settled, settle
 from paimon_assets.cdc.fold.change_images import POSITION
 from paimon_assets.cdc.fold.log_positions import LogHead
-from paimon_assets.cdc.fold.range_rows import LogNumbers, conformed
+from paimon_assets.cdc.fold.range_rows import LogNumbers, conform
 from paimon_assets.cdc.fold.type_changes import fitting
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.data.format.text_lines import REJECTED_SCHEMA
@@ -134,7 +134,7 @@ class ChangeCommit(Struct, kw_only=True):
         if empties and settled.rows.num_rows:
             rows = rows.filter(pa.array(settled.kinds != RowKind.DELETE))
         if ranges is not None:
-            rows = ranges.frame(conformed(rows, self.run.table.name, self.run.table.schema))
+            rows = ranges.frame(conform(rows, self.run.table.name, self.run.table.schema))
         states = [settled.state, *states]
         applied = LogState(
             high=max(head.state.high, truncate, *(each.high for each in states)),

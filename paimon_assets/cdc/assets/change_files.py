@@ -96,7 +96,7 @@ class SharedFiles(msgspec.Struct, kw_only=True):
             self._parsed[path] = self._parse(file_io, path, kind, options)
         parsed = self._parsed[path]
         own = [name for name in parsed or () if options.table_of(name) is not None]
-        is_alike = all(options.table_of(name) == self._known(name) for name in own)
+        is_alike = all(options.table_of(name) == self._find_table(name) for name in own)
         if parsed is None or not is_alike or None in map(parsed.get, own):
             return read_changes(file_io, path, kind, options)
         batches = [batch for name in own for batch in parsed[name] or ()]
@@ -104,7 +104,7 @@ class SharedFiles(msgspec.Struct, kw_only=True):
         parsed.update(dict.fromkeys(own))
         return batches
 
-    def _known(self, name: SourceName) -> SourceTable | None:
+    def _find_table(self, name: SourceName) -> SourceTable | None:
         return self.tables.get(".".join(part for part in name if part))
 
     def _parse(
@@ -114,7 +114,9 @@ class SharedFiles(msgspec.Struct, kw_only=True):
             return None
         parsed: dict[SourceName, list[ChangeBatch]] = {}
         try:
-            for batch in read_changes(file_io, path, kind, replace(options, table_of=self._known)):
+            for batch in read_changes(
+                file_io, path, kind, replace(options, table_of=self._find_table)
+            ):
                 parsed.setdefault((batch.database, batch.schema, batch.table), []).append(batch)
                 self._waiting += batch.rows.nbytes
         except PaimonError:

@@ -32,7 +32,7 @@ from paimon_assets.cdc.fold.range_rows import (
     RangeReading,
     RangeReport,
     history_rows,
-    unpacked,
+    unpack_rows,
     unpacked_images,
 )
 from paimon_assets.cdc.fold.record_columns import LogRows, as_stored
@@ -144,7 +144,7 @@ class ChangeLogRun:
                 for each in reports:
                     if each.error is not None:
                         raise load_error(each.error)
-                self.dead_letters.tables += unpacked(each.rejected for each in reports)
+                self.dead_letters.tables += unpack_rows(each.rejected for each in reports)
                 self.dead_letters.write(self.run.paimon.catalog())
                 intake.accept((each.range, each.sent_ms) for each in reports)
                 count = counted(len(reports), "task")

@@ -142,10 +142,10 @@ def followed_schema(
         # the newest type of a column counts, and no wider one before it
         newer = types if is_sync else dict.fromkeys(texts - {*known}, string())
         taken = [replace(each, type=newer.get(each.name, each.type)) for each in taken]
-        planned += _added(taken, known, fixed, widens=policy is not SchemaPolicy.ADD)
+        planned += _add_column(taken, known, fixed, widens=policy is not SchemaPolicy.ADD)
     for name, wanted in _retypings(types, history, known).items():
         if is_sync and name not in fixed:
-            planned.append(_retyped(name, wanted))
+            planned.append(_retype_column(name, wanted))
         elif _family(str(wanted)) not in ("", _family(str(known[name]))) or is_nested(known[name]):
             _refuse(
                 source,
@@ -285,7 +285,7 @@ def _refuse(source: str, what: str, way_out: str) -> None:
     raise InvalidInputError(message, kind="cdc-schema", table=source)
 
 
-def _added(
+def _add_column(
     fields: Sequence[DataField], known: dict[str, DataType], fixed: set[str], *, widens: bool
 ) -> Iterator[sc.SchemaChange]:
     """Yield new columns and wider types.
@@ -297,11 +297,11 @@ def _added(
         if have is None:
             yield sc.AddColumn(field_names=(column.name,), data_type=wanted)
         elif widens and column.name not in fixed and is_wider(have, wanted):
-            yield _retyped(column.name, wanted)
+            yield _retype_column(column.name, wanted)
         else:
             continue
         known[column.name] = wanted
 
 
-def _retyped(name: str, wanted: DataType) -> sc.SchemaChange:
+def _retype_column(name: str, wanted: DataType) -> sc.SchemaChange:
     return sc.UpdateColumnType(field_names=(name,), new_data_type=wanted, keep_nullability=True)

@@ -121,7 +121,7 @@ class TopicIntake(Struct, kw_only=True):
         if stored[_ID] and topic.id and stored[_ID] != topic.id:
             lost = dict.fromkeys(topic.bounds, "the topic was deleted and made again")
         else:
-            lost = _lost(topic, known)
+            lost = _lost_offsets(topic, known)
             if added := sorted(topic.bounds.keys() - known.keys()):
                 self._accept(topic, added, config)
         if lost and config.lost_position == "error":
@@ -344,7 +344,7 @@ class TopicIntake(Struct, kw_only=True):
         return error
 
 
-def _lost(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]:
+def _lost_offsets(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]:
     """Return partitions whose position is outside of them → why."""
     lost = {}
     for part, (first, end) in topic.bounds.items():

@@ -190,7 +190,7 @@ class _OtherTables(Struct, frozen=True):
 
     def follow(self, context: dg.AssetExecutionContext, config: Any) -> dg.MaterializeResult[Any]:
         """Follow all; one that fails does not stop the others, but the run fails in the end."""
-        known = dict(self._known())
+        known = dict(self._known_tables())
         followed = {**known, **self._new(config, known)}
         targets = {
             name: self._target(name, each.schema)
@@ -263,7 +263,7 @@ class _OtherTables(Struct, frozen=True):
     def _key(self, identifier: Identifier) -> dg.AssetKey:
         return self.options.get("translator", DEFAULT_TRANSLATOR).get_asset_key(identifier)
 
-    def _known(self) -> Iterator[tuple[str, _Followed]]:
+    def _known_tables(self) -> Iterator[tuple[str, _Followed]]:
         """Yield source tables that have a table which follows them, with its key columns."""
         catalog = self.paimon.catalog()
         try:

@@ -140,7 +140,7 @@ def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str =
                 missing[name] = is_missing & ~was_deleted
             if (is_missing & was_deleted).any():
                 lost[name] = is_missing & was_deleted
-        columns.append(_taken(values, order, sources, is_missing))
+        columns.append(_take_values(values, order, sources, is_missing))
         if is_late.any() and name != position and name not in keys:
             late = latest[before_own]
             known = is_late & (late >= np.maximum(firsts, deletes[before_own] + 1))
@@ -258,7 +258,7 @@ def _plain(rows: pa.Table, name: str) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _taken(values: Any, order: Places, sources: Places, is_missing: Flags) -> Any:
+def _take_values(values: Any, order: Places, sources: Places, is_missing: Flags) -> Any:
     numbers = pa.array(order[np.maximum(sources, 0)], mask=is_missing)
     return values.take(numbers)
 

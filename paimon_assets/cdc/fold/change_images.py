@@ -71,7 +71,7 @@ class ReadChanges(Value, dict=True):
         names = {name for table in tables for name in table.column_names}
         lacking = {name: kind for name, kind in self.expected.items() if name not in names}
         tables.append(pa.schema(lacking).empty_table())
-        return joined(tables, self.name)
+        return join_images(tables, self.name)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -149,7 +149,7 @@ class ReadChanges(Value, dict=True):
             raise InvalidInputError(message, kind="cdc-column", table=self.name, column=lacking[0])
 
 
-def joined(tables: Sequence[pa.Table], source: str) -> pa.Table:
+def join_images(tables: Sequence[pa.Table], source: str) -> pa.Table:
     """Return the rows of tables one after the other, in types that hold all of them.
 
     Raises:
@@ -221,9 +221,9 @@ def with_log_columns(rows: pa.Table, kinds: Kinds, positions: Any) -> pa.Table:
 
 def missing_names(changes: ReadChanges) -> Any:
     """Return, of each image, the names of the columns whose value did not arrive, or null."""
-    joined: Any = pa.repeat(pa.scalar(""), len(changes))
+    join_images: Any = pa.repeat(pa.scalar(""), len(changes))
     for name, flags in changes.missing.items():
         part = pc.if_else(from_numpy(flags), f"{name},", "")
-        joined = pc.binary_join_element_wise(joined, part, "")
-    is_none = pc.equal(joined, pa.scalar(""))
-    return pc.if_else(is_none, pa.scalar(None, pa.string()), pc.utf8_rtrim(joined, ","))
+        join_images = pc.binary_join_element_wise(join_images, part, "")
+    is_none = pc.equal(join_images, pa.scalar(""))
+    return pc.if_else(is_none, pa.scalar(None, pa.string()), pc.utf8_rtrim(join_images, ","))

@@ -272,7 +272,7 @@ def positions_of(
     high, known_logs = head.state.high or f"{0:03}", head.logs
     head = head.with_log(table, unknown[0], accepted=accepted or reload)
     places = pc.if_else(stands, pa.scalar(None, pa.string()), places)
-    head, texts = _placed(head, logs, places, table, accepted=accepted, reload=reload)
+    head, texts = _place_events(head, logs, places, table, accepted=accepted, reload=reload)
     if head.logs != known_logs:
         head = replace(head, made=0)
     befores = np.array([before for before, _ in events], dtype=np.int64)
@@ -329,7 +329,7 @@ def _with_neighbours(
     return filled.take(from_numpy(np.argsort(order)))
 
 
-def _placed(
+def _place_events(
     head: LogHead, logs: Any, places: Any, table: str, *, accepted: bool, reload: bool
 ) -> tuple[LogHead, Any]:
     """Return positions as texts, and the head with the log that goes on and the ends of all.

@@ -22,7 +22,7 @@ from paimon_assets.cdc.fold.change_images import (
     POSITION,
     ReadChanges,
     images_of,
-    joined,
+    join_images,
     missing_names,
     with_log_columns,
 )
@@ -144,7 +144,7 @@ class RangeReading(Value):
             sent_ms=fetched.sent_ms,
             names=tuple(sorted({each.name for each in used})),
             has_events=any(each.events for each in used),
-            rejected=_packed(pa.concat_tables(rejected)) if rejected else None,
+            rejected=_pack_rows(pa.concat_tables(rejected)) if rejected else None,
         )
         if not used or report.has_events or len(report.names) > 1:
             return (), report
@@ -170,7 +170,7 @@ class RangeReading(Value):
         if self.log.history:
             report.state = LogState(high=report.numbers.newest)
             rows = history_rows(changes, positions, self.table)
-            return conformed(rows, self.table, self.schema)
+            return conform(rows, self.table, self.schema)
         images = images_of(changes, positions, keys, soft_deletes=marks)
         own, others = apart(images, keys, POSITION, marks)
         settled = settle(own, keys, POSITION, LogState(), _no_look_up, marks=marks)
@@ -179,10 +179,10 @@ class RangeReading(Value):
         rows = fitting(settled.rows, self.table)
         if self.empties:
             rows = rows.filter(from_numpy(settled.kinds != RowKind.DELETE))
-        return conformed(rows, self.table, self.schema)
+        return conform(rows, self.table, self.schema)
 
 
-def conformed(rows: pa.Table, table: str, schema: TableSchema) -> list[pa.RecordBatch]:
+def conform(rows: pa.Table, table: str, schema: TableSchema) -> list[pa.RecordBatch]:
     """Return rows in the types of a table; raises as `InputCheck.conform`."""
     check = InputCheck(table=table, schema=schema)
     return [check.conform(batch) for batch in rows.to_batches() if batch.num_rows]
@@ -203,10 +203,10 @@ def packed_images(images: Images) -> bytes:
     rows = images.rows.append_column(_KIND, from_numpy(images.kinds))
     for name, flags in images.missing.items():
         rows = rows.append_column(f"{_GAP}{name}", from_numpy(flags))
-    return _packed(rows)
+    return _pack_rows(rows)
 
 
-def unpacked(parts: Iterable[bytes | None]) -> list[pa.Table]:
+def unpack_rows(parts: Iterable[bytes | None]) -> list[pa.Table]:
     """Return the tables that reports hold; None is none."""
     return [pa.ipc.open_stream(part).read_all() for part in parts if part is not None]
 
@@ -214,7 +214,7 @@ def unpacked(parts: Iterable[bytes | None]) -> list[pa.Table]:
 def unpacked_images(parts: Iterable[bytes | None], schema: TableSchema, source: str) -> Images:
     """Return the images that `packed_images` has encoded; raises as `joined`."""
     nothing = to_arrow_schema(schema.fields).append(pa.field(_KIND, pa.int8())).empty_table()
-    rows = joined(unpacked(parts) or [nothing], source)
+    rows = join_images(unpack_rows(parts) or [nothing], source)
     kinds = to_numpy(rows[_KIND].combine_chunks()).astype(np.int8)
     missing: Mapping[str, Any] = {
         name.removeprefix(_GAP): to_numpy(rows[name].combine_chunks().fill_null(False))  # noqa: FBT003
@@ -226,5 +226,5 @@ def unpacked_images(parts: Iterable[bytes | None], schema: TableSchema, source: 
     return Images(rows=rows.select(own), kinds=kinds, missing=missing, stored=none)
 
 
-def _packed(rows: pa.Table) -> bytes:
+def _pack_rows(rows: pa.Table) -> bytes:
     return dump_rows(rows, compression="lz4")

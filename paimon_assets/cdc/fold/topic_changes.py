@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from paimon_assets.cdc.kafka.fetching import OFFSET, TIMESTAMP, VALUE, Fetched
-from paimon_assets.cdc.kafka.messages import METADATA, lines, told
+from paimon_assets.cdc.kafka.messages import METADATA, describe_record, lines
 from paimon_assets.cdc.kafka.registry import SchemaRegistry
 from paimon_assets.cdc.records.avro_messages import json_messages
 from paimon_assets.cdc.records.change_batch import (
@@ -53,9 +53,9 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
             fetched = replace(fetched, records=records)
         stream: Any = lines(fetched, has_keys=kind.has_keys)
         found = changes_of(stream, name, kind, options, offsets=offsets, schemas=schemas)
-        return [self._located(batch, fetched, options.metadata) for batch in found]
+        return [self._locate(batch, fetched, options.metadata) for batch in found]
 
-    def _located(self, batch: ChangeBatch, fetched: Fetched, wanted: frozenset[str]) -> ChangeBatch:
+    def _locate(self, batch: ChangeBatch, fetched: Fetched, wanted: frozenset[str]) -> ChangeBatch:
         """Return a batch whose records are told by offsets, not by lines."""
         origin = batch.origin
         records = fetched.records.drop_columns([VALUE]).take(pc.subtract(origin["line"], 1))
@@ -66,9 +66,9 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
         columns[_OP_TIME] = pc.coalesce(origin[_OP_TIME], records[TIMESTAMP])
         metadata = {name: batch.metadata[name] for name in batch.metadata.column_names}
         for name in wanted.intersection(METADATA):
-            metadata[name] = _text(told(records, fetched.range, name))
+            metadata[name] = _text(describe_record(records, fetched.range, name))
 
-        def located(event: TableEvent) -> TableEvent:
+        def locate_event(event: TableEvent) -> TableEvent:
             line = fetched.records[OFFSET][int(event.origin["line"]) - 1].as_py()
             return replace(event, origin={**event.origin, "line": line, **dict.fromkeys(hidden)})
 
@@ -76,7 +76,7 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
             batch,
             origin=pa.table(columns, schema=ORIGIN_SCHEMA),
             metadata=pa.table(metadata) if metadata else batch.metadata,
-            events=tuple(map(located, batch.events)),
+            events=tuple(map(locate_event, batch.events)),
         )
 
 

@@ -87,7 +87,7 @@ def as_table_has(
             final = since[-1][1] if stored is None else stored.type
             is_other = not same_type(column.type, final) and holds_all(final, column.type)
             if is_other or name in mixed or len(since) > 1:
-                batch = _converted(batch, name, column.type, since, final, places)
+                batch = _convert(batch, name, column.type, since, final, places)
             elif stored is not None:
                 _check_goes_into(column, stored, batch)
         converted.append(batch)
@@ -144,7 +144,7 @@ def _with_column(batch: ChangeBatch, name: str, values: Any) -> ChangeBatch:
     return replace(batch, rows=rows.set_column(rows.column_names.index(name), name, values))
 
 
-def _converted(
+def _convert(
     batch: ChangeBatch,
     name: str,
     kind: DataType,

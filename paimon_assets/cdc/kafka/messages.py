@@ -103,7 +103,7 @@ def rows(
     def parse(first: int, end: int) -> list[pa.RecordBatch]:
         some = records.slice(first, end - first)
         data = _values(Fetched(range=span, records=some))
-        parsed = list(_parsed(data, span.name, own, others))
+        parsed = list(_parse(data, span.name, own, others))
         count = sum(each.num_rows for each in parsed)
         if count != len(some) or not has_object_a_line(data):
             raise pa.ArrowInvalid(f"{len(some)} values with {count} objects of JSON; one has one")
@@ -112,7 +112,7 @@ def rows(
             of_batch = some.slice(count, batch.num_rows)
             count += batch.num_rows
             columns = [
-                told(of_batch, span, metadata[column.name]).cast(column.type)
+                describe_record(of_batch, span, metadata[column.name]).cast(column.type)
                 if column.name in metadata
                 else batch[column.name]
                 for column in schema
@@ -152,7 +152,7 @@ def other_members(fetched: Iterable[Fetched], known: Sequence[str]) -> pa.Schema
     )
 
 
-def _parsed(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterator[pa.RecordBatch]:
+def _parse(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterator[pa.RecordBatch]:
     """Yield the rows of lines as the reader of files does, whose look at the types is left out."""
     plain = pa.schema(
         [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
@@ -189,7 +189,7 @@ def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
         raise FormatError(message, kind="kafka-record", source=name)
 
 
-def told(records: pa.Table, span: OffsetRange, what: str) -> Any:
+def describe_record(records: pa.Table, span: OffsetRange, what: str) -> Any:
     """Return what records say beside their values; see `METADATA`."""
     if what in {"topic", "partition"}:
         return pa.repeat(pa.scalar(getattr(span, what)), len(records))

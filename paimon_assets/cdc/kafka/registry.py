@@ -100,7 +100,7 @@ class SchemaRegistry:
             if answer.schemaType not in (None, "AVRO"):
                 reason = f"it is of type {plain_sample(answer.schemaType)}; only Avro is read"
                 raise self._unread(number, reason)
-            references = self._referenced(number, answer)
+            references = self._read_references(number, answer)
             try:
                 self._known[number] = AvroTexts.of(answer.schema, references)
             except errors.FormatError as error:
@@ -114,7 +114,7 @@ class SchemaRegistry:
         )
         return errors.UnsupportedFeatureError(message, kind="schema-registry")
 
-    def _referenced(self, number: int, answer: _Answer) -> list[str]:
+    def _read_references(self, number: int, answer: _Answer) -> list[str]:
         """Return the schemas that one refers to, those that others use first."""
         found: dict[tuple[str, int], str | None] = {}
 

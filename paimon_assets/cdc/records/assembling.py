@@ -159,7 +159,9 @@ def batches_of(block: Block, source: Source) -> Iterator[ChangeBatch]:
         if len(images) or events:
             batch = _batch(block, table, known, block.encodings(shape), images, source)
             owners = block.owners[images]
-            yield replace(batch, events=tuple(_placed(event, owners, block) for event in events))
+            yield replace(
+                batch, events=tuple(_place_event(event, owners, block) for event in events)
+            )
 
 
 def _batch(
@@ -173,7 +175,7 @@ def _batch(
     columns = block.columns(images)
     encodings, declared = _encodings(told, columns, known, source.options)
     owners, kinds = block.owners[images], block.kinds[images]
-    arrays, missing, bad = _decoded(encodings, columns, kinds, source.options)
+    arrays, missing, bad = _decode(encodings, columns, kinds, source.options)
     if bad:
         rows = np.array(sorted(bad), dtype=np.int64)
         records, first = np.unique(owners[rows], return_index=True)
@@ -237,7 +239,7 @@ def _encodings(
     return found, frozenset(texts)
 
 
-def _decoded(
+def _decode(
     encodings: Encodings, columns: dict[str, Values], kinds: Kinds, options: CdcOptions
 ) -> tuple[dict[str, Array], dict[str, Flags], dict[int, str]]:
     arrays, missing, count = {}, {}, len(kinds)
@@ -284,7 +286,7 @@ def _with_changed_keys(
     return kinds
 
 
-def _placed(event: tuple[int, TableEvent], owners: Longs, block: Block) -> TableEvent:
+def _place_event(event: tuple[int, TableEvent], owners: Longs, block: Block) -> TableEvent:
     record, held = event
     origin = block.origin.slice(record, 1).to_pylist()[0]
     return replace(held, before_row=int(np.searchsorted(owners, record)), origin=origin)

@@ -84,7 +84,7 @@ class AvroTexts(Struct, frozen=True):
         """
         cursor = _Cursor(values, skipped)
         rows = np.arange(len(values))
-        texts = _joined(self._root.read(cursor, rows), len(rows)) if len(rows) else values
+        texts = _join_parts(self._root.read(cursor, rows), len(rows)) if len(rows) else values
         return texts, ~cursor.is_bad & (cursor.at == cursor.ends)
 
 
@@ -184,7 +184,7 @@ class _Compiler:
         if kind == "enum":
             made.read = _enum(schema["symbols"])
         elif kind == "fixed":
-            made.read = _fixed(int(schema["size"]))
+            made.read = _read_fixed(int(schema["size"]))
         elif kind in _READERS:
             made.read = _READERS[kind]
         elif kind in _NESTED:
@@ -247,7 +247,7 @@ def _meaning(schema: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _joined(parts: Parts, count: int) -> Array:
+def _join_parts(parts: Parts, count: int) -> Array:
     merged: Parts = []
     for part in parts:
         if isinstance(part, bytes) and merged and isinstance(merged[-1], bytes):
@@ -269,7 +269,7 @@ def _branch(cursor: _Cursor, rows: Longs, inner: _Type, value: int) -> Parts:
         return [b"null"]
     wanted = rows[is_value]
     numbers = kernels.if_else(from_numpy(is_value), from_numpy(np.cumsum(is_value) - 1), None)
-    return [_joined(inner.read(cursor, wanted), len(wanted)).take(numbers).fill_null(b"null")]
+    return [_join_parts(inner.read(cursor, wanted), len(wanted)).take(numbers).fill_null(b"null")]
 
 
 def _record(fields: Mapping[str, _Type]) -> Callable[[_Cursor, Longs], Parts]:
@@ -305,7 +305,7 @@ def _array(
             if len(waiting):
                 inside = rows[waiting]
                 parts = [] if key is None else [*key(cursor, inside), b":"]
-                texts.append(_joined([*parts, *items.read(cursor, inside)], len(inside)))
+                texts.append(_join_parts([*parts, *items.read(cursor, inside)], len(inside)))
                 owners.append(waiting)
                 left[waiting] -= 1
         numbers = np.concatenate(owners)
@@ -334,10 +334,10 @@ def _block(cursor: _Cursor, rows: Longs) -> Longs:
 
 def _string(cursor: _Cursor, rows: Longs) -> Parts:
     spans = cursor.spans(rows, cursor.longs(rows))
-    return [b'"', _escaped(cursor.bytes_of(*spans)), b'"']
+    return [b'"', _escape(cursor.bytes_of(*spans)), b'"']
 
 
-def _escaped(texts: Array) -> Array:
+def _escape(texts: Array) -> Array:
     _, bounds, content = texts.buffers()
     places = np.frombuffer(bounds, np.int32)[[texts.offset, texts.offset + len(texts)]]
     data = np.frombuffer(content or b"", np.uint8)[places[0] : places[1]]
@@ -353,7 +353,7 @@ def _bytes(cursor: _Cursor, rows: Longs) -> Parts:
     return _base64(cursor, *cursor.spans(rows, cursor.longs(rows)))
 
 
-def _fixed(size: int) -> Callable[[_Cursor, Longs], Parts]:
+def _read_fixed(size: int) -> Callable[[_Cursor, Longs], Parts]:
     return lambda cursor, rows: _base64(cursor, *cursor.spans(rows, np.full(len(rows), size)))
 
 

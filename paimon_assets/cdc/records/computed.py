@@ -73,7 +73,7 @@ def _part(name: str) -> Callable[..., Compute]:
     return of_unit
 
 
-def _formatted(pattern: str, unit: str = "second") -> Compute:
+def _format_time(pattern: str, unit: str = "second") -> Compute:
     words = [match.group() for match in _WORD.finditer(pattern)]
     form = "".join(_PATTERNS[word] if word[0].isalpha() else word for word in words)
     held = _UNITS[unit]
@@ -85,7 +85,7 @@ def _substring(begin: str, end: str = "") -> Compute:
     return lambda column: kernels.utf8_slice_codeunits(column.cast(pa.string()), first, last)
 
 
-def _truncated(width: str) -> Compute:
+def _truncate(width: str) -> Compute:
     size = int(width)
 
     def compute(column: Array) -> Array:
@@ -101,7 +101,7 @@ def _truncated(width: str) -> Compute:
 
 _FUNCTIONS: dict[str, Callable[..., Compute]] = {
     **{part: _part(part) for part in ("year", "month", "day", "hour", "minute", "second")},
-    "date_format": _formatted,
+    "date_format": _format_time,
     "substring": _substring,
-    "truncate": _truncated,
+    "truncate": _truncate,
 }

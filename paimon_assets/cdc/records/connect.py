@@ -32,7 +32,7 @@ from paimon_assets.cdc.records.values import (
     row_decoder,
     too_many_digits,
     unavailable_texts,
-    unscaled,
+    unscale,
 )
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.cast_losses import losses_of
@@ -196,7 +196,7 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
     kind = decimal(precision, scale)
 
     def exact(column: Array) -> Array:
-        return unscaled(column, scale, precision=precision)
+        return unscale(column, scale, precision=precision)
 
     return Encoding(kind, lambda values: _numbers(values, exact, kind))
 
@@ -214,7 +214,7 @@ def _numbers(values: Values, of_bytes: Callable[[Array], Array], kind: DataType 
 def _wide(column: Array, scale: int) -> Array:
     if abs(scale) > _WIDE:
         raise too_many_digits(_WIDE)
-    texts = unscaled(column, max(scale, 0), precision=_WIDE, width=32).cast(pa.string())
+    texts = unscale(column, max(scale, 0), precision=_WIDE, width=32).cast(pa.string())
     more = kernels.binary_join_element_wise(texts, "0" * -scale, "")
     return kernels.if_else(kernels.equal(texts, "0"), texts, more)
 

@@ -42,7 +42,7 @@ class Connector(Value):
     """Takes members and whether a row was read by a snapshot; returns positions, or null."""
 
 
-def padded(text: Array, digits: int = _DIGITS) -> Array:
+def pad_digits(text: Array, digits: int = _DIGITS) -> Array:
     """Return numbers with zeros before them; null where a text is none."""
     is_number = kernels.match_substring_regex(text, f"^[0-9]{{1,{digits}}}$")
     return kernels.utf8_lpad(kernels.if_else(is_number, text, None), digits, "0")
@@ -55,18 +55,18 @@ def joined_position(*parts: Array) -> Array:
 
 def _mysql(members: Members, _: Array) -> Array:
     (number,) = kernels.extract_regex(members["file"], _BINLOG).flatten()
-    row = kernels.fill_null(padded(members["row"]), ZERO)
-    return joined_position(padded(number), padded(members["pos"]), row)
+    row = kernels.fill_null(pad_digits(members["row"]), ZERO)
+    return joined_position(pad_digits(number), pad_digits(members["pos"]), row)
 
 
 def _postgres(members: Members, _: Array) -> Array:
     """Order transactions by the commit before them, and the changes of one by their LSN."""
-    lsn = padded(members["lsn"])
+    lsn = pad_digits(members["lsn"])
     lsn = kernels.if_else(kernels.less_equal(lsn, str(2**63 - 1)), lsn, None)
     before = kernels.subtract(lsn.cast(pa.int64()), pa.scalar(1))
     (commit,) = kernels.extract_regex(members["sequence"], _SEQUENCE).flatten()
     return joined_position(
-        kernels.coalesce(padded(commit), padded(before.cast(pa.string())), ZERO), lsn, ZERO
+        kernels.coalesce(pad_digits(commit), pad_digits(before.cast(pa.string())), ZERO), lsn, ZERO
     )
 
 
@@ -84,21 +84,21 @@ def _within(commit: Array, parts: Sequence[Array], is_snapshot: Array) -> Array:
 
 
 def _sql_server(members: Members, is_snapshot: Array) -> Array:
-    parts = [_lsn(members["change_lsn"]), padded(members["event_serial_no"])]
+    parts = [_lsn(members["change_lsn"]), pad_digits(members["event_serial_no"])]
     return _within(_lsn(members["commit_lsn"]), parts, is_snapshot)
 
 
 def _oracle(members: Members, is_snapshot: Array) -> Array:
-    scn = padded(members["scn"], _SCN_DIGITS)
-    commit = padded(members["commit_scn"], _SCN_DIGITS)
+    scn = pad_digits(members["scn"], _SCN_DIGITS)
+    commit = pad_digits(members["commit_scn"], _SCN_DIGITS)
     commit = kernels.if_else(is_snapshot, kernels.coalesce(commit, scn), commit)
-    parts = [scn, kernels.utf8_trim_whitespace(members["rs_id"]), padded(members["ssn"])]
+    parts = [scn, kernels.utf8_trim_whitespace(members["rs_id"]), pad_digits(members["ssn"])]
     return _within(commit, parts, is_snapshot)
 
 
 def _informix(members: Members, is_snapshot: Array) -> Array:
-    parts = [padded(members["change_lsn"])]
-    return _within(padded(members["commit_lsn"]), parts, is_snapshot)
+    parts = [pad_digits(members["change_lsn"])]
+    return _within(pad_digits(members["commit_lsn"]), parts, is_snapshot)
 
 
 _STAYS = "stays as it is; null in an insert"

@@ -82,7 +82,7 @@ def debezium_reader() -> Read:
             is_event = is_envelope | is_ddl
             is_row = messages.payload.has_value | (not has_envelopes)
             is_row &= ~_of_connector(messages)
-            for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flattened)):
+            for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flatten)):
                 if flags.any():
                     yield from part(messages.take(np.flatnonzero(flags)), source)
 
@@ -92,7 +92,7 @@ def debezium_reader() -> Read:
 def keyed_rows(records: Records, source: Source) -> Iterator[ChangeBatch]:
     """Yield the rows of messages as changes; one without a row deletes that of its key."""
     for messages in _layouts(records, source):
-        yield from _flattened(messages, source)
+        yield from _flatten(messages, source)
 
 
 def _forms(messages: _Messages) -> tuple[Any, Any]:
@@ -121,7 +121,7 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
     """Unwrap records; those of one form stay together."""
     top = records.values.members()
     if source.offsets is not None:
-        torn = _torn(records.texts, top)
+        torn = _tear(records.texts, top)
         if torn.any():
             source.reject(records, torn, ["its key or its value is no JSON."])
             yield from _layouts(records.take(np.flatnonzero(~torn)), source)
@@ -148,11 +148,11 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
         keys = key.take(rows) if whole_body is value else nothing
         messages = _Messages(records.take(rows), body, nothing, keys, metadata)
         is_avro = bool(source.schemas)  # its keys have no schema beside them
-        for part in [messages] if is_avro else _unwrapped(messages, "key"):
-            yield from _unwrapped(part, "payload")
+        for part in [messages] if is_avro else _unwrap(messages, "key"):
+            yield from _unwrap(part, "payload")
 
 
-def _torn(texts: Any, top: Any) -> Any:
+def _tear(texts: Any, top: Any) -> Any:
     """Return which messages have more members than were written, from a text that is no JSON."""
     sizes = sum(top[name].raw().sizes() for name in _PARTS_OF_FRAME)
     torn = Values(texts).sizes() != sizes + len(_FRAME)
@@ -161,7 +161,7 @@ def _torn(texts: Any, top: Any) -> Any:
     return torn
 
 
-def _unwrapped(messages: _Messages, side: str) -> Iterator[_Messages]:
+def _unwrap(messages: _Messages, side: str) -> Iterator[_Messages]:
     """Take keys, or payloads, out of envelopes of a schema and nothing more; the others first."""
     values = getattr(messages, side)
     members = values.members(ENVELOPES)
@@ -216,7 +216,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     new = np.flatnonzero(is_write & has_after)
     owners = np.concatenate([old, only_key, new])
     order = np.argsort(owners, kind="stable")
-    images = Values.joined([before.take(old), Values.none(len(only_key)), after.take(new)])
+    images = Values.join_values([before.take(old), Values.none(len(only_key)), after.take(new)])
     kinds = [
         np.where(is_delete[old], RowKind.DELETE, RowKind.UPDATE_BEFORE),
         np.full(len(only_key), RowKind.DELETE),
@@ -245,7 +245,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     )  # fmt: skip
 
 
-def _flattened(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
+def _flatten(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     """Rows by ExtractNewRecordState; what it added begins with two underscores."""
     members = messages.payload.members(ENVELOPES)
     added = {

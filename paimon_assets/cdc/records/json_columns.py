@@ -73,7 +73,7 @@ class Values:
         return Values(pa.nulls(count, pa.binary()))
 
     @staticmethod
-    def joined(parts: "Sequence[Values]") -> "Values":
+    def join_values(parts: "Sequence[Values]") -> "Values":
         """Return values one after the other."""
         parts = [part for part in parts if len(part)] or parts[:1]
         if len({part.kind for part in parts}) > 1:
@@ -159,10 +159,10 @@ class Values:
     def members(self, envelopes: Envelopes | None = None) -> "Members":
         """Return the members of those values that are objects, which perhaps are envelopes."""
         if self._members is None:
-            self._members = self._parsed(envelopes or {})
+            self._members = self._parse(envelopes or {})
         return self._members
 
-    def _parsed(self, envelopes: Envelopes) -> "Members":
+    def _parse(self, envelopes: Envelopes) -> "Members":
         rows = np.flatnonzero(self.starts_with("{"))
         if not len(rows):
             return Members({}, len(self))

@@ -94,14 +94,14 @@ def mysql_type(text: str, options: CdcOptions) -> DataType:
         return BYTES
     if name in _SIMPLE:
         return _SIMPLE[name]
-    found = _sized(name, size, options)
+    found = _sized_type(name, size, options)
     if found is None:
         message = f"MySQL's type '{text}' is not read; all columns are texts by {AS_TEXTS}."
         raise UnsupportedFeatureError(message, kind="cdc-type", type=text)
     return found
 
 
-def _sized(name: str, size: int, options: CdcOptions) -> DataType | None:
+def _sized_type(name: str, size: int, options: CdcOptions) -> DataType | None:
     match name:
         case "BIT":
             short = AtomicType(root=TypeRoot.BINARY, length=(size + 7) // 8)

@@ -29,7 +29,7 @@ from paimon_assets.cdc.records.assembling import (
     whole,
 )
 from paimon_assets.cdc.records.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
-from paimon_assets.cdc.records.connectors import ZERO, joined_position, padded
+from paimon_assets.cdc.records.connectors import ZERO, joined_position, pad_digits
 from paimon_assets.cdc.records.json_columns import Array, Members, Values, kernels, overlaid
 from paimon_assets.cdc.records.json_records import Records, Source
 from paimon_assets.cdc.records.mysql import mysql_encoding, mysql_fields
@@ -105,7 +105,9 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
         source,
         log=pa.repeat(pa.scalar("canal"), len(data)),
         position=joined_position(
-            kernels.coalesce(padded(top["ts"].texts()), ZERO), padded(top["id"].texts()), ZERO
+            kernels.coalesce(pad_digits(top["ts"].texts()), ZERO),
+            pad_digits(top["id"].texts()),
+            ZERO,
         ),
         op_millis=whole(top["es"]),
     )
@@ -158,7 +160,7 @@ def _definition(top: Members, row: int, kind: EventKind, source: Source) -> Tabl
 def _maxwell_origin(records: Records, source: Source, top: Members, types: Array) -> pa.Table:
     """Positions are `binlog.000004:1234`; without them transactions count."""
     text, server = top["position"].texts(), top["server_id"].texts()
-    xid, offset = (padded(top[name].texts()) for name in ("xid", "xoffset"))
+    xid, offset = (pad_digits(top[name].texts()) for name in ("xid", "xoffset"))
     times = whole(top["ts"])
     is_millis = kernels.greater(times, pa.scalar(_MOST_SECONDS))  # of a definition
     is_last = from_numpy(top["commit"].starts_with("t"))
@@ -166,7 +168,8 @@ def _maxwell_origin(records: Records, source: Source, top: Members, types: Array
     form = r"^(?P<base>.*)\.(?P<number>[0-9]+):(?P<at>[0-9]+)$"
     base, number, at = kernels.extract_regex(text, form).flatten()
     position = kernels.coalesce(
-        joined_position(padded(number), padded(at), offset), joined_position(ZERO, xid, offset)
+        joined_position(pad_digits(number), pad_digits(at), offset),
+        joined_position(ZERO, xid, offset),
     )
     words = [kernels.fill_null(part, "") for part in (server, base)]
     log = kernels.binary_join_element_wise("maxwell", *words, ":")

@@ -86,7 +86,7 @@ class Encoding(Struct, frozen=True):
     def values(self, values: Values) -> tuple[Array, dict[int, str]]:
         """Return a column, with nulls for what cannot be read: row → why."""
         try:
-            return self._decoded(values), {}
+            return self._decode(values), {}
         except (pa.ArrowInvalid, PaimonError, ValueError, OverflowError) as error:
             if len(values) == 1:
                 message = error.message if isinstance(error, PaimonError) else str(error)
@@ -99,7 +99,7 @@ class Encoding(Struct, frozen=True):
             bad.update({row + start: reason for row, reason in failures.items()})
         return pa.concat_arrays(parts), bad
 
-    def _decoded(self, values: Values) -> Array:
+    def _decode(self, values: Values) -> Array:
         column = self.decode(values)
         column.validate(full=True)
         lost = to_numpy(column.is_null()) & values.has_value
@@ -316,7 +316,7 @@ def iso(texts: Array, data_type: DataType) -> Array:
         raise _lost_digits(data_type)
     if arrow_type.unit != "ns":
         texts = kernels.replace_substring_regex(texts, r"(\.[0-9]{6})0+", r"\1")
-    return _parsed(texts, arrow_type)
+    return _parse_numbers(texts, arrow_type)
 
 
 def _lost_digits(data_type: DataType) -> pa.ArrowInvalid:
@@ -326,7 +326,7 @@ def _lost_digits(data_type: DataType) -> pa.ArrowInvalid:
     return pa.ArrowInvalid(f"{data_type} has fewer digits; declare the column as {wide}")
 
 
-def _parsed(texts: Array, arrow_type: Any) -> Array:
+def _parse_numbers(texts: Array, arrow_type: Any) -> Array:
     batch = pa.RecordBatch.from_arrays([texts], names=["v"])
     schema = pa.schema([pa.field("v", arrow_type)])
     return parse_columns(batch, schema, TextOptions(), zone="UTC").column(0)
@@ -339,13 +339,13 @@ def numbers_as(texts: Array, data_type: DataType, unit: str) -> Array:
     if data_type.root is TypeRoot.DATE:
         return numbers.cast(pa.int32()).cast(pa.date32())
     if data_type.root is TypeRoot.TIME:
-        millis = _scaled(numbers, unit, "ms", data_type)
+        millis = _scale(numbers, unit, "ms", data_type)
         day: Any = 86_400_000
         outside = kernels.or_kleene(kernels.less(millis, 0), kernels.greater_equal(millis, day))
         if kernels.any(outside).as_py():
             raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING or BIGINT")
         return millis.cast(pa.int32()).cast(pa.time32("ms"))
-    return _scaled(numbers, unit, arrow_type.unit, data_type).cast(arrow_type)
+    return _scale(numbers, unit, arrow_type.unit, data_type).cast(arrow_type)
 
 
 def clock_texts(texts: Array, unit: str) -> Array:
@@ -368,7 +368,7 @@ def clock_texts(texts: Array, unit: str) -> Array:
     )
 
 
-def _scaled(numbers: Array, unit: str, wanted: str, data_type: DataType) -> Array:
+def _scale(numbers: Array, unit: str, wanted: str, data_type: DataType) -> Array:
     held, per_second = _PER_SECOND[unit], _PER_SECOND[wanted]
     if held <= per_second:
         return kernels.multiply_checked(numbers, per_second // held)
@@ -385,7 +385,7 @@ def binary(texts: Array, mode: BinaryMode) -> Array:
         return _from_hex(texts)
     if mode is BinaryMode.BASE64_URL_SAFE:
         texts = kernels.replace_substring(kernels.replace_substring(texts, "-", "+"), "_", "/")
-    return _parsed(texts, pa.binary())
+    return _parse_numbers(texts, pa.binary())
 
 
 def _from_hex(texts: Array) -> Array:
@@ -413,7 +413,7 @@ def too_many_digits(most: int) -> pa.ArrowInvalid:
     )
 
 
-def unscaled(column: Array, scale: int, *, precision: int = 38, width: int = 16) -> Array:
+def unscale(column: Array, scale: int, *, precision: int = 38, width: int = 16) -> Array:
     """Return big-endian two's complements of any length as decimals; 32 bytes wide: decimal256.
 
     Raises:

@@ -68,7 +68,7 @@ class OrcStripe(Struct, frozen=True):
     block_size: int
 
     def data(self, read: Read, number: int, kind: int) -> bytes:
-        return _decompressed(read(*self.streams[number, kind]), self.codec, self.block_size)
+        return _decompress(read(*self.streams[number, kind]), self.codec, self.block_size)
 
 
 class OrcType(Struct, frozen=True):
@@ -96,7 +96,7 @@ class OrcFooter(Value):
 
     def stripe(self, read: Read, stripe: int) -> OrcStripe:
         try:
-            data = _decompressed(read(*self.stripes[stripe]), self.codec, self.block_size)
+            data = _decompress(read(*self.stripes[stripe]), self.codec, self.block_size)
             found = _message(data)
             at, streams = self.stripe_starts[stripe], {}
             for stream in map(_message, found.get(1, [])):
@@ -123,7 +123,7 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
         footer_length = script[1][0]
         raw = read(size - 1 - length - footer_length, footer_length)
         codec, block_size = script.get(2, [0])[0], script.get(3, [1 << 18])[0]
-        footer = _message(_decompressed(raw, codec, block_size))
+        footer = _message(_decompress(raw, codec, block_size))
         stripes = [_message(data) for data in footer.get(3, [])]
         places = ([stripe.get(n, [0])[0] for n in (1, 2, 3, 4)] for stripe in stripes)
         exact = script.get(6, [0])[0] >= _FIRST_RIGHT_WRITER
@@ -222,7 +222,7 @@ _BOUNDS: Mapping[int, Callable[[Any], Any]] = {
 those of floating-point columns do not speak of NaN."""
 
 
-def _decompressed(data: bytes, kind: int, block_size: int) -> bytes:
+def _decompress(data: bytes, kind: int, block_size: int) -> bytes:
     if kind == 0:
         return data
     if block_size > _LARGEST_BLOCK:

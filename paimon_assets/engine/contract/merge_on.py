@@ -58,12 +58,12 @@ class MergeOn(Value):
                 )
                 raise NotFoundError(message, kind="column-not-found", table=table, column=name)
             if column.type.root not in _COMPARED:
-                raise _refused(table, name, f"is {column.type}, which is not compared")
+                raise _refusal(table, name, f"is {column.type}, which is not compared")
         if schema.has_primary_key and set(on) != set(schema.primary_keys):
             keys = ", ".join(schema.primary_keys)
-            raise _refused(table, keys, "are the primary key: merge on all of them, and no more")
+            raise _refusal(table, keys, "are the primary key: merge on all of them, and no more")
         if not on:
-            raise _refused(table, "", "must say which rows match")
+            raise _refusal(table, "", "must say which rows match")
         return cls(
             table=table,
             columns=tuple(map(schema.column, on)),
@@ -88,7 +88,7 @@ class MergeOn(Value):
             plain = plain.dictionary_decode()
         other = f"is {column.type}, but {plain.type} in the source"
         if not _is_alike(plain.type, target):
-            raise _refused(self.table, column.name, other)
+            raise _refusal(self.table, column.name, other)
         try:
             cast: Any = plain.cast(target)
             if plain.type == target or pat.is_null(plain.type):
@@ -96,9 +96,9 @@ class MergeOn(Value):
             # Arrow rounds to decimals, and cuts times off to days.
             changed = pc.any(pc.not_equal(cast.cast(plain.type), plain)).as_py()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise _refused(self.table, column.name, f"is {column.type}: {error}") from error
+            raise _refusal(self.table, column.name, f"is {column.type}: {error}") from error
         if changed:
-            raise _refused(self.table, column.name, f"{other}, with values that it does not hold")
+            raise _refusal(self.table, column.name, f"{other}, with values that it does not hold")
         return cast
 
     def predicate(self, rows: pa.Table) -> pred.Predicate | None:
@@ -171,6 +171,6 @@ def _ends(values: Any) -> list[Any]:
     return [ends["min"], ends["max"]]
 
 
-def _refused(table: str, column: str, reason: str) -> InvalidInputError:
+def _refusal(table: str, column: str, reason: str) -> InvalidInputError:
     message = f"Cannot merge into table '{table}': column '{column}' {reason}."
     return InvalidInputError(message, kind="merge-on", table=table, column=column)

@@ -71,7 +71,7 @@ class DataSplit(Value):
         return sum(file.file_size for file in (*self.before_files, *self.data_files))
 
 
-def shifted(split: DataSplit, offset: int) -> DataSplit:
+def shift(split: DataSplit, offset: int) -> DataSplit:
     """Return a split whose files' schemas have other ids."""
     files = (file._replace(schema_id=file.schema_id + offset) for file in split.data_files)
     return replace(split, data_files=tuple(files))

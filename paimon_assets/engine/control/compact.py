@@ -452,22 +452,22 @@ _UNORDERED = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 def check_order(table: str, schema: TableSchema, order: ClusterOrder | None) -> None:
     """Refuse columns that cannot be sorted by."""
 
-    def refused(reason: str) -> InvalidInputError:
+    def refusal(reason: str) -> InvalidInputError:
         return InvalidInputError(
             f"Table '{table}' cannot be sorted: {reason}.", kind="cluster-order", table=table
         )
 
     if schema.has_primary_key or schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
-        raise refused("it has a primary key or buckets, which order its rows")
+        raise refusal("it has a primary key or buckets, which order its rows")
     names = () if order is None else order.columns
     if not 0 < len(names) <= _MOST_COLUMNS or len(set(names)) < len(names):
-        raise refused(f"name 1 to {_MOST_COLUMNS} different columns to sort by")
+        raise refusal(f"name 1 to {_MOST_COLUMNS} different columns to sort by")
     for name in names:
         column = schema.by_name.get(name)
         if column is None:
-            raise refused(f"it has no column '{name}'")
+            raise refusal(f"it has no column '{name}'")
         if not isinstance(column.type, AtomicType) or column.type.root in _UNORDERED:
-            raise refused(f"values of column '{name}' ({column.type}) have no order")
+            raise refusal(f"values of column '{name}' ({column.type}) have no order")
 
 
 def clustering_units(buckets: Iterable[LiveBucket]) -> Iterator[PlannedUnit]:
@@ -552,7 +552,7 @@ def plan_compaction(store: FileStore, scope: CompactScope, clock: Clock) -> Comp
     store.refuse_retyped("compact", {entry.file.schema_id for entry in entries})
     buckets = live_buckets(store, snapshot, (entry for entry in entries if entry.bucket >= 0))
     units = tuple(_units(store, scope, buckets, now_ms))
-    waiting = tuple(_postponed(store, snapshot, entries))
+    waiting = tuple(_plan_postponed(store, snapshot, entries))
     splits = [split for unit in (*units, *waiting) for split in (unit.task.split, unit.task.above)]
     context = store.rewrite_context(
         file.schema_id for split in splits if split is not None for file in split.data_files
@@ -588,7 +588,7 @@ def _units(
             yield unit
 
 
-def _postponed(
+def _plan_postponed(
     store: FileStore, snapshot: Snapshot, entries: Iterable[ManifestEntry]
 ) -> Iterator[PlannedUnit]:
     """Yield a unit for the postponed files of each partition, in the order they were written.
@@ -638,12 +638,12 @@ def affected_messages(store: FileStore, messages: Sequence[CommitMessage]) -> li
             return True
         return False
 
-    def affected(part: Sequence[CommitMessage]) -> list[bool]:
+    def find_affected(part: Sequence[CommitMessage]) -> list[bool]:
         if not part or not conflicts(part):
             return [False] * len(part)
         if len(part) == 1:
             return [True]
         middle = len(part) // 2
-        return affected(part[:middle]) + affected(part[middle:])
+        return find_affected(part[:middle]) + find_affected(part[middle:])
 
-    return affected(messages)
+    return find_affected(messages)

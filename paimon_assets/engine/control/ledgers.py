@@ -60,7 +60,7 @@ def pointed_ledgers(store: FileStore, of: str = "") -> dict[str, str]:
 
     Cost: one listing, and each is read.
     """
-    listed = _listed(store)  # first: a pointer is written after its snapshot
+    listed = _list_ledgers(store)  # first: a pointer is written after its snapshot
     newest, pointed = (listed and store.snapshots.latest_id()) or 0, dict[str, str]()
     for hashed, paths in listed.items():
         reached = [number for number in paths if number <= newest]
@@ -72,7 +72,7 @@ def pointed_ledgers(store: FileStore, of: str = "") -> dict[str, str]:
 
 def forget_older(store: FileStore) -> None:
     """Delete the pointers below those that count."""
-    listed = _listed(store)
+    listed = _list_ledgers(store)
     newest = store.snapshots.latest_id() or 0
     for paths in listed.values():
         for number in sorted(number for number in paths if number <= newest)[:-1]:
@@ -81,14 +81,14 @@ def forget_older(store: FileStore) -> None:
 
 def forget_after(store: FileStore, snapshot_id: int) -> None:
     """Delete the pointers to entries of later snapshots, which are undone."""
-    for paths in _listed(store).values():
+    for paths in _list_ledgers(store).values():
         for number, path in paths.items():
             pointer = None if number else _read(store, path)
             if (number if pointer is None else pointer[2]) > snapshot_id:
                 store.file_io.delete_file(path)
 
 
-def _listed(store: FileStore) -> dict[str, dict[int, str]]:
+def _list_ledgers(store: FileStore) -> dict[str, dict[int, str]]:
     """Return hash of a property → snapshot → path of its pointers; 0 where the name has none."""
     listed = defaultdict[str, dict[int, str]](dict)
     for status in store.file_io.list_directory(store.paths.pointer_directory):

@@ -92,24 +92,24 @@ def behind(store: FileStore) -> int | None:
 
 def dropping(catalog: Catalog, table: Identifier) -> ExitStack:
     """Let add-ons clean up after a table that the block drops."""
-    return _entered(each.dropping(catalog, table) for each in _all())
+    return _enter(each.dropping(catalog, table) for each in _all())
 
 
 def dropping_database(catalog: Catalog, database: str) -> ExitStack:
     """Let add-ons clean up after the tables of a database that the block drops."""
-    return _entered(each.dropping_database(catalog, database) for each in _all())
+    return _enter(each.dropping_database(catalog, database) for each in _all())
 
 
 def renaming(catalog: Catalog, source: Identifier, target: Identifier) -> ExitStack:
     """Let add-ons follow a table that the block renames."""
-    return _entered(each.renaming(catalog, source, target) for each in _all())
+    return _enter(each.renaming(catalog, source, target) for each in _all())
 
 
 def _all() -> Iterator[CommitListener]:
     return (cast("CommitListener", each.load("listener")) for each in ADD_ONS)
 
 
-def _entered(managers: Iterator[AbstractContextManager[None]]) -> ExitStack:
+def _enter(managers: Iterator[AbstractContextManager[None]]) -> ExitStack:
     with ExitStack() as stack:
         for manager in managers:
             stack.enter_context(manager)

@@ -480,7 +480,7 @@ class ManifestFolding(Value, dict=True):
             for entry in self.read(meta)
             if entry.kind is FileKind.ADD and entry.identifier not in deleted
         ]
-        return kept + self._written(entries, rewritten)
+        return kept + self._write_manifests(entries, rewritten)
 
     def _minor(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
         result: list[ManifestFileMeta] = []
@@ -504,9 +504,9 @@ class ManifestFolding(Value, dict=True):
         if len(group) == 1:
             return group
         entries = cancelled(entry for meta in group for entry in self.read(meta))
-        return self._written(entries, group)
+        return self._write_manifests(entries, group)
 
-    def _written(
+    def _write_manifests(
         self, entries: list[ManifestEntry], sources: Sequence[ManifestFileMeta]
     ) -> list[ManifestFileMeta]:
         """Write manifests of about the target size, judged by the density of their sources."""

@@ -51,7 +51,7 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
     with _mark(store, snapshot):
         if not store.snapshots.is_same(snapshot):
             store.snapshots.snapshot(snapshot_id)
-            raise _gone(store, f"Snapshot {snapshot_id}")
+            raise _missing_target(store, f"Snapshot {snapshot_id}")
         done = _roll_back(store, snapshot)
     changed(store)
     return done
@@ -87,7 +87,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
             # If it is the newest, another rollback went to it: then it stays.
             if revived and store.snapshots.list_ids()[-1:] != [snapshot.id]:
                 store.file_io.delete_file(path)
-            raise _gone(store, f"Tag '{tag}'")
+            raise _missing_target(store, f"Tag '{tag}'")
         done = _roll_back(store, snapshot)
     if revived and (earliest is None or earliest > snapshot.id):
         store.snapshots.write_earliest_hint(snapshot.id)
@@ -178,7 +178,7 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
         is_first = not any(number < snapshot.id for number in ids)  # no rollback to an earlier one
         put_back = is_first and published(store.file_io, path, snapshot_to_json(snapshot))
         if not put_back and not (is_first and store.snapshots.is_same(snapshot)):
-            raise _gone(store, f"Snapshot {snapshot.id}")
+            raise _missing_target(store, f"Snapshot {snapshot.id}")
     if not store.schemas.is_same(store.schema):
         if put_back and store.snapshots.is_same(snapshot):
             store.file_io.delete_file(path)
@@ -193,7 +193,7 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     return Rollback(snapshot=snapshot, snapshots=snapshots, tags=tags, changelogs=changelogs)
 
 
-def _gone(store: FileStore, target: str) -> errors.NotFoundError:
+def _missing_target(store: FileStore, target: str) -> errors.NotFoundError:
     message = (
         f"{target} of table '{store.label}' was deleted during the rollback to it; "
         "nothing was changed."

@@ -162,7 +162,7 @@ def resolve(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
 def _resolve(store: FileStore, segment: Segment) -> Segment:
     for user, number in segment.removers:
         overwrite = store.snapshots.find_commit(user, number, [CommitKind.OVERWRITE])
-        if overwrite is not None and not _reached(store, segment.removed, overwrite):
+        if overwrite is not None and not _is_reached(store, segment.removed, overwrite):
             return replace(_removed_by(_resolve_added(store, segment), overwrite), removers=())
     return _resolve_added(store, segment)
 
@@ -204,11 +204,11 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
         for segment in resolved
         if segment.added is None
         or segment.is_visible_to_paimon
-        or _reached(store, segment.added, newest)
+        or _is_reached(store, segment.added, newest)
     )
     return [
         segment
-        if segment.removed is None or _reached(store, segment.removed, newest)
+        if segment.removed is None or _is_reached(store, segment.removed, newest)
         else replace(segment, status=SegmentStatus.SUCCESS, removed=None, removed_ms=None)
         for segment in stay
     ]
@@ -221,7 +221,7 @@ def commit_of(snapshot: Snapshot) -> SegmentCommit:
 
 def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
     """Whether a snapshot has a segment that is in the registry alone."""
-    return _reached(store, segment.added, snapshot) and not _reached(
+    return _is_reached(store, segment.added, snapshot) and not _is_reached(
         store, segment.removed, snapshot
     )
 
@@ -233,12 +233,12 @@ def is_refreshed_between(
     return (
         start is not None
         and is_live_in(store, segment, start)
-        and not _reached(store, segment.refreshed, start)
-        and _reached(store, segment.refreshed, end)
+        and not _is_reached(store, segment.refreshed, start)
+        and _is_reached(store, segment.refreshed, end)
     )
 
 
-def _reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
+def _is_reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
     """Whether a snapshot is after a commit that was not rolled back."""
     if commit is None or commit.snapshot_id > snapshot.id:
         return False
@@ -267,7 +267,7 @@ def _is_before_fork(branch: FileStore, commit: SegmentCommit) -> bool:
         same = main.snapshots.snapshot_or_none(point.id)
         if same is not None:
             held.add(same.delta_manifest_list)
-        if point.delta_manifest_list in held and _reached(main, commit, point):
+        if point.delta_manifest_list in held and _is_reached(main, commit, point):
             return True
     return False
 

@@ -118,7 +118,7 @@ class _LiveBuckets(Struct):
 
 
 @lru_cache(maxsize=64)
-def _cached(_scheme: str, _directory: str, keeps_files: bool) -> _LiveBuckets:  # noqa: FBT001
+def _cached_buckets(_scheme: str, _directory: str, keeps_files: bool) -> _LiveBuckets:  # noqa: FBT001
     return _LiveBuckets(keeps_files=keeps_files)
 
 
@@ -184,7 +184,7 @@ def partition_buckets(
 def _live_buckets(store: FileStore) -> _LiveBuckets:
     padding = padding_of(store.schema)
     keeps_files = padding is not None and padding.counts_units
-    return _cached(store.file_io.spec.scheme, store.paths.snapshot_directory, keeps_files)
+    return _cached_buckets(store.file_io.spec.scheme, store.paths.snapshot_directory, keeps_files)
 
 
 def _bring_up_to(kept: _LiveBuckets, store: FileStore, snapshot: Snapshot) -> None:

@@ -128,10 +128,10 @@ def _hash(distinct: Array, column: DataField) -> npt.NDArray[np.uint64]:
         return xxhash64(distinct)
     if is_long_decimal(column.type):
         return xxhash64(distinct.cast(pa.string()))
-    return _mixed(to_longs(distinct, column.type).astype(np.uint64))
+    return _mix(to_longs(distinct, column.type).astype(np.uint64))
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return pseudo-random bits of `uint64` values: the finalizer of SplitMix64."""
     bits = values + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -83,7 +83,7 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
             count = range_row_count(group) - len(gap)
             if not count:
                 continue
-            part = _filled(rows.slice(start, count), gap)
+            part = _fill_gaps(rows.slice(start, count), gap)
             files.add(group, map(check.conform, part))
             start += count
     except BaseException:
@@ -92,7 +92,7 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     return dump(files.result(stored, DataIncrement()))
 
 
-def _filled(rows: pa.Table, gaps: Longs) -> Iterator[pa.RecordBatch]:
+def _fill_gaps(rows: pa.Table, gaps: Longs) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range; at the positions of deleted ones its neighbour's values."""
     if not len(gaps):
         yield from rows.to_batches()

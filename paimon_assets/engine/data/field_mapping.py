@@ -212,10 +212,12 @@ class FieldMapping(Value):
             elif target.name in self.changed:
                 columns.append(self._cast(batch.column(source.name), source, target))
             else:
-                columns.append(self._stored(batch.column(source.name), target, arrow_field.type))
+                columns.append(
+                    self._read_stored(batch.column(source.name), target, arrow_field.type)
+                )
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
-    def _stored(self, column: Array, target: DataField, arrow_type: Any) -> Any:
+    def _read_stored(self, column: Array, target: DataField, arrow_type: Any) -> Any:
         """Return a column of the file in the Arrow type of its Paimon type."""
         try:
             if isinstance(column, pa.DictionaryArray):
@@ -246,7 +248,7 @@ class FieldMapping(Value):
             ) from error
 
     def _cast(self, column: Array, source: DataField, target: DataField) -> Any:
-        stored = self._stored(column, target, to_arrow_type(source.type))
+        stored = self._read_stored(column, target, to_arrow_type(source.type))
         try:
             return cast_column(stored, source.type, target.type, self.casts)
         except InvalidInputError as error:

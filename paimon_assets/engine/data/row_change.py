@@ -235,12 +235,12 @@ class _AppendChange:
             elif not mask.any():
                 yield plain
             else:
-                new = self._updated(update, rows.filter(from_numpy(mask)), source)
+                new = self._update_rows(update, rows.filter(from_numpy(mask)), source)
                 stays = np.ones(plain.num_rows, dtype=np.bool_)
                 stays[mask] = ~self._matcher.deletes(source, new.num_rows)
                 yield replace_rows(plain, new, mask).filter(from_numpy(stays))
 
-    def _updated(
+    def _update_rows(
         self, update: RowUpdate, rows: pa.RecordBatch, source: pa.RecordBatch | None
     ) -> pa.RecordBatch:
         """Return rows with their new values; they keep their row ids, and get new numbers."""
@@ -259,7 +259,7 @@ class _AppendChange:
             for rows in self._read(self._names, pruned=True).rows([file]):
                 mask, source = self._match(rows, positions, numbers)
                 if update is not None and mask.any():
-                    new = self._updated(update, rows.filter(from_numpy(mask)), source)
+                    new = self._update_rows(update, rows.filter(from_numpy(mask)), source)
                     deleted = self._matcher.deletes(source, new.num_rows)
                     yield new.filter(from_numpy(~deleted))
 

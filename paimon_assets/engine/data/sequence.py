@@ -194,7 +194,7 @@ def _digits(config: PaddingConfig) -> int:
     return _COUNTER_RANGE[config.steps[config.counter_place]]
 
 
-def _flagged(values: Longs, is_add: Flags, config: PaddingConfig) -> Longs:
+def _add_flags(values: Longs, is_add: Flags, config: PaddingConfig) -> Longs:
     """Apply the steps before the counter: row kind flags, or none."""
     steps = config.steps[: config.counter_place]
     return pad(values, values, is_add, config=replace(config, steps=steps, legacy_overflow=True))
@@ -232,7 +232,7 @@ class UnitCounter(Struct, kw_only=True):
             values: As for `pad`, in order of arrival, as the other arguments.
             is_add: Whether the record's effective kind adds a row.
         """
-        flagged = _flagged(values, is_add, self.config)
+        flagged = _add_flags(values, is_add, self.config)
         every = _units(flagged, self.config)
         # Records of one unit are counted up in order of arrival, from the unit's first counter on.
         order = np.argsort(every, kind="stable")
@@ -304,7 +304,7 @@ class WrapCounter(Struct, kw_only=True):
         """Return how many of these records did not rise above an earlier one of their unit."""
         if not self.config.has_counter or not len(values):
             return 0
-        units = _units(_flagged(values, is_add, self.config), self.config)
+        units = _units(_add_flags(values, is_add, self.config), self.config)
         modulus = _digits(self.config)
         self._seen.append((units, np.fmod(counters, modulus)))
         if self._first is None:

@@ -19,7 +19,7 @@ def _passing(method: Callable[Concatenate[FileIO, P], T]) -> Callable[Concatenat
     """Return a method that passes its call on."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = self._passed(method, *args, **kwargs)
+        result: T = self._pass_on(method, *args, **kwargs)
         return result
 
     return call
@@ -37,7 +37,7 @@ class DelegatingFileIO(FileIO):
         """See `FileIO`."""
 
     @abstractmethod
-    def _passed(
+    def _pass_on(
         self,
         method: Callable[Concatenate[FileIO, P], T],
         *args: P.args,
@@ -87,7 +87,7 @@ class RenewedFileIO(DelegatingFileIO):
         file_io, expires_ms = self._opened(refused)
         return replace(file_io.spec, expires_ms=expires_ms, renewed_by=self._key)
 
-    def _passed(
+    def _pass_on(
         self, method: Callable[Concatenate[FileIO, P], T], *args: P.args, **_: P.kwargs
     ) -> T:
         file_io, _expires_ms = self._opened(None)
@@ -109,10 +109,10 @@ class RenewedFileIO(DelegatingFileIO):
         return self._opened(None)[0].at_once()
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
-        return self._passed(FileIO.list_tree, path)
+        return self._pass_on(FileIO.list_tree, path)
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        self._passed(FileIO.delete_files, paths)
+        self._pass_on(FileIO.delete_files, paths)
 
     def expect(self, tags: Mapping[str, str]) -> None:
         self._opened(None)[0].expect(tags)

@@ -111,7 +111,7 @@ def _clients_of(scheme: str, authority: str, options: Mapping[str, str]) -> _Cli
 def _client(scheme: str, authority: str, options: tuple[tuple[str, str], ...]) -> _Clients:
     stores = import_module("obstore.store")
     settings: dict[str, Any] = {}
-    configured = _configured(scheme)
+    configured = _client_options(scheme)
     everything = {**configured, **configured.get("client_kwargs", {}), **dict(options)}
     for option, value in everything.items():
         if not isinstance(value, Mapping):
@@ -200,7 +200,7 @@ def _listing(
     )
 
 
-def _configured(scheme: str) -> dict[str, Any]:
+def _client_options(scheme: str) -> dict[str, Any]:
     """Return fsspec's own settings, and import it only if there may be some."""
     is_used = "fsspec" in sys.modules or any(name.startswith("FSSPEC_") for name in os.environ)
     if not (is_used or Path("~/.config/fsspec").expanduser().exists()):

@@ -296,7 +296,7 @@ class ObjectFileIO(FileIO):
         probe = f"{parent}/{temporary_name(name)}"
         try:
             # Were the name of the first taken, it would be by its own put, whose answer was lost.
-            is_refused = self._refused(store, probe) or self._refused(store, probe)
+            is_refused = self._is_refused(store, probe) or self._is_refused(store, probe)
         finally:  # in the background: if it stays it is an orphan
             send(self.delete_file, f"{root_of(path)}/{probe}")
         if not is_refused:
@@ -308,7 +308,7 @@ class ObjectFileIO(FileIO):
         _PROVEN.add(bucket)
 
     @staticmethod
-    def _refused(store: Any, probe: str) -> bool:
+    def _is_refused(store: Any, probe: str) -> bool:
         try:
             store.put(probe, b"probe", mode="create")
         except Exception as error:
@@ -545,9 +545,9 @@ class ObjectFileIO(FileIO):
         except errors.PaimonError:
             raise
         except Exception as error:  # noqa: BLE001 - it is raised again
-            raise self._named(path, error) from os_error(error)
+            raise self._name_path(path, error) from os_error(error)
 
-    def _named(self, path: str, error: Exception) -> errors.PaimonError:
+    def _name_path(self, path: str, error: Exception) -> errors.PaimonError:
         failure = os_error(error)
         if isinstance(failure, FileNotFoundError):
             return missing_file(path)

@@ -148,8 +148,8 @@ class RequestPlanner:
                 files = [each for each in group if each[0] != self._requests.listing]
                 spares = len(files) >= _LEAST_LISTED + len(unread)
                 if spares and is_one != is_wide and above not in self._long:
-                    listed = send(self._listed, above, first)
-                    sent |= {each: send(self._told, listed, *each) for each in group}
+                    listed = send(self._list_above, above, first)
+                    sent |= {each: send(self._answer, listed, *each) for each in group}
         return sent | {each: send(*each) for each in questions if each not in sent}
 
     def _place(self, question: Question) -> str:
@@ -158,7 +158,7 @@ class RequestPlanner:
             question[1] if question[0] == self._requests.listing else question[1].rpartition("/")[0]
         )
 
-    def _listed(self, above: str, first: str) -> dict[str, dict[str, Any]] | None:
+    def _list_above(self, above: str, first: str) -> dict[str, dict[str, Any]] | None:
         """Return path → object below a path, from a directory on; None if many, or no answer."""
         page: list[dict[str, Any]] | None = None
         with suppress(Exception):  # single requests follow, and raise the error
@@ -168,7 +168,7 @@ class RequestPlanner:
             return None
         return {f"{root_of(above)}/{each['path']}": each for each in page}
 
-    def _told(
+    def _answer(
         self, listed: Future[dict[str, dict[str, Any]] | None], ask: Callable[[str], Any], path: str
     ) -> Any:
         """Answer a question by a listing, as far as that tells."""

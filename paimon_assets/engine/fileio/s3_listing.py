@@ -71,7 +71,7 @@ class S3Listing(Value, dict=True):
             "start-after": after,
         }
         while True:
-            page, following = _parsed(self._answer(asked), prefix)
+            page, following = _parse_page(self._answer(asked), prefix)
             yield page
             if following is None:
                 return
@@ -131,7 +131,7 @@ class S3Listing(Value, dict=True):
         )
 
 
-def _parsed(body: bytes, prefix: str) -> tuple[Page, str | None]:
+def _parse_page(body: bytes, prefix: str) -> tuple[Page, str | None]:
     """Return a page, and the token of the next one; raises NoListingError."""
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - expat refuses unbounded growth

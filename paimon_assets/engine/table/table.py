@@ -358,7 +358,7 @@ class Table:
         new = evolved(self._changing, made)
         self._changing.schemas.commit_changes(made, time_millis=new.time_millis)
         with after("changed", self._changing.label):
-            return Table(_followed(self._changing.reopened()))
+            return Table(_follow_branch(self._changing.reopened()))
 
     def enable_row_ids(self, *, data_evolution: bool = False) -> Table:
         """Give the rows of an append table that exists ids, and return the table as it is then.
@@ -653,7 +653,7 @@ class Table:
         )
 
 
-def _followed(store: FileStore) -> FileStore:
+def _follow_branch(store: FileStore) -> FileStore:
     """Return a store whose add-ons have followed its schema."""
     if add_ons_of(store.schema.options):
         from paimon_assets.engine.control.listeners import changed

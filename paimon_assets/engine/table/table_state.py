@@ -60,7 +60,7 @@ class Tags:
             time_retained=time_retained,
             ignore_if_exists=ignore_if_exists,
         )
-        return self._followed(tag)
+        return self._follow_tag(tag)
 
     def replace(
         self,
@@ -77,7 +77,7 @@ class Tags:
         """
         to = self._snapshot(snapshot)
         tag = self._store.tags.replace(name, to, time_retained=time_retained)
-        return self._followed(tag)
+        return self._follow_tag(tag)
 
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name; after a crash it may have both.
@@ -88,7 +88,7 @@ class Tags:
             InvalidInputError: The new name is not valid.
         """
         tag = self._store.tags.rename(name, new_name)
-        return self._followed(tag)
+        return self._follow_tag(tag)
 
     def delete(self, name: str) -> DeletedTag:
         """Delete a tag, with the files that only it kept.
@@ -101,7 +101,7 @@ class Tags:
 
         return delete_tag(self._store, name)
 
-    def _followed(self, tag: Tag) -> Tag:
+    def _follow_tag(self, tag: Tag) -> Tag:
         """Return a tag that the add-ons of the table have followed."""
         from paimon_assets.engine.control.listeners import changed
 
@@ -176,7 +176,7 @@ class TableState:
         """
         from paimon_assets.engine.control.commit.changes import last_change
 
-        return last_change(self._store, snapshot, self._bound(where))
+        return last_change(self._store, snapshot, self._bind(where))
 
     def newest_file_ms(self, snapshot: Snapshot, where: Predicate | None = None) -> int | None:
         """Return when the newest live file was made, milliseconds since 1970.
@@ -205,7 +205,7 @@ class TableState:
         chosen = snapshot or self._store.snapshots.latest()
         if chosen is None:
             return []
-        return readable_files(self._store, chosen, None if where is None else self._bound(where))
+        return readable_files(self._store, chosen, None if where is None else self._bind(where))
 
     def iceberg_behind(self) -> int | None:
         """Return how many commits readers of Iceberg do not see in full; None without metadata."""
@@ -228,9 +228,9 @@ class TableState:
         from paimon_assets.engine.table.system.table_health import table_shape
 
         chosen = snapshot or self._store.snapshots.latest()
-        return table_shape(self._store, chosen, None if where is None else self._bound(where))
+        return table_shape(self._store, chosen, None if where is None else self._bind(where))
 
-    def _bound(self, where: Predicate) -> Predicate:
+    def _bind(self, where: Predicate) -> Predicate:
         from paimon_assets.engine.spec.predicate.predicate import bind
 
         return bind(where, self._store.schema)

@@ -41,14 +41,14 @@ class Listing(Value, Generic[T]):
 
     def list_names(self, service: Service, request: Request) -> Answer:
         """List the items of a database that the principal may list."""
-        items = self._allowed(service, request, Action.LIST)
+        items = self._allowed_items(service, request, Action.LIST)
         names, token = request.page(self._pattern).of(items)
         members = {f"{self.noun}s": tuple(names)}
         return self.names_document(**members, next_page_token=token).to_json()
 
     def list_details(self, service: Service, request: Request) -> Answer:
         """As `list_names`, with the items whole."""
-        items = self._allowed(service, request, Action.DESCRIBE)
+        items = self._allowed_items(service, request, Action.DESCRIBE)
         names, token = request.page(self._pattern).of(items)
         members = {f"{self.noun}_details": tuple(self.detail(n, items[n]) for n in names)}
         return self.details_document(**members, next_page_token=token).to_json()
@@ -63,7 +63,7 @@ class Listing(Value, Generic[T]):
     def _pattern(self) -> str:
         return f"{self.noun}NamePattern"
 
-    def _allowed(self, service: Service, request: Request, action: Action) -> dict[str, T]:
+    def _allowed_items(self, service: Service, request: Request, action: Action) -> dict[str, T]:
         database = listed_database(request)
         items = self.items(service)(database).items()
         return {n: each for n, each in items if request.principal.may(action, database, n)}
@@ -263,19 +263,19 @@ def alter_function(service: Service, request: Request) -> None:
     name = named(request, "function", Action.ALTER)
     changes = request.read(bodies.AlterFunctionRequest).changes
 
-    def altered(members: dict[str, Json]) -> dict[str, Json]:
+    def alter_members(members: dict[str, Json]) -> dict[str, Json]:
         for change in changes:
-            members = _changed(members, change)
+            members = _change_members(members, change)
         return members
 
-    service.functions.alter(name, altered, by=request.principal.name)
+    service.functions.alter(name, alter_members, by=request.principal.name)
 
 
 def drop_function(service: Service, request: Request) -> None:
     service.functions.drop(named(request, "function", Action.DROP))
 
 
-def _changed(members: dict[str, Json], change: Mapping[str, Json]) -> dict[str, Json]:
+def _change_members(members: dict[str, Json], change: Mapping[str, Json]) -> dict[str, Json]:
     options = dict(cast("dict[str, Json]", members.get("options") or {}))
     definitions = dict(cast("dict[str, Json]", members.get("definitions") or {}))
     try:

@@ -270,13 +270,13 @@ def _note_outside(service: Service, identifier: Identifier, path: str, by: str) 
     if service.catalog.has_table(identifier):
         raise taken_table(identifier)
 
-    def added(members: Members) -> Members:
+    def add_table(members: Members) -> Members:
         known = members.get(identifier.table)
         if known is not None and not _is_free(service, str(known)):
             raise taken_table(identifier)
         return {**members, identifier.table: path}
 
-    service.state.change(identifier.database, TABLES, added, by=by)
+    service.state.change(identifier.database, TABLES, add_table, by=by)
 
 
 def _is_free(service: Service, path: str) -> bool:

@@ -237,7 +237,7 @@ def reset_consumer(service: Service, request: Request) -> None:
 
 
 def list_partitions(service: Service, request: Request) -> Answer:
-    table = _partitioned(service, request, Action.DESCRIBE)
+    table = _partitioned_table(service, request, Action.DESCRIBE)
     known = _all(table)
     names, token = request.page("partitionNamePattern").of(sorted(known))
     partitions = tuple(known[name] for name in names)
@@ -246,7 +246,7 @@ def list_partitions(service: Service, request: Request) -> Answer:
 
 def list_partitions_by_names(service: Service, request: Request) -> Answer:
     """Answer the partitions of some specs, as far as there are any."""
-    table = _partitioned(service, request, Action.DESCRIBE)
+    table = _partitioned_table(service, request, Action.DESCRIBE)
     names = _names(table, request.read(bodies.PartitionsRequest).specs)
     known = _all(table)
     partitions = tuple(known[name] for name in names if name in known)
@@ -255,7 +255,7 @@ def list_partitions_by_names(service: Service, request: Request) -> Answer:
 
 def create_partitions(service: Service, request: Request) -> Answer:
     """Note partitions that hold no file yet."""
-    table = _partitioned(service, request, Action.UPDATE)
+    table = _partitioned_table(service, request, Action.UPDATE)
     body = request.read(bodies.CreatePartitionsRequest)
     names = _names(table, body.partition_specs)
     known = _all(table)
@@ -271,14 +271,14 @@ def create_partitions(service: Service, request: Request) -> Answer:
 
 
 def mark_done_partitions(service: Service, request: Request) -> None:
-    table = _partitioned(service, request, Action.UPDATE)
+    table = _partitioned_table(service, request, Action.UPDATE)
     names = _names(table, request.read(bodies.PartitionsRequest).specs)
     _note(service, request, table, names, {_DONE: True})
 
 
 def drop_partitions(service: Service, request: Request) -> Answer:
     """Empty partitions in one snapshot, and forget them."""
-    table = _partitioned(service, request, Action.UPDATE)
+    table = _partitioned_table(service, request, Action.UPDATE)
     body = request.read(bodies.DropPartitionsRequest)
     names = _names(table, body.partition_specs)
     known = _all(table)
@@ -297,7 +297,7 @@ def drop_partitions(service: Service, request: Request) -> Answer:
     ).to_json()
 
 
-def _partitioned(service: Service, request: Request, action: Action) -> ServedTable:
+def _partitioned_table(service: Service, request: Request, action: Action) -> ServedTable:
     table = service.table(request, action)
     if not table.stored.partition_keys:
         raise not_implemented("partitions of a table without partition keys")
@@ -338,14 +338,14 @@ def _note(
     if not specs:
         return
 
-    def noted(members: Members) -> Members:
+    def note_tag(members: Members) -> Members:
         after = dict(members)
         for name, spec in specs.items():
             before = cast("Members", members.get(name, {}))
             after[name] = {**before, "spec": dict(spec), **changes, **at}
         return after
 
-    _document(table).change(noted)
+    _document(table).change(note_tag)
 
 
 def _document(table: ServedTable) -> NumberedDocument:

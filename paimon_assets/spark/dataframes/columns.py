@@ -53,7 +53,7 @@ def write_columns(
     return builder.planned(attempt)
 
 
-def _made(
+def _make_columns(
     builder: ColumnWriteBuilder, compute: Compute, rows: DataFrame, identity: Sequence[str]
 ) -> DataFrame:
     """Return the function's result for rows: the identity of each, and the new columns."""
@@ -117,7 +117,7 @@ def _write_ranges(
     read = store.rewrite_context(file.schema_id for split in splits for file in split.data_files)
     columns = tuple(dict.fromkeys((*builder.names_read, ROW_ID.name)))
     frame = SparkExecutor(session).to_dataframe(replace(read, columns=columns), splits)
-    made = _made(builder, compute, frame, [ROW_ID.name])
+    made = _make_columns(builder, compute, frame, [ROW_ID.name])
     unchanged = columns_unchanged_since(
         store, snapshot, groups.files, {*builder.columns, *builder.reads}
     )

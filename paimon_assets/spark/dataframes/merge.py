@@ -184,7 +184,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
         packed = map_in_arrow(tasks, packs, ddl(SOURCE_SCHEMA)).persist(StorageLevel.DISK_ONLY)
         self._packed = packed
         check_workers(self.frame.sparkSession)
-        with typed_errors(), self._named("source of merge"):
+        with typed_errors(), self._name_job("source of merge"):
             sizes = packed.select("size", "count").collect()
             self._size = sum(row["size"] for row in sizes)
             if self._size <= self.held_bytes and sum(row["count"] for row in sizes) <= _HELD_ROWS:
@@ -234,7 +234,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
         ]
         return self.on.predicate(pa.Table.from_batches(bounds, source.bounds_schema))
 
-    def _evaluated(self) -> DataFrame:
+    def _evaluate_source(self) -> DataFrame:
         if self._rows is None:
             raise ValueError("the predicate of a source is asked for first")
         return self._rows
@@ -250,7 +250,9 @@ class FrameSource(Struct, kw_only=True, dict=True):
             return
 
         def run(spec: FileIOSpec) -> list[Row]:
-            return self._changed(replace(change, read=replace(change.read, file_io=spec)), tasks)
+            return self._change_rows(
+                replace(change, read=replace(change.read, file_io=spec)), tasks
+            )
 
         answers = with_renewal(change.read.file_io, run)
         for answer in answers:
@@ -260,7 +262,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
             if answer.error is not None:
                 raise load_error(bytes(answer.error))
 
-    def _changed(self, change: RowChange, tasks: Sequence[RowChangeTask]) -> list[Row]:
+    def _change_rows(self, change: RowChange, tasks: Sequence[RowChangeTask]) -> list[Row]:
         """Run the tasks; those that match keep their source rows."""
         self._forget_matches()
         session, source, shared = self.frame.sparkSession, self._source, dump(change)
@@ -279,7 +281,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
         )
         # Spark cannot know how many keys a task gives: it would take them for few.
         how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
-        matched = self._evaluated().hint(how).join(keys, source.key_names)
+        matched = self._evaluate_source().hint(how).join(keys, source.key_names)
         self._matched = matched.persist(StorageLevel.DISK_ONLY)
         work = (
             self._matched.select("slot", "number", *source.column_names)
@@ -289,13 +291,13 @@ class FrameSource(Struct, kw_only=True, dict=True):
             .select("number", "payload", *source.column_names)
         )
         done = work.mapInArrow(partial(change_tasks, shared, source), ddl(ANSWER_SCHEMA))
-        with self._named("merge"):
+        with self._name_job("merge"):
             return done.collect()
 
     def insert(self, prepare: Prepare | None) -> WriteResult:
         if self._held is not None:
             return self._held.insert(prepare)
-        rows, source = self._evaluated(), self._source
+        rows, source = self._evaluate_source(), self._source
         if self._matched is not None:
             matched = self._matched.select(*source.key_names)
             rows = rows.join(matched, source.key_names, "left_anti")
@@ -307,11 +309,11 @@ class FrameSource(Struct, kw_only=True, dict=True):
             names = {name: name for name in self.columns if name in self.schema.by_name}
         rows = rows.select(*(sf.col(places[given]).alias(name) for name, given in names.items()))
         if prepare is None:
-            with typed_errors(), self._named("count the inserts of a merge"):
+            with typed_errors(), self._name_job("count the inserts of a merge"):
                 return WriteResult(report=WriteReport(rows_in=rows.count()))
         return SparkExecutor(self.frame.sparkSession).map_rows(prepare(), rows)
 
-    def _named(self, action: str) -> AbstractContextManager[None]:
+    def _name_job(self, action: str) -> AbstractContextManager[None]:
         return named_jobs(self.frame.sparkSession, f"{action} into {self.on.table}")
 
     def close(self) -> None:

@@ -27,7 +27,15 @@ from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import PACKED_BYTES, chunks, columns, joined, pack, pieces, unpack
+from paimon_assets.spark.packing import (
+    PACKED_BYTES,
+    chunks,
+    columns,
+    join_batches,
+    pack,
+    pieces,
+    unpack,
+)
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
 from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors
@@ -81,7 +89,7 @@ def pack_source(
     arriving = batches if read is None else read(batches)
     rows = (to_spark_batch(batch, schema) for batch in arriving)
     for waiting in chunks(rows, PACKED_BYTES):
-        for piece in pieces(joined(waiting)):
+        for piece in pieces(join_batches(waiting)):
             yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, pack(piece))
 
 
@@ -107,7 +115,7 @@ def source_bounds(
         for batch in batches:
             rows = on.converted(to_spark_batch(batch, pa.schema(fields)))
             bounds = on.bounds(pa.concat_tables([bounds, pa.Table.from_batches([rows])]))
-        packed = pack(joined(bounds.to_batches())) if bounds.num_rows else None
+        packed = pack(join_batches(bounds.to_batches())) if bounds.num_rows else None
         yield one_row(BOUNDS_SCHEMA, packed)
 
 

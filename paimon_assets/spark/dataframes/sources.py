@@ -128,10 +128,10 @@ def _read_files(reading: _Reading, batches: Iterable[pa.RecordBatch]) -> Iterato
                 file_io = file_io_for(path, reading.options)
                 with open_fitted(file_io, path, reading.kind, reading.schema) as opened:
                     rows = (_conform(path, stored, reading) for stored in opened.batches)
-                    yield from numbered(rows, first.as_py(), reading.spark_schema, path)
+                    yield from number_rows(rows, first.as_py(), reading.spark_schema, path)
 
 
-def numbered(
+def number_rows(
     batches: Iterable[pa.RecordBatch], first: int, schema: pa.Schema, path: str = ""
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows in the types of a DataFrame, with their positions from `first` on."""

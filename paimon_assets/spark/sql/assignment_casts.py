@@ -21,7 +21,7 @@ _TIMES = (st.DateType, st.TimestampType, st.TimestampNTZType)
 _NESTED = (st.StructType, st.ArrayType, st.MapType, st.VariantType)
 
 
-def stored(frame: DataFrame, place: str, column: DataField, table: str) -> Column:
+def cast_for_storage(frame: DataFrame, place: str, column: DataField, table: str) -> Column:
     """Return a column of a frame as a column of a table."""
     target = to_spark_type(column.type, column=column.name)
     given = frame.schema[place].dataType

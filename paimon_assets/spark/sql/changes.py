@@ -33,9 +33,9 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, WhenMatched, unchanged_since
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.sql.assignment_casts import column_named, stored
+from paimon_assets.spark.sql.assignment_casts import cast_for_storage, column_named
 from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.types import quoted
+from paimon_assets.spark.types import quote
 
 TARGET = "__paimon_target"
 """Name of the table itself in the query of a change."""
@@ -129,19 +129,19 @@ def _compute(frames: Frames, table: Table, statement: Update | Delete) -> pa.Tab
     values: dict[str, str] = {}
     if isinstance(statement, Update):
         assignments = [(path, own(text)) for path, text in statement.assignments]
-        values = assigned(schema, assignments, alias, table.name)
+        values = assign_columns(schema, assignments, alias, table.name)
     where = "" if statement.where is None else f" WHERE {own(statement.where)}"
     names = named_by(schema, [*values.values(), where], table.name)
     sets = {name: f"__set_{place}" for place, name in enumerate(values)}
-    columns = [f"{quoted(alias)}.{quoted(name)} AS {quoted(name)}" for name in names]
+    columns = [f"{quote(alias)}.{quote(name)} AS {quote(name)}" for name in names]
     columns += [f"{values[name]} AS {place}" for name, place in sets.items()]
     distinct = "" if schema.has_primary_key else "DISTINCT "
-    text = f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {quoted(alias)}{where}"
+    text = f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {quote(alias)}{where}"
     rows = frames.query(text, {TARGET: seen.rows})
     source = rows.select(
-        *(sf.col(quoted(name)) for name in names),
+        *(sf.col(quote(name)) for name in names),
         *(
-            stored(rows, place, schema.column(name), table.name).alias(place)
+            cast_for_storage(rows, place, schema.column(name), table.name).alias(place)
             for name, place in sets.items()
         ),
     )
@@ -158,7 +158,7 @@ def _compute(frames: Frames, table: Table, statement: Update | Delete) -> pa.Tab
 def by_alias(text: str, table: Identifier, alias: str, catalog: str) -> str:
     """Return an expression that names a table's columns by its alias, not by its database."""
     full = (table.database, table.table)
-    return without_qualifiers(text, [full, (catalog, *full)], f"{quoted(alias)}.")
+    return without_qualifiers(text, [full, (catalog, *full)], f"{quote(alias)}.")
 
 
 def named_by(
@@ -190,7 +190,7 @@ def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], tab
     for name in names:
         if (
             schema.column(name).type.nullable
-            and rows.where(sf.col(quoted(name)).isNull()).limit(1).count()
+            and rows.where(sf.col(quote(name)).isNull()).limit(1).count()
         ):
             message = (
                 f"Rows of table '{table}' have no primary key, and some to be changed have null in"
@@ -200,7 +200,7 @@ def refuse_nulls(schema: TableSchema, rows: DataFrame, names: Sequence[str], tab
             raise errors.InvalidInputError(message, kind="change-null", table=table, column=name)
 
 
-def assigned(
+def assign_columns(
     schema: TableSchema, assignments: Sequence[tuple[tuple[str, ...], str]], alias: str, table: str
 ) -> dict[str, str]:
     """Return column → the expression of its new value; parts of a struct become the whole."""
@@ -217,7 +217,7 @@ def assigned(
             raise errors.InvalidInputError(f"'{'.'.join(path)}' is set twice.", kind="statement")
         parts[field] = text
     return {
-        name: _whole(schema.column(name).type, f"{quoted(alias)}.{quoted(name)}", parts, name)
+        name: _whole(schema.column(name).type, f"{quote(alias)}.{quote(name)}", parts, name)
         for name, parts in trees.items()
     }
 
@@ -237,7 +237,7 @@ def _whole(data_type: DataType, here: str, parts: Mapping[tuple[str, ...], str],
     inner = []
     for field in fields:
         below = {p[1:]: t for p, t in parts.items() if p[0].lower() == field.name.lower()}
-        text = _whole(field.type, f"{here}.{quoted(field.name)}", below, f"{label}.{field.name}")
+        text = _whole(field.type, f"{here}.{quote(field.name)}", below, f"{label}.{field.name}")
         name = field.name.replace("'", "\\'")
         inner += [f"'{name}'", text]
     return f"named_struct({', '.join(inner)})"

@@ -97,7 +97,7 @@ class Frames(Value, hidden=("known",)):
             if frame is None:
                 key = (self.names.database, use.name, use.version, use.timestamp, use.arguments)
                 if key not in self.known:
-                    self.known[key] = self._meant(use)
+                    self.known[key] = self._meaning(use)
                 frame = self.known[key]
             if isinstance(frame, ReadBuilder):
                 frame = place(frame)
@@ -132,7 +132,7 @@ class Frames(Value, hidden=("known",)):
             for name, _ in frames.values():
                 self.session.catalog.dropTempView(name)
 
-    def _meant(self, use: TableUse) -> ReadBuilder | DataFrame | Identifier | None:
+    def _meaning(self, use: TableUse) -> ReadBuilder | DataFrame | Identifier | None:
         """Return the read of a table, the rows of a system table, or the name of a view."""
         if use.arguments is not None:
             return self._function(use.name[-1].lower(), use.arguments)

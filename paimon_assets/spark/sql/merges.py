@@ -27,18 +27,18 @@ from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.row_change import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
-from paimon_assets.spark.sql.assignment_casts import stored
+from paimon_assets.spark.sql.assignment_casts import cast_for_storage
 from paimon_assets.spark.sql.changes import (
     TARGET,
     Seen,
-    assigned,
+    assign_columns,
     by_alias,
     named_by,
     refuse_nulls,
     until_unchanged,
 )
 from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.types import quoted, to_spark_type
+from paimon_assets.spark.types import quote, to_spark_type
 
 _SOURCE = "__paimon_source"
 _DELETES, _INSERTS = "__deletes", "__inserts"
@@ -46,7 +46,7 @@ _DELETES, _INSERTS = "__deletes", "__inserts"
 
 def merge_rows(frames: Frames, statement: Merge) -> pa.Table:
     """Run a MERGE."""
-    query = f"SELECT {quoted(statement.source_alias)}.* FROM {statement.source}"
+    query = f"SELECT {quote(statement.source_alias)}.* FROM {statement.source}"
     source = frames.query(query).persist(StorageLevel.DISK_ONLY)
 
     def run() -> pa.Table:
@@ -91,7 +91,7 @@ class _Plan(Value):
         names = named_by(self.schema, own, self.label, self.statement.source_alias)
         sets = self._set_columns(changing)
         frames = [
-            self._changed(meets, names, sets)
+            self._change_rows(meets, names, sets)
             for meets in (Meets.MATCHED, Meets.NOT_BY_SOURCE)
             if self._whens(meets)
         ]
@@ -142,7 +142,7 @@ class _Plan(Value):
 
     def _values(self, when: When) -> dict[str, str]:
         """Return column → expression of an UPDATE or INSERT."""
-        source = quoted(self.statement.source_alias)
+        source = quote(self.statement.source_alias)
         if when.values is None:
             have = {name.lower(): name for name in self.source.columns}
             missing = [n for n in self.schema.field_names if n.lower() not in have]
@@ -154,9 +154,9 @@ class _Plan(Value):
                     table=self.label,
                     column=missing[0],
                 )
-            return {n: f"{source}.{quoted(have[n.lower()])}" for n in self.schema.field_names}
+            return {n: f"{source}.{quote(have[n.lower()])}" for n in self.schema.field_names}
         assignments = [((name,), self._own(text)) for name, text in when.values]
-        return assigned(self.schema, assignments, self.alias, self.label)
+        return assign_columns(self.schema, assignments, self.alias, self.label)
 
     def _set_columns(self, whens: Sequence[When]) -> dict[str, str]:
         """Return column → the column of the merged rows that has its new value.
@@ -181,12 +181,14 @@ class _Plan(Value):
             names = [name for name in self.schema.field_names if name in used][:1]
         return {name: f"__set_{place}" for place, name in enumerate(names)}
 
-    def _changed(self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]) -> DataFrame:
+    def _change_rows(
+        self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]
+    ) -> DataFrame:
         """Return the changes of rows that match, or of rows without a match."""
-        whens, target = self._whens(meets), quoted(self.alias)
-        columns = [f"{target}.{quoted(name)} AS {quoted(name)}" for name in names]
+        whens, target = self._whens(meets), quote(self.alias)
+        columns = [f"{target}.{quote(name)} AS {quote(name)}" for name in names]
         for name, place in sets.items():
-            column = f"{target}.{quoted(name)}"
+            column = f"{target}.{quote(name)}"
             choices = [
                 self._values(when).get(name, column) if when.acts is Acts.UPDATE else column
                 for when in whens
@@ -195,7 +197,7 @@ class _Plan(Value):
         goes = [str(when.acts is Acts.DELETE).lower() for when in whens]
         columns.append(f"{self._case(whens, goes)} AS {_DELETES}")
         on = f"ON {self._own(self.statement.on)}"
-        source = f"{_SOURCE} AS {quoted(self.statement.source_alias)}"
+        source = f"{_SOURCE} AS {quote(self.statement.source_alias)}"
         join = "JOIN" if meets is Meets.MATCHED else "LEFT ANTI JOIN"
         # A row that only goes may match several source rows; so may equal rows without a key.
         only_goes = all(when.acts is Acts.DELETE for when in whens)
@@ -205,9 +207,9 @@ class _Plan(Value):
             f" WHERE {self._any(whens)}"
         )
         rows = self._query(text)
-        typed: list[Column] = [sf.col(quoted(name)) for name in names]
+        typed: list[Column] = [sf.col(quote(name)) for name in names]
         typed += [
-            stored(rows, place, self.schema.column(name), self.label).alias(place)
+            cast_for_storage(rows, place, self.schema.column(name), self.label).alias(place)
             for name, place in sets.items()
         ]
         changed = rows.select(*typed, _DELETES)
@@ -221,16 +223,16 @@ class _Plan(Value):
         columns = []
         for name in self.schema.field_names:
             choices = [own.get(name, "NULL") for own in values]
-            columns.append(f"{self._case(whens, choices)} AS {quoted(_new(name))}")
-        source = f"{_SOURCE} AS {quoted(self.statement.source_alias)}"
+            columns.append(f"{self._case(whens, choices)} AS {quote(_new(name))}")
+        source = f"{_SOURCE} AS {quote(self.statement.source_alias)}"
         text = (
             f"SELECT {', '.join(columns)} FROM {source} LEFT ANTI JOIN {TARGET} AS"
-            f" {quoted(self.alias)} ON {self._own(self.statement.on)} WHERE {self._any(whens)}"
+            f" {quote(self.alias)} ON {self._own(self.statement.on)} WHERE {self._any(whens)}"
         )
         rows = self._query(text)
         return rows.select(
             *(
-                stored(rows, _new(f.name), f, self.label).alias(_new(f.name))
+                cast_for_storage(rows, _new(f.name), f, self.label).alias(_new(f.name))
                 for f in self.schema.fields
             )
         ).withColumn(_INSERTS, sf.lit(True))  # noqa: FBT003 - a value, not a flag

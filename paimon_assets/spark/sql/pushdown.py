@@ -57,7 +57,7 @@ from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.plans import attribute_id, attribute_ids, items
 from paimon_assets.spark.shortcuts.driver_read import is_driver_read
 from paimon_assets.spark.shortcuts.native_read.scans import read_natively
-from paimon_assets.spark.types import compares_as_spark, quoted, to_spark_schema
+from paimon_assets.spark.types import compares_as_spark, quote, to_spark_schema
 
 _COMPARISONS = {
     "EqualTo": CompareOp.EQ,
@@ -136,7 +136,7 @@ def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> 
     needed = [name for name in names if name not in unread]
     rows = read.with_columns(needed or counted_columns(read.read_schema(), fitting))
     # A text: each column of a `select` is some twenty calls of the JVM.
-    columns = [f"{unread.get(name, quoted(name))} AS {quoted(name)}" for name in names]
+    columns = [f"{unread.get(name, quote(name))} AS {quote(name)}" for name in names]
     text = ", ".join(columns).replace("{", "{{").replace("}", "}}")
     return session.sql(f"SELECT {text} FROM {{rows}}", rows=to_spark(rows, session))
 
@@ -156,7 +156,7 @@ def needs(query: DataFrame, reads: Sequence[ReadBuilder]) -> dict[int, Need]:
     try:
         plan = of_jvm.queryExecution().optimizedPlan()
         for root in (plan, *items(plan.subqueriesAll())):
-            for number, need in _needed(root, reads):
+            for number, need in _needed_columns(root, reads):
                 needed[number] = needed[number] | need if number in needed else need
     except Py4JError:  # a plan this was not written for
         return {}
@@ -193,13 +193,13 @@ def _sql_type(data_type: DataType) -> str:
         case MapType(keyType=key, valueType=value):
             return f"MAP<{_sql_type(key)}, {_sql_type(value)}>"
         case StructType(fields=fields):
-            inner = (f"{quoted(each.name)}: {_sql_type(each.dataType)}" for each in fields)
+            inner = (f"{quote(each.name)}: {_sql_type(each.dataType)}" for each in fields)
             return f"STRUCT<{', '.join(inner)}>"
         case _:
             return str(data_type.simpleString())
 
 
-def _needed(
+def _needed_columns(
     node: Any,
     reads: Sequence[ReadBuilder],
     columns: frozenset[int] | None = None,
@@ -225,7 +225,7 @@ def _needed(
     else:
         columns, conditions = None, ()
     for child in items(node.children()):
-        yield from _needed(child, reads, columns, conditions)
+        yield from _needed_columns(child, reads, columns, conditions)
 
 
 def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -> Predicate | None:

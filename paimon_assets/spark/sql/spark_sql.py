@@ -32,7 +32,7 @@ from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import typed_errors
-from paimon_assets.spark.sql.assignment_casts import column_named, stored
+from paimon_assets.spark.sql.assignment_casts import cast_for_storage, column_named
 from paimon_assets.spark.sql.changes import change_rows
 from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.sql.merges import merge_rows
@@ -137,10 +137,10 @@ def register_views(
                     " databases in sessions of their own.",
                     kind="name",
                 )
-            path = f"{spark_types.quoted(database)}.{spark_types.quoted(table)}"
+            path = f"{spark_types.quote(database)}.{spark_types.quote(table)}"
             rows[name] = frames.query(f"SELECT * FROM {path}")
     for name, frame in rows.items():
-        frame.createOrReplaceTempView(spark_types.quoted(name))
+        frame.createOrReplaceTempView(spark_types.quote(name))
     return sorted(rows)
 
 
@@ -251,7 +251,7 @@ def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
     columns = []
     for field in schema.fields:
         if field.name in placed_as:
-            columns.append(stored(placed, placed_as[field.name], field, label))
+            columns.append(cast_for_storage(placed, placed_as[field.name], field, label))
         else:
             value = fixed.get(field.name)
             kind = spark_types.to_spark_type(field.type, column=field.name)
@@ -305,6 +305,6 @@ def _qualify(frames: Frames, query: str) -> str:
             target = f" VERSION AS OF '{use.version}'"
         elif use.timestamp is not None:
             target = f" TIMESTAMP AS OF {use.timestamp}"
-        return f"{spark_types.quoted(database or '')}.{spark_types.quoted(use.name[0])}{target}"
+        return f"{spark_types.quote(database or '')}.{spark_types.quote(use.name[0])}{target}"
 
     return find_tables(query).replaced(choose)

@@ -113,7 +113,7 @@ class KillingFileIO(DelegatingFileIO):
     def spec(self) -> FileIOSpec:
         return self._inner.spec
 
-    def _passed(self, method, *args, **_):
+    def _pass_on(self, method, *args, **_):
         self._countdown.tick()
         return make(self._inner, method, *args)
 

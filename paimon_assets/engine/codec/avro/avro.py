@@ -104,7 +104,7 @@ def _naming(path: str) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        raise _damaged(path, error.message) from error
+        raise _damage(path, error.message) from error
     except (
         EOFError, LookupError, AttributeError, RecursionError, ValueError, TypeError, OverflowError,
         MemoryError, OSError, SystemError,
@@ -112,10 +112,10 @@ def _naming(path: str) -> Iterator[None]:
     ) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the storage failed; damaged bytes have no error number
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+        raise _damage(path, f"{type(error).__name__}: {error}") from error
 
 
-def _damaged(path: str, fault: str) -> FormatError:
+def _damage(path: str, fault: str) -> FormatError:
     return FormatError(f"{path}: damaged Avro file, {fault}", kind="avro", path=path)
 
 

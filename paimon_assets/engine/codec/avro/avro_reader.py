@@ -31,7 +31,7 @@ _VALUE_BRANCH = 2
 
 def compile_reader(written: Any, wanted: Any) -> ReadValue:
     """Return a function that reads a value of a schema; records and arrays become tuples."""
-    names: dict[str, Any] = {"long": _long, "damaged": _damaged, "numbers": _NUMBERS}
+    names: dict[str, Any] = {"long": _long, "damaged": _raise_damage, "numbers": _NUMBERS}
     try:
         body = "\n".join(_indent(_Source().value(written, wanted, "found")))
         # No text of the file is in it: the lines below, and names that are numbered.
@@ -132,7 +132,7 @@ def _record_of(wanted: Any) -> Any:
     return next(records, None)
 
 
-def _damaged(fault: str, number: int) -> None:
+def _raise_damage(fault: str, number: int) -> None:
     raise FormatError(f"{fault} {number}.")
 
 

@@ -97,31 +97,31 @@ def decode_vector(
 ) -> DeletionVector:
     """Decode a vector with its frame; its magic number identifies its form."""
     if len(data) < FRAME_BYTES + len(_MAGIC_32):
-        raise _damaged(path, f"it ends after {len(data)} bytes")
+        raise _damage(path, f"it ends after {len(data)} bytes")
     (body_bytes,) = _INT.unpack_from(data)
     body = data[_INT.size : _INT.size + max(body_bytes, 0)]
     if len(body) != body_bytes or len(data) < body_bytes + FRAME_BYTES:
-        raise _damaged(path, f"it should have {body_bytes} bytes, of which {len(body)} are there")
+        raise _damage(path, f"it should have {body_bytes} bytes, of which {len(body)} are there")
     magic = body[: len(_MAGIC_32)]
     if magic not in (_MAGIC_32, _MAGIC_64):
-        raise _damaged(path, f"it begins with the unknown magic {magic.hex()}")
+        raise _damage(path, f"it begins with the unknown magic {magic.hex()}")
     noted = body_bytes if magic == _MAGIC_32 else body_bytes + FRAME_BYTES
     if length is not None and length != noted:
-        raise _damaged(path, f"it has {length} bytes by the table and {noted} by its own head")
+        raise _damage(path, f"it has {length} bytes by the table and {noted} by its own head")
     (checksum,) = _CHECKSUM.unpack_from(data, _INT.size + body_bytes)
     if checksum != zlib.crc32(body):
-        raise _damaged(path, "its checksum is wrong")
+        raise _damage(path, "its checksum is wrong")
     kind: type[_Bitmap] = BitMap if magic == _MAGIC_32 else BitMap64
     try:
         vector = DeletionVector.of_sorted(kind.deserialize(body[len(magic) :]).to_array())
     except (IndexError, ValueError) as error:
-        raise _damaged(path, "it is no roaring bitmap") from error
+        raise _damage(path, "it is no roaring bitmap") from error
     if cardinality is not None and len(vector) != cardinality:
-        raise _damaged(path, f"it holds {len(vector)} rows, and {cardinality} by the table")
+        raise _damage(path, f"it holds {len(vector)} rows, and {cardinality} by the table")
     return vector
 
 
-def _damaged(path: str, fault: str) -> FormatError:
+def _damage(path: str, fault: str) -> FormatError:
     return FormatError(
         f"{path}: damaged deletion vector, {fault}.", kind="deletion-vector", path=path
     )

@@ -144,7 +144,7 @@ def _passing(
 
 def _by_index(leaf: pred.Leaf, index_type: str, data: bytes, data_type: DataType) -> BitMap | None:
     """Ask one index; those of types that are not known here say nothing."""
-    wanted = _wanted(leaf)
+    wanted = _wanted_values(leaf)
     match index_type:
         case file_index_bloom.INDEX_TYPE if is_indexed_by_bloom(data_type):
             if wanted is None or any(may_hold(data, literal, data_type) for literal in wanted):
@@ -171,7 +171,7 @@ def _by_index(leaf: pred.Leaf, index_type: str, data: bytes, data_type: DataType
     return None if held is None else index.present - held
 
 
-def _wanted(leaf: pred.Leaf) -> tuple[Any, ...] | None:
+def _wanted_values(leaf: pred.Leaf) -> tuple[Any, ...] | None:
     """Return the literals of which a row must equal one; None if there is no such rule."""
     match leaf:
         case pred.Comparison(op=pred.CompareOp.EQ, literal=literal):

@@ -122,16 +122,16 @@ def _murmur(words: list[Word]) -> Words32:
     return state
 
 
-def _rotated(value: int, by: int) -> int:
+def _rotate_word(value: int, by: int) -> int:
     return (value << by | value >> (32 - by)) & _MASK
 
 
 def _scramble(word: int) -> int:
-    return _rotated(word * _C1 & _MASK, 15) * _C2 & _MASK
+    return _rotate_word(word * _C1 & _MASK, 15) * _C2 & _MASK
 
 
 def _mixed_number(state: int, word: int) -> int:
-    return (_rotated(state ^ _scramble(word), 13) * 5 + 0xE6546B64) & _MASK
+    return (_rotate_word(state ^ _scramble(word), 13) * 5 + 0xE6546B64) & _MASK
 
 
 def _mix(state: Words32, word: Word, scratch: Words32) -> None:

@@ -54,7 +54,7 @@ def snapshot_to_json(snapshot: Snapshot) -> bytes:
 def snapshot_members(snapshot: Snapshot) -> dict[str, Json]:
     """Return the members of a snapshot's JSON in Java's order, nulls left out."""
     changed: dict[str, Any] = {"properties": dict(snapshot.properties) or None}
-    return _written(snapshot, {**changed, "commitKind": snapshot.commit_kind.value})
+    return _write_document(snapshot, {**changed, "commitKind": snapshot.commit_kind.value})
 
 
 def schema_from_json(data: bytes, path: str) -> TableSchema:
@@ -75,7 +75,7 @@ def schema_from_json(data: bytes, path: str) -> TableSchema:
 def schema_to_json(schema: TableSchema) -> bytes:
     """Write a `schema-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
     fields: list[Any] = [field_to_json(field) for field in schema.fields]
-    return json_bytes(_written(schema, {"fields": fields, "options": dict(schema.options)}))
+    return json_bytes(_write_document(schema, {"fields": fields, "options": dict(schema.options)}))
 
 
 class _Member(NamedTuple):
@@ -123,14 +123,14 @@ def _values(cls: type[Any], parsed: Mapping[str, Json], path: str, newest: int) 
         value: Any = unknown.pop(key, None)
         if value is None:
             if is_needed:
-                raise _damaged(path, f"member '{key}' is missing")
+                raise _damage(path, f"member '{key}' is missing")
             continue
         try:
             values[attribute] = read(value)
         except FormatError as error:
-            raise _damaged(path, f"member '{key}': {error.message.rstrip('.')}") from error
+            raise _damage(path, f"member '{key}': {error.message.rstrip('.')}") from error
         except UNREADABLE as error:
-            raise _damaged(path, f"member '{key}' cannot be {short(value)} ({error})") from error
+            raise _damage(path, f"member '{key}' cannot be {short(value)} ({error})") from error
         if attribute == "version" and value > newest:
             message = (
                 f"{path}: {noun} version {value} is newer than {newest}, the newest this engine"
@@ -140,7 +140,7 @@ def _values(cls: type[Any], parsed: Mapping[str, Json], path: str, newest: int) 
     return {**values, "unknown": unknown}
 
 
-def _written(value: Snapshot | TableSchema, changed: Mapping[str, Json]) -> dict[str, Json]:
+def _write_document(value: Snapshot | TableSchema, changed: Mapping[str, Json]) -> dict[str, Json]:
     # Java reads an explicit null comment as the text "null".
     known = {
         key: getattr(value, each[0]) for key, each in _members(cast("Any", type(value))).items()
@@ -169,13 +169,13 @@ def json_object(data: bytes, path: str) -> dict[str, Json]:
         if b"\\u" in data:  # half a character is legal JSON, and no text
             json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"not JSON ({error})") from error
+        raise _damage(path, f"not JSON ({error})") from error
     if not isinstance(parsed, dict):
-        raise _damaged(path, "not a JSON object")
+        raise _damage(path, "not a JSON object")
     return parsed
 
 
-def _damaged(path: str, fault: str) -> FormatError:
+def _damage(path: str, fault: str) -> FormatError:
     return FormatError(f"{path}: {fault}.", kind="metadata-json", path=path)
 
 
@@ -197,7 +197,7 @@ def tag_from_json(name: str, data: bytes, path: str) -> Tag:
         created = _local_time(others.pop(_CREATE_TIME, None))
         retained = _duration(others.pop(_TIME_RETAINED, None))
     except UNREADABLE as error:
-        raise _damaged(path, f"the tag's times are damaged ({error})") from error
+        raise _damage(path, f"the tag's times are damaged ({error})") from error
     snapshot = replace(snapshot, unknown=others)
     return Tag(name=name, snapshot=snapshot, create_time=created, time_retained=retained)
 

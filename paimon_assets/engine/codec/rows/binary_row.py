@@ -160,7 +160,7 @@ class _Writer:
         elif isinstance(data_type, RowType):
             self._append(at, row_bytes(value, [field.type for field in data_type.fields]))
         else:
-            raise _unsupported(data_type)
+            raise _refusal(data_type)
 
     def _put_bytes(self, at: int, data: bytes) -> None:
         if len(data) <= MAX_INLINE_BYTES:
@@ -191,7 +191,7 @@ def _is_long_timestamp(data_type: DataType) -> bool:
     return not is_compact(_atomic(data_type))
 
 
-def _unsupported(data_type: DataType) -> UnsupportedFeatureError:
+def _refusal(data_type: DataType) -> UnsupportedFeatureError:
     message = f"Values of type {data_type} are not supported in keys, partitions and statistics."
     return UnsupportedFeatureError(message, kind="row-type")
 
@@ -249,7 +249,7 @@ def _value_at(data: bytes, at: int, data_type: DataType) -> Any:
         if is_compact(atomic):
             number = _LONG.unpack_from(data, at)[0]
         else:
-            number = int.from_bytes(_pointed(data, at), "big", signed=True)
+            number = int.from_bytes(_follow_pointer(data, at), "big", signed=True)
         digits = tuple(map(int, str(abs(number))))
         return Decimal((int(number < 0), digits, -(atomic.scale or 0)))
     if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
@@ -258,10 +258,10 @@ def _value_at(data: bytes, at: int, data_type: DataType) -> Any:
         offset, nanos = _pointer_at(data, at)
         return _LONG.unpack_from(data, offset)[0] * _NANOS_PER_MILLI + nanos
     if isinstance(data_type, ArrayType):
-        return _array_values(_pointed(data, at), data_type.element)
+        return _array_values(_follow_pointer(data, at), data_type.element)
     if isinstance(data_type, RowType):
-        return row_values(_pointed(data, at), [field.type for field in data_type.fields])
-    raise _unsupported(data_type)
+        return row_values(_follow_pointer(data, at), [field.type for field in data_type.fields])
+    raise _refusal(data_type)
 
 
 def _array_values(data: bytes, element: DataType) -> tuple[Any, ...]:
@@ -280,7 +280,7 @@ def _pointer_at(data: bytes, at: int) -> tuple[int, int]:
     return word >> 32, word & 0xFFFFFFFF
 
 
-def _pointed(data: bytes, at: int) -> bytes:
+def _follow_pointer(data: bytes, at: int) -> bytes:
     offset, length = _pointer_at(data, at)
     if offset + length > len(data):
         raise IndexError(f"{length} bytes at offset {offset} of {len(data)}")
@@ -289,7 +289,7 @@ def _pointed(data: bytes, at: int) -> bytes:
 
 def _bytes_at(data: bytes, at: int) -> bytes:
     mark = data[at + 7]
-    return data[at : at + (mark & 0x7F)] if mark & 0x80 else _pointed(data, at)
+    return data[at : at + (mark & 0x7F)] if mark & 0x80 else _follow_pointer(data, at)
 
 
 def serialize_columns(columns: Sequence[Any], types: Sequence[DataType]) -> list[bytes]:

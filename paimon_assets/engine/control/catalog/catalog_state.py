@@ -363,12 +363,12 @@ class NamedItems:
             "updatedBy": by,
         }
 
-        def added(items: Members) -> Members:
+        def add_members(items: Members) -> Members:
             if name.table in items:
-                raise self._taken(name)
+                raise self._name_conflict(name)
             return {**items, name.table: made}
 
-        self._state.change(name.database, self._kind, added, by=by)
+        self._state.change(name.database, self._kind, add_members, by=by)
         return made
 
     def alter(
@@ -377,7 +377,7 @@ class NamedItems:
         """Replace the members of an item by the result of a function."""
         now = self._state.clock.now_millis()
 
-        def changed(items: Members) -> Members:
+        def change_members(items: Members) -> Members:
             before = items.get(name.table)
             if before is None:
                 raise self._missing(name)
@@ -386,7 +386,7 @@ class NamedItems:
                 return items
             return {**items, name.table: {**after, "updatedAt": now, "updatedBy": by}}
 
-        items = self._state.change(name.database, self._kind, changed, by=by)
+        items = self._state.change(name.database, self._kind, change_members, by=by)
         return cast("Members", items[name.table])
 
     def drop(self, name: Identifier) -> None:
@@ -400,15 +400,15 @@ class NamedItems:
     def rename(self, source: Identifier, target: Identifier) -> None:
         moved = self.get(source)
 
-        def added(items: Members) -> Members:
+        def add_members(items: Members) -> Members:
             other = cast("Members | None", items.get(target.table))
             if other is not None and other.get(ID) != moved.get(ID):
-                raise self._taken(target)
+                raise self._name_conflict(target)
             if source.database == target.database and items.pop(source.table, None) is None:
                 raise self._missing(source)
             return {**items, target.table: moved}
 
-        self._state.change(target.database, self._kind, added)
+        self._state.change(target.database, self._kind, add_members)
         if source.database != target.database:
             self.drop(source)
 
@@ -419,7 +419,7 @@ class NamedItems:
             **{self._noun: name.table},
         )
 
-    def _taken(self, name: Identifier) -> errors.AlreadyExistsError:
+    def _name_conflict(self, name: Identifier) -> errors.AlreadyExistsError:
         return errors.AlreadyExistsError(
             f"{self._noun.capitalize()} '{name}' exists already.",
             kind=f"{self._noun}-exists",
@@ -490,11 +490,11 @@ class CatalogViews:
     ) -> None:
         from paimon_assets.engine.codec.rest import bodies
 
-        def altered(members: Members) -> Members:
+        def alter_members(members: Members) -> Members:
             view = changed_view(bodies.ViewSchema.from_json(members[_SCHEMA]), changes)
             return {**members, _SCHEMA: cast("Json", view.to_json())}
 
-        self._items.alter(name, altered, by=by)
+        self._items.alter(name, alter_members, by=by)
 
     def drop(self, name: Identifier) -> None:
         self._items.drop(name)

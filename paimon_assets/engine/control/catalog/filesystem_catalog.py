@@ -147,7 +147,7 @@ class FilesystemCatalog:
         updates, removed = updates or {}, set[str]()
         refuse_location(name, updates)
 
-        def changed(members: catalog_state.Members) -> catalog_state.Members:
+        def change_members(members: catalog_state.Members) -> catalog_state.Members:
             options = dict(cast("dict[str, str]", members.get(_OPTIONS, {})))
             removed.clear()
             removed.update(key for key in removals if key in options)
@@ -155,7 +155,7 @@ class FilesystemCatalog:
             after: catalog_state.Members = {**rest, **updates}
             return members if after == options else self._properties(after, by)
 
-        self._state.change(name, catalog_state.PROPERTIES, changed, by=by)
+        self._state.change(name, catalog_state.PROPERTIES, change_members, by=by)
         from paimon_assets.engine.codec.rest import bodies
 
         return bodies.AlterDatabaseResponse(

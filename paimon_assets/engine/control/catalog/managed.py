@@ -187,7 +187,7 @@ class CatalogTagManager(TagManager):
         made = self.get(name)
         if made.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
             catalog.delete_tag(identifier, name)  # ids are used again after a rollback
-            raise self._expired(name, snapshot)
+            raise self._expiry_error(name, snapshot)
         return made
 
     def hold(self, name: str, snapshot: Snapshot) -> None:

@@ -131,7 +131,7 @@ _DURATION = re.compile(
 )
 
 
-def raced(identifier: Identifier, from_snapshot: int | None) -> errors.CommitConflictError:
+def race_error(identifier: Identifier, from_snapshot: int | None) -> errors.CommitConflictError:
     """Return the error of a rollback after another commit."""
     message = (
         f"Table '{identifier}' is not at snapshot {from_snapshot} any more; look again before it is"
@@ -438,7 +438,7 @@ class RestCatalog:
     ) -> None:
         newest = self.load_snapshot(identifier)
         if from_snapshot is not None and (newest is None or newest.id != from_snapshot):
-            raise raced(identifier, from_snapshot)  # servers of 1.4 answer 500 to it
+            raise race_error(identifier, from_snapshot)  # servers of 1.4 answer 500 to it
         instant = (
             rest.TagInstant(tag_name=target)
             if isinstance(target, str)
@@ -449,7 +449,7 @@ class RestCatalog:
             with naming(identifier):
                 self._api.post(path_to(identifier, "rollback"), body)
         except errors.AlreadyExistsError as error:
-            raise raced(identifier, from_snapshot) from error
+            raise race_error(identifier, from_snapshot) from error
 
     def list_tags(self, identifier: Identifier) -> list[str]:
         with naming(identifier):

@@ -162,7 +162,7 @@ def _is_same(known: Snapshot, snapshot: Snapshot) -> bool:
 
 def _check_named(store: FileStore, snapshot: Snapshot) -> None:
     if store.schemas.schema_or_none(snapshot.schema_id) is None:
-        raise _refused(store, snapshot, f"schema {snapshot.schema_id}")
+        raise _refusal(store, snapshot, f"schema {snapshot.schema_id}")
     for name, size in (
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
@@ -179,12 +179,12 @@ def _check_file(store: FileStore, snapshot: Snapshot, path: str, size: int | Non
     try:
         actual = store.file_io.file_size(path)
     except NotFoundError as error:
-        raise _refused(store, snapshot, f"'{path}'") from error
+        raise _refusal(store, snapshot, f"'{path}'") from error
     if size is not None and actual != size:
-        raise _refused(store, snapshot, f"'{path}' of {size} bytes, which has {actual}")
+        raise _refusal(store, snapshot, f"'{path}' of {size} bytes, which has {actual}")
 
 
-def _refused(store: FileStore, snapshot: Snapshot, file_name: str) -> InvalidInputError:
+def _refusal(store: FileStore, snapshot: Snapshot, file_name: str) -> InvalidInputError:
     return InvalidInputError(
         f"Table '{store.label}': snapshot {snapshot.id} names {file_name}, which is not there.",
         kind="snapshot-files",

@@ -343,7 +343,7 @@ class FileStoreCommit:
             schema_id = self._store.schemas.latest_id(self._store.schema)
             checked = self._checks.plan(request, latest)
             self._refuse_unkept(schema_id, request.kind, checked.changes.entries)
-            changes, next_row_id = self._numbered(checked.changes, latest, schema_id)
+            changes, next_row_id = self._number_entries(checked.changes, latest, schema_id)
             live, index, total = None, checked.index, None
             if request.restates is not None and latest is not None:
                 state = request.restates(latest, next_row_id)
@@ -376,7 +376,7 @@ class FileStoreCommit:
             raise
         return _Prepared(snapshot, latest, changes)
 
-    def _numbered(
+    def _number_entries(
         self, changes: CommitChanges, latest: Snapshot | None, schema_id: int
     ) -> tuple[CommitChanges, int]:
         """Return changes with the row ids of their new rows, and the row id after them."""

@@ -139,8 +139,8 @@ def check_strict_mode(
             continue
         rewrites = other.commit_kind in _REWRITES
         appends = other.commit_kind is CommitKind.APPEND and kind is CommitKind.OVERWRITE
-        if (rewrites and not partitions.isdisjoint(_changed(store, other))) or (
-            appends and not partitions.isdisjoint(_changed(store, other, only_buckets=True))
+        if (rewrites and not partitions.isdisjoint(_find_changes(store, other))) or (
+            appends and not partitions.isdisjoint(_find_changes(store, other, only_buckets=True))
         ):
             raise CommitConflictError(
                 f"Table '{store.label}': snapshot {other.id} ({other.commit_kind} by "
@@ -152,7 +152,7 @@ def check_strict_mode(
             )
 
 
-def _changed(
+def _find_changes(
     store: FileStore, snapshot: Snapshot, *, only_buckets: bool = False
 ) -> Iterable[bytes]:
     """Yield the partitions of a snapshot's changes; of files and, as Java, of any live index."""

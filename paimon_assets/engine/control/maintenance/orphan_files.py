@@ -128,7 +128,7 @@ def _candidates(store: FileStore) -> Iterator[FileStatus]:
         yield from listener.stored_files(store)
     yield from _data_files(store, list_directory)
     if store.file_io.spec.scheme == "file":
-        yield from _staged(store, store.paths.table, STAGING_PREFIX)
+        yield from _staged_files(store, store.paths.table, STAGING_PREFIX)
     branch_homes = [
         status.path
         for status in list_directory(store.paths.branches_directory)
@@ -163,7 +163,7 @@ def _data_files(
                     yield bucket
 
 
-def _staged(store: FileStore, folder: str, prefix: str = "") -> Iterator[FileStatus]:
+def _staged_files(store: FileStore, folder: str, prefix: str = "") -> Iterator[FileStatus]:
     """Yield the folders of single writes, and all below them; a folder before its content."""
     for status in store.file_io.list_directory(folder):
         if not status.is_directory:
@@ -171,7 +171,7 @@ def _staged(store: FileStore, folder: str, prefix: str = "") -> Iterator[FileSta
                 yield status
         elif status.name.startswith(prefix) and is_reached(store.file_io, store.roots, status.path):
             yield status
-            yield from _staged(store, status.path)
+            yield from _staged_files(store, status.path)
 
 
 def _may_count(store: FileStore, name: str, ledgers: set[str]) -> bool:
@@ -199,7 +199,7 @@ def needed_by_all(
             if branch.paths.branch in besides:
                 continue
             try:
-                are_whole &= yield from _needed(branch, ledgers, seen)
+                are_whole &= yield from _needed_files(branch, ledgers, seen)
             except NotFoundError as error:  # renamed or deleted since it was listed
                 if branch is store or error.kind != "table-not-found":
                     raise
@@ -214,7 +214,9 @@ def needed_by_all(
     raise CommitConflictError(message, kind="orphan-files", table=store.label)
 
 
-def _needed(store: FileStore, ledgers: set[str], seen: set[str]) -> Generator[str, None, bool]:
+def _needed_files(
+    store: FileStore, ledgers: set[str], seen: set[str]
+) -> Generator[str, None, bool]:
     """Yield the names of the files a branch needs, but for those that seen manifests name."""
     snapshots = references.existing_snapshots(store)
     store.manifests.fetch_lists(snapshots)

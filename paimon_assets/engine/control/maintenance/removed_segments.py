@@ -85,11 +85,11 @@ def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegment
         segments = []
     if segments and not dry_run:
 
-        def kept(listed: SegmentList) -> SegmentList:
+        def keep_segments(listed: SegmentList) -> SegmentList:
             stay = tuple(segment for segment in listed.segments if segment not in segments)
             return replace(listed, segments=stay)
 
-        SegmentRegistry(store=store).update(kept)
+        SegmentRegistry(store=store).update(keep_segments)
     return RemovedSegments(
         segments=tuple(segment.id for segment in segments),
         tags=tuple(tag.name for tag in holds),
@@ -124,7 +124,7 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
     gone = set[ref.FileKey]().union(*files.values())
     gone -= ref.live_among(store, newest, gone)
     protectors = {key: name for name in files for key in files[name] & gone}  # the newest of each
-    named = _named(store, gone, frozenset(files))
+    named = _named_segments(store, gone, frozenset(files))
     stay = {
         hold.name
         for hold in holds
@@ -138,7 +138,7 @@ def _needless_holds(store: FileStore, oldest_id: int, newest: Snapshot) -> list[
     return [hold for hold in holds if hold.name not in stay]
 
 
-def _named(
+def _named_segments(
     store: FileStore, candidates: Collection[ref.FileKey], besides: frozenset[str]
 ) -> set[ref.FileKey]:
     if not candidates:
@@ -165,7 +165,7 @@ def _needless_segments(
     every = set[ref.FileKey]().union(*keys.values())
     live = ref.live_among(store, newest, every)
     past = {number: files for number, files in keys.items() if files.isdisjoint(live)}
-    named = _named(store, set[ref.FileKey]().union(*past.values()), besides)
+    named = _named_segments(store, set[ref.FileKey]().union(*past.values()), besides)
     texts = {
         segment.id
         for segment in settled

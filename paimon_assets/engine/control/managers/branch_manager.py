@@ -63,7 +63,7 @@ class BranchManager:
         if not self.exists(name):
             self._make(name, tag, snapshot_id)
         elif not ignore_if_exists:
-            raise self._taken(name)
+            raise self._name_conflict(name)
 
     def delete(self, name: str) -> None:
         """Delete a branch; its data files stay until a cleaning finds them."""
@@ -74,12 +74,12 @@ class BranchManager:
         source = self._existing(name)
         _check_new_name(new_name)
         if self.exists(new_name):
-            raise self._taken(new_name)
+            raise self._name_conflict(new_name)
         try:
             target = self._of(new_name).branch_directory
             self._file_io.rename_directory(source.branch_directory, target)
         except errors.AlreadyExistsError as error:
-            raise self._taken(new_name) from error
+            raise self._name_conflict(new_name) from error
 
     def fast_forward(self, name: str) -> Snapshot:
         """Make main equal to a branch: main's commits since the branch began are undone.
@@ -110,7 +110,7 @@ class BranchManager:
             self._copy_to(draft, self._of(name), source, tag)
             self._file_io.rename_directory(draft, self._of(name).branch_directory)
         except errors.AlreadyExistsError as error:
-            raise self._taken(name) from error
+            raise self._name_conflict(name) from error
         finally:
             self._file_io.delete_directory(draft)
         if source is not None:
@@ -268,7 +268,7 @@ class BranchManager:
             branch=name,
         )
 
-    def _taken(self, name: str) -> errors.AlreadyExistsError:
+    def _name_conflict(self, name: str) -> errors.AlreadyExistsError:
         return errors.AlreadyExistsError(
             f"Table '{self._paths.table}' has a branch '{name}' already.",
             kind="branch-exists",

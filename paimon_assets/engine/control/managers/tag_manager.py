@@ -51,11 +51,11 @@ class TagManager:
         if published(self._file_io, self._paths.tag(name), tag_to_json(tag)):
             if not self._snapshots.is_same(snapshot):
                 self._file_io.delete_file(self._paths.tag(name))
-                raise self._expired(name, snapshot)
+                raise self._expiry_error(name, snapshot)
             return tag
         if ignore_if_exists:
             return self.get(name)
-        raise self._taken(name)
+        raise self._name_conflict(name)
 
     def hold(self, name: str, snapshot: Snapshot) -> None:
         """Keep a snapshot by a tag; one of that name stays as it is."""
@@ -69,7 +69,7 @@ class TagManager:
         self._file_io.replace(self._paths.tag(name), tag_to_json(tag))
         if not self._snapshots.is_same(snapshot):
             self._file_io.replace(self._paths.tag(name), tag_to_json(before))
-            raise self._expired(name, snapshot)
+            raise self._expiry_error(name, snapshot)
         return tag
 
     def rename(self, name: str, new_name: str) -> Tag:
@@ -78,7 +78,7 @@ class TagManager:
         self.get(name)
         data = self._file_io.read_bytes(self._paths.tag(name))
         if not published(self._file_io, self._paths.tag(new_name), data):
-            raise self._taken(new_name)
+            raise self._name_conflict(new_name)
         self._file_io.delete_file(self._paths.tag(name))
         return self.get(new_name)
 
@@ -130,7 +130,7 @@ class TagManager:
         local = now.astimezone().replace(tzinfo=None)
         return Tag(name=name, snapshot=snapshot, create_time=local, time_retained=time_retained)
 
-    def _expired(self, name: str, snapshot: Snapshot) -> errors.NotFoundError:
+    def _expiry_error(self, name: str, snapshot: Snapshot) -> errors.NotFoundError:
         return errors.NotFoundError(
             f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, or was undone, while "
             f"it was given the name '{name}'; name another one.",
@@ -140,7 +140,7 @@ class TagManager:
             snapshot_id=snapshot.id,
         )
 
-    def _taken(self, name: str) -> errors.AlreadyExistsError:
+    def _name_conflict(self, name: str) -> errors.AlreadyExistsError:
         return errors.AlreadyExistsError(
             f"Table '{self._paths.table}' has a tag '{name}' already.",
             kind="tag-exists",

@@ -263,7 +263,7 @@ def auth_of(options: Mapping[str, str], clock: Clock, fetch: Fetch) -> Auth | No
     provider = typed.get(catalog_options.TOKEN_PROVIDER)
     match provider or ("bear" if typed.get(catalog_options.TOKEN) else ""):
         case "bear" | "bearer":
-            return BearerAuth(_needed(typed, catalog_options.TOKEN))
+            return BearerAuth(_require(typed, catalog_options.TOKEN))
         case "dlf":
             return DlfAuth(_signer(typed), _token_source(typed, clock, fetch), clock)
         case "":
@@ -278,7 +278,7 @@ def _unknown(option: Option[str], value: str, known: str) -> InvalidInputError:
     )
 
 
-def _needed(options: Options, option: Option[str], default: str = "") -> str:
+def _require(options: Options, option: Option[str], default: str = "") -> str:
     value, key = options.get(option) or default, option.key
     if not value:
         raise InvalidInputError(f"The catalog's option '{key}' is missing.", kind="rest-options")
@@ -296,7 +296,7 @@ def _signer(options: Options) -> DlfSigner:
             return OpenApiSigner()
         case "default":
             host = _REGION.search(uri)
-            region = _needed(options, catalog_options.DLF_REGION, host[1] if host else "")
+            region = _require(options, catalog_options.DLF_REGION, host[1] if host else "")
             return DefaultSigner(region)
         case unknown:
             raise _unknown(catalog_options.DLF_SIGNING_ALGORITHM, unknown, "default and openapi")
@@ -306,14 +306,14 @@ def _token_source(options: Options, clock: Clock, fetch: Fetch) -> TokenSource:
     path = options.get(catalog_options.DLF_TOKEN_PATH)
     match options.get(catalog_options.DLF_TOKEN_LOADER) or ("local_file" if path else ""):
         case "local_file":
-            _needed(options, catalog_options.DLF_TOKEN_PATH)
+            _require(options, catalog_options.DLF_TOKEN_PATH)
             return RenewedToken(lambda: read_token_file(path), clock)
         case "ecs":
             return RenewedToken(lambda: _token_of_role(options, fetch), clock)
         case "":
             token = DlfToken(
-                access_key_id=_needed(options, catalog_options.DLF_ACCESS_KEY_ID),
-                access_key_secret=_needed(options, catalog_options.DLF_ACCESS_KEY_SECRET),
+                access_key_id=_require(options, catalog_options.DLF_ACCESS_KEY_ID),
+                access_key_secret=_require(options, catalog_options.DLF_ACCESS_KEY_SECRET),
                 security_token=options.get(catalog_options.DLF_SECURITY_TOKEN) or None,
             )
             return lambda: token

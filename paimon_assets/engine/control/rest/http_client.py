@@ -275,10 +275,10 @@ class HttpClient:
             except _NotSentError as error:
                 if in_doubt and request.is_change:
                     raise self._unknown(request, str(error)) from None
-                raise self._failed(request, str(error)) from None
+                raise self._failure(request, str(error)) from None
             except _LostError as error:
                 if is_last or not error.may_repeat or request.method not in _REPEATED:
-                    failed = self._unknown if request.is_change else self._failed
+                    failed = self._unknown if request.is_change else self._failure
                     raise failed(request, str(error)) from None
                 wait_s = self._wait_s(tried, None)
                 in_doubt = True
@@ -342,7 +342,7 @@ class HttpClient:
             wait: float = min(_LONGEST_WAIT_S, float(1 << tried))
             return wait * (1 + _JITTER * self._pace.random_fraction())
 
-    def _failed(self, request: Request, reason: str) -> errors.StorageError:
+    def _failure(self, request: Request, reason: str) -> errors.StorageError:
         return errors.StorageError(
             without(f"The REST catalog at {self.uri}: {request}: {reason}.", self._secrets),
             kind="server-unreachable",

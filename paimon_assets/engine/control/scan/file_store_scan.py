@@ -170,7 +170,7 @@ class FileStoreScan:
         metas = store.manifests.manifests_of(snapshot)
         live = self._filtered_entries(metas, predicate)
         seen = [entry for entry in live if entry.file.level >= lowest]
-        return self._needed(seen, predicate, merges_partitions=merges_partitions)
+        return self._select_needed(seen, predicate, merges_partitions=merges_partitions)
 
     def added_files(
         self, manifest_lists: Iterable[str], predicate: pred.Predicate | None = None
@@ -179,9 +179,9 @@ class FileStoreScan:
         check_readable(self._store.label, self._store.schema)
         manifests = self._store.manifests
         metas = [meta for name in manifest_lists for meta in manifests.read_list(name)]
-        return self._needed(self._filtered_entries(metas, predicate), predicate)
+        return self._select_needed(self._filtered_entries(metas, predicate), predicate)
 
-    def _needed(
+    def _select_needed(
         self,
         entries: list[ManifestEntry],
         predicate: pred.Predicate | None,

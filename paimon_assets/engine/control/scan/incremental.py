@@ -80,7 +80,7 @@ def diff_splits(
     """Return splits whose reads yield the difference of two states."""
     refreshed = TextChanges(store, predicate).refreshed_between(start, end)
     if refreshed is not None:
-        raise _refreshed(store, refreshed)
+        raise _refresh_error(store, refreshed)
     before = _state(store, start, predicate)
     after = _state(store, end, predicate)
     has_key = store.schema.has_primary_key
@@ -154,10 +154,10 @@ def _sections(store: FileStore, old: Files, new: Files) -> Iterator[tuple[Files,
         after = {live: file for live, file in new.items() if live.name in names}
         if before.keys() != after.keys():
             changed.append((before, after))
-    yield from _packed(store, changed)
+    yield from _pack_splits(store, changed)
 
 
-def _packed(
+def _pack_splits(
     store: FileStore, parts: Iterable[tuple[Files, Files]]
 ) -> Iterator[tuple[Files, Files]]:
     """Yield (old files, new files), joined up to the size of a split."""
@@ -226,7 +226,7 @@ class NetChanges:
                 raise _kinds_needed(self._store, self._gone_at[next(iter(gone))])
             parts: list[tuple[Files, Files]] = [({live: file}, {}) for live, file in gone.items()]
             parts += [({}, {live: file}) for live, file in come.items()]
-            packed = _packed(self._store, parts)
+            packed = _pack_splits(self._store, parts)
             splits += [_split(self._store, entry, snapshot_id, *files) for files in packed]
         return splits
 
@@ -243,7 +243,7 @@ def _kinds_needed(store: FileStore, snapshot_id: int) -> InvalidInputError:
     )
 
 
-def _refreshed(store: FileStore, segment: Segment) -> InvalidInputError:
+def _refresh_error(store: FileStore, segment: Segment) -> InvalidInputError:
     return InvalidInputError(
         f"Table '{store.label}': segment {segment.id} ('{segment.folder}', {segment.format}) was"
         " refreshed, and the earlier rows of its files are not known. Read the whole table again"
@@ -430,7 +430,7 @@ def scan_changes(
         if start is None and between.start_id > BEFORE_FIRST:
             start = store.snapshots.snapshot_or_none(between.start_id)
             if start is None:
-                raise _expired(store, between.start_id)
+                raise _expiry_error(store, between.start_id)
         splits = diff_splits(store, start, end, predicate, keeps_kinds=keeps_kinds)
         return ChangeScan(scan=scan_of_splits(store, splits), end=end)
     texts = TextChanges(store, predicate)
@@ -471,14 +471,14 @@ def _net_changes(
     steps = list(_steps(store, between))
     refreshed = texts.refreshed(steps)
     if refreshed is not None:
-        raise _refreshed(store, refreshed)
+        raise _refresh_error(store, refreshed)
     for step in steps:
         if step.commit_kind is CommitKind.APPEND:
             net.add_appended(step, texts)
         elif step.commit_kind is CommitKind.OVERWRITE:
             before = store.snapshots.snapshot_or_none(step.id - 1)
             if before is None and step.id > FIRST_SNAPSHOT_ID:
-                raise _expired(store, step.id - 1)
+                raise _expiry_error(store, step.id - 1)
             net.add_overwrite(before, step)
     return net
 
@@ -500,7 +500,7 @@ def _steps(store: FileStore, between: Between) -> Iterator[Snapshot]:
     for snapshot_id in range(between.start_id + 1, between.end_id + 1):
         step = _step(store, snapshot_id)
         if step is None:
-            raise _expired(store, snapshot_id)
+            raise _expiry_error(store, snapshot_id)
         yield step
 
 
@@ -510,7 +510,7 @@ def _step(store: FileStore, snapshot_id: int) -> Snapshot | None:
     return snapshot or store.changelogs.changelog_or_none(snapshot_id)
 
 
-def _expired(store: FileStore, snapshot_id: int) -> NotFoundError:
+def _expiry_error(store: FileStore, snapshot_id: int) -> NotFoundError:
     earliest = store.snapshots.earliest_id()
     there_is = "there are no snapshots" if earliest is None else f"the oldest is {earliest}"
     return NotFoundError(

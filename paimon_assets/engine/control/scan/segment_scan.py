@@ -248,7 +248,7 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
         if not ids:
             return listed
         try:
-            return fold(listed, _seen(store, ids, mark), store, starts_over=mark is None)
+            return fold(listed, _see_segments(store, ids, mark), store, starts_over=mark is None)
         except NotFoundError:
             has_expired = store.snapshots.snapshot_or_none(ids[0]) is None
             if not (has_expired and tries_left):
@@ -266,7 +266,7 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
         return
     limit_ms = now_ms - seg.RETENTION_MS
 
-    def known(listed: SegmentList) -> SegmentList:
+    def known_segments(listed: SegmentList) -> SegmentList:
         segments = tuple(settled(store, listed.segments))
         listed = with_loads(store, replace(listed, segments=segments))
         past = [
@@ -281,10 +281,10 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
         over = {load.id for load in past if not any(file.file_name in live for file in load.files)}
         return replace(listed, loads=tuple(load for load in listed.loads if load.id not in over))
 
-    registry.update(known)
+    registry.update(known_segments)
 
 
-def _seen(
+def _see_segments(
     store: FileStore, ids: Sequence[int], mark: seg.SegmentCommit | None
 ) -> Iterator[SnapshotFiles]:
     """Yield the changes of snapshots after a mark, in order; a few are read ahead."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import field
 from msgspec.structs import replace
 
-from paimon_assets.engine.contract.split import DataSplit, shifted
+from paimon_assets.engine.contract.split import DataSplit, shift
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
@@ -67,7 +67,7 @@ def scan_table(
     snapshots = fallback.snapshots
     newest = snapshots.latest() if instant_ms is None else snapshots.at_timestamp(instant_ms)
     if newest is None:
-        return _joined(store, store, main_scan, TableScan())
+        return _join_scans(store, store, main_scan, TableScan())
     if instant_ms is not None:
         fallback = fallback.with_schema(schema_at(fallback, newest))
     fallback = _read_as(fallback, store)
@@ -78,7 +78,7 @@ def scan_table(
 
         held |= {segment.partition for segment in text_segments(store, snapshot, predicate)}
     lacking = _scan(fallback, newest, predicate, without=held, only_top_level=only_top_level)
-    return _joined(store, fallback, main_scan, lacking)
+    return _join_scans(store, fallback, main_scan, lacking)
 
 
 def _fallback_of(store: FileStore) -> FileStore | None:
@@ -94,12 +94,14 @@ def _fallback_of(store: FileStore) -> FileStore | None:
     )
 
 
-def _joined(store: FileStore, fallback: FileStore, own: TableScan, lacking: TableScan) -> TableScan:
+def _join_scans(
+    store: FileStore, fallback: FileStore, own: TableScan, lacking: TableScan
+) -> TableScan:
     """Return the splits of the main branch, and those of the fallback branch behind them."""
     first = max((store.schema.id, *(schema.id for schema in own.file_schemas))) + 1
     offset = first + 1  # the fallback's schemas get ids that main's do not use
     splits = [replace(split, is_fallback=False) for split in own.splits]
-    splits += [shifted(replace(split, is_fallback=True), offset) for split in lacking.splits]
+    splits += [shift(replace(split, is_fallback=True), offset) for split in lacking.splits]
     schemas = (replace(schema, id=schema.id + offset) for schema in lacking.file_schemas)
     is_alike = _how_read(store.schema) == _how_read(fallback.schema)
     return TableScan(
@@ -213,7 +215,7 @@ def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan
         )
         raise InvalidInputError(text, kind="split-table", table=store.label)
     fallback = _read_as(fallback, store)
-    return _joined(store, fallback, own, scan_of_splits(fallback, lacking))
+    return _join_scans(store, fallback, own, scan_of_splits(fallback, lacking))
 
 
 def _spelling(path: str) -> str:

@@ -310,9 +310,9 @@ def _compact_append(
     vectors = BucketVectors(task, schema, file_io)
     try:
         if evolves:
-            after = _joined(context, task, factory, vectors, threads)
+            after = _join_files(context, task, factory, vectors, threads)
         else:
-            after = _copied(context, task, factory, threads)
+            after = _copy_file(context, task, factory, threads)
         vectors.drop(file.file_name for file in split.data_files)
         new_indexes, old_indexes = vectors.finish()
     except BaseException:
@@ -330,7 +330,7 @@ def _compact_append(
     return WriteResult(messages=(_message(split, increment),), report=report)
 
 
-def _copied(
+def _copy_file(
     context: ReadContext, task: CompactTask, factory: FileFactory, threads: Threads
 ) -> tuple[DataFileMeta, ...]:
     split = task.split
@@ -347,7 +347,7 @@ def _copied(
         return write_stored(batches, factory, split.bucket_path, threads, first_number=first_number)
 
 
-def _joined(
+def _join_files(
     context: ReadContext,
     task: CompactTask,
     factory: FileFactory,

@@ -107,20 +107,20 @@ class FormatReader(ABC):
                 yield
             except Exception as error:
                 # Some libraries tell a failure of the storage as damaged bytes.
-                if self._ranged is None or self._ranged.failure in {None, error}:
+                if self._open_ranged is None or self._open_ranged.failure in {None, error}:
                     raise
-                raise self._ranged.failure from error
+                raise self._open_ranged.failure from error
 
     def limit_ahead(self, all_bytes: int, own_bytes: int) -> None:
         """Limit the requests ahead to an object store: of all files of the process, and of this.
 
         Without a call, 64 MiB both.
         """
-        if self._ranged is not None:
-            self._ranged.limit(all_bytes, own_bytes)
+        if self._open_ranged is not None:
+            self._open_ranged.limit(all_bytes, own_bytes)
 
     @property
-    def _ranged(self) -> RangedFile | None:
+    def _open_ranged(self) -> RangedFile | None:
         """The file, if it is on an object store."""
         return self._source.ranged if isinstance(self._source, RangedInput) else None
 
@@ -267,7 +267,7 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
     except NotFoundError as error:
         raise _missing(path) from error
     except ReplacedFileError as error:
-        raise _replaced(path) from error
+        raise _replacement_error(path) from error
     actual = source.size()
     if file_bytes is not None and actual != file_bytes:
         source.close()
@@ -283,7 +283,7 @@ def _other_size(path: str, actual: int, expected: int) -> FormatError:
     return FormatError(message, kind="file-size", path=path, actual=actual, expected=expected)
 
 
-def _replaced(path: str) -> FormatError:
+def _replacement_error(path: str) -> FormatError:
     message = (
         f"File '{path}' was replaced while it was read. Read again; refresh a segment first, or "
         "delete it. Land files by rename, under names that are not used again."
@@ -309,7 +309,7 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
     except ChangedFileError as error:
         raise _other_size(path, error.size, error.expected) from error
     except ReplacedFileError as error:
-        raise _replaced(path) from error
+        raise _replacement_error(path) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of
         # local files have one.

@@ -83,27 +83,29 @@ class BlobReader(FormatReader):
         entry = data[offset : end - 4]
         entry_bytes, checksum = _TAIL.unpack_from(data, end - _TAIL.size)
         if not entry.startswith(MAGIC) or entry_bytes != length or checksum != zlib.crc32(entry):
-            self._damaged(f"the value at byte {offset} was changed")
+            self._raise_damage(f"the value at byte {offset} was changed")
         return entry[len(MAGIC) : -8]
 
     def _read_index(self) -> list[int]:
         size = self._source.size()
         if size < _FOOTER.size:
-            self._damaged(f"it has {size} bytes")
+            self._raise_damage(f"it has {size} bytes")
         self._source.seek(size - _FOOTER.size)
         index_bytes, version = _FOOTER.unpack(self._source.read(_FOOTER.size))
         end = size - _FOOTER.size
         if version != _VERSION or not 0 <= index_bytes <= end:
-            self._damaged(f"it ends with version {version} and an index of {index_bytes} bytes")
+            self._raise_damage(
+                f"it ends with version {version} and an index of {index_bytes} bytes"
+            )
         self._source.seek(end - index_bytes)
         lengths = list(accumulate(_varints(self._source.read(index_bytes))))
         if any(length < _FRAME_BYTES and length not in (_NULL, _PLACEHOLDER) for length in lengths):
-            self._damaged("its index holds an impossible length")
+            self._raise_damage("its index holds an impossible length")
         if sum(max(length, 0) for length in lengths) != end - index_bytes:
-            self._damaged("its index does not add up to its size")
+            self._raise_damage("its index does not add up to its size")
         return lengths
 
-    def _damaged(self, problem: str) -> NoReturn:
+    def _raise_damage(self, problem: str) -> NoReturn:
         raise FormatError(f"Data file '{self._path}' is damaged: {problem}.", path=self._path)
 
 

@@ -74,13 +74,13 @@ class JulianTimes(Value):
         """Return a column, at any depth, as days and instants of the Gregorian calendar."""
         if pat.is_date32(column.type) and self.has_dates:
             days = to_numpy(column.view(pa.int32())).astype(np.int64)
-            return self._moved(column, days, moves_of(days).astype(np.int32), pa.int32())
+            return self._move_days(column, days, moves_of(days).astype(np.int32), pa.int32())
         if pat.is_timestamp(column.type) and self._has_instants(column.type, is_int96=is_int96):
             unit = _DAY_NANOS // UNIT_NANOS[column.type.unit]
             counts = to_numpy(column.view(pa.int64()))
             days = counts // unit
             self._check_zone(days, column, name)
-            return self._moved(column, days, moves_of(days) * unit, pa.int64())
+            return self._move_days(column, days, moves_of(days) * unit, pa.int64())
         parts = parts_of(column)
         if not parts:
             return column
@@ -104,7 +104,7 @@ class JulianTimes(Value):
         return self.has_int96 if is_int96 else self.has_instants and data_type.tz is not None
 
     @staticmethod
-    def _moved(column: Any, days: Any, moves: Any, stored: pa.DataType) -> Any:
+    def _move_days(column: Any, days: Any, moves: Any, stored: pa.DataType) -> Any:
         old = from_numpy(days < _GREGORIAN)
         if not pc.any(pc.and_(column.is_valid(), old)).as_py():
             return column

@@ -160,7 +160,7 @@ def open_fitted(
     """Open a file whose rows have these columns; see `FileKind.others`."""
     only = columns if kind.others else None
 
-    def fitted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def fit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         names, count = {*batch.schema.names}, batch.num_rows
         with naming(path, kind.format):
             arrays = [
@@ -173,7 +173,7 @@ def open_fitted(
         if only is None:
             yield opened
         else:
-            yield replace(opened, schema=columns, batches=map(fitted, opened.batches))
+            yield replace(opened, schema=columns, batches=map(fit_batch, opened.batches))
 
 
 def seen_types(
@@ -223,14 +223,14 @@ def types_of_json(
     if is_long:
         blocks = [b"".join(checked_records(text_streams.without_array(stream)))]
     for block in blocks:
-        table = _inferred(block, is_long=is_long)
+        table = _infer(block, is_long=is_long)
         for name in table.column_names:
             fits = () if name in known else _types_of_numbers(table[name])
             seen[name] = [each for each in seen.get(name, ALL_TYPES) if each in fits]
     return seen
 
 
-def _inferred(block: bytes, *, is_long: bool) -> pa.Table:
+def _infer(block: bytes, *, is_long: bool) -> pa.Table:
     """Return the rows of JSON; members with values of several types as texts."""
     texts: list[str] = []
     while True:

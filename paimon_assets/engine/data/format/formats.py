@@ -49,7 +49,7 @@ def reader_of(file: base.FileToRead, file_format: str) -> base.FormatReader:
             "Compact the table with an engine that reads the format, after setting"
             f" '{opt.FILE_FORMAT.key}' to one of those: that rewrites the rows"
         )
-        raise _unsupported(file_format, file.path, "read", way_out)
+        raise _refusal(file_format, file.path, "read", way_out)
     return reader_format.reader(file)
 
 
@@ -66,7 +66,7 @@ def open_writer(
     if writer_format is None or writer_format.writer is None:
         keys = (opt.FILE_FORMAT.key, opt.FILE_FORMAT_PER_LEVEL.key, opt.CHANGELOG_FILE_FORMAT.key)
         way_out = f"Change the one of {', '.join(keys)} that names it"
-        raise _unsupported(file_format, path, "written", way_out)
+        raise _refusal(file_format, path, "written", way_out)
     codec = "none" if compression in _UNCOMPRESSED else compression
     if codec not in writer_format.codecs:
         message = (
@@ -80,7 +80,7 @@ def open_writer(
     )
 
 
-def _unsupported(name: str, path: str, action: str, way_out: str) -> UnsupportedFeatureError:
+def _refusal(name: str, path: str, action: str, way_out: str) -> UnsupportedFeatureError:
     formats = ", ".join(filter(is_written, FORMATS))
     message = (
         f"Data file '{path}' has the format '{name or 'unknown'}', which is not {action} here;"

@@ -86,7 +86,7 @@ def check(
         yield stripe
     for name, stats in columns.items():
         if stats.value_count is not None and counts[name] != stats.value_count:
-            raise _damaged(path, name, f"has {counts[name]} values, not {stats.value_count}")
+            raise _damage(path, name, f"has {counts[name]} values, not {stats.value_count}")
 
 
 def _check_bounds(column: Array, stats: orc_footer.OrcColumnStats, name: str, path: str) -> None:
@@ -105,14 +105,14 @@ def _check_bounds(column: Array, stats: orc_footer.OrcColumnStats, name: str, pa
     if is_replaced or low is None or type(low) is not type(stats.minimum):
         return
     if _order(low) < _order(stats.minimum) or _order(high) > _order(stats.maximum):
-        raise _damaged(path, name, "has values beyond the bounds")
+        raise _damage(path, name, "has values beyond the bounds")
 
 
 def _order(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _damaged(path: str, name: str, problem: str) -> FormatError:
+def _damage(path: str, name: str, problem: str) -> FormatError:
     message = (
         f"Data file '{path}' is not readable as ORC: column '{name}' {problem} in its footer; "
         "its bytes were changed."
@@ -198,10 +198,10 @@ class OrcReader(base.FormatReader):
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
     ) -> None:
         """See `FormatReader`. The footers of stripes are waited for."""
-        if self._ranged is not None:
+        if self._open_ranged is not None:
             with self._errors():
                 self._plan(columns)
-            self._ranged.send_first()
+            self._open_ranged.send_first()
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         """Return the places of columns that pyarrow decodes."""
@@ -213,17 +213,17 @@ class OrcReader(base.FormatReader):
     def _plan(self, names: Sequence[str]) -> None:
         """Say which streams are read, stripe by stripe."""
         footer = self._footer
-        if self._ranged is None or footer is None:
+        if self._open_ranged is None or footer is None:
             return
         if not self._has_plan:
             self._has_plan = True
-            self._ranged.keep([(at, at + length) for at, length in footer.stripes])
+            self._open_ranged.keep([(at, at + length) for at, length in footer.stripes])
         decoded = self._positions([name for name in names if name not in self._wide])
         roots = [*footer.types[0].inner, len(footer.types)]
         places = {*decoded, *(self.schema.get_field_index(name) for name in names)}
         types = {0}.union(*(range(roots[at], roots[at + 1]) for at in places))
         stripes = (footer.stripe(self._read, number) for number in range(len(footer.stripes)))
-        self._ranged.plan(
+        self._open_ranged.plan(
             (at, at + length)
             for stripe in stripes
             for (number, kind), (at, length) in stripe.streams.items()
@@ -365,13 +365,13 @@ class OrcReader(base.FormatReader):
             return {}
         rows = footer.row_count
 
-        def bound(name: str, value: Any) -> Any:
+        def decode_bound(name: str, value: Any) -> Any:
             return value * 1000 if name in self._of_spark and value is not None else value
 
         all_bounds = {
             name: Bounds(
-                minimum=bound(name, column.minimum),
-                maximum=bound(name, column.maximum),
+                minimum=decode_bound(name, column.minimum),
+                maximum=decode_bound(name, column.maximum),
                 null_count=None if column.value_count is None else rows - column.value_count,
                 row_count=rows,
             )

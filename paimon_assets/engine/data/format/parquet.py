@@ -152,14 +152,14 @@ class ParquetReader(base.FormatReader):
     def prepare(
         self, columns: Sequence[str], predicate: Predicate | None, batch_bytes: int
     ) -> None:
-        if self._ranged is not None and (groups := self.matching_row_groups(predicate)):
+        if self._open_ranged is not None and (groups := self.matching_row_groups(predicate)):
             self._plan(list(columns), groups, batch_bytes)
-            self._ranged.send_first()
+            self._open_ranged.send_first()
 
     def _plan(self, names: list[str], groups: list[int], batch_bytes: int) -> None:
-        if self._ranged is not None:
+        if self._open_ranged is not None:
             most_bytes = max(_PIECE_BYTES, min(batch_bytes, _MOST_FETCHED))
-            self._ranged.plan(self._byte_ranges(names, groups), most_bytes)
+            self._open_ranged.plan(self._byte_ranges(names, groups), most_bytes)
 
     def _decode(
         self, names: list[str], groups: list[int], batch_rows: int, batch_bytes: int

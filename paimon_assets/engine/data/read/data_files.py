@@ -94,7 +94,7 @@ class FileRead(Value, dict=True):
         """Yield a file's rows in file order; the file is open while the iterator lives."""
         path = self.split.path_of(file)
         mapping = self._mapping(file, path)
-        prepared = self._prepared.pop(path, _UNKNOWN)
+        prepared = self._prepare_readers.pop(path, _UNKNOWN)
         if prepared is _UNKNOWN:
             prepared = self._open(file, mapping, path) if self._may_match(file, mapping) else None
         if isinstance(prepared, errors.PaimonError):
@@ -139,7 +139,8 @@ class FileRead(Value, dict=True):
         fresh = [
             file
             for file in files
-            if file.file_format in _PLANNED and self.split.path_of(file) not in self._prepared
+            if file.file_format in _PLANNED
+            and self.split.path_of(file) not in self._prepare_readers
         ]
         if 2 * len(fresh) < len(files):
             return  # some at a time, so that their requests are sent side by side
@@ -149,9 +150,9 @@ class FileRead(Value, dict=True):
             for file in fresh:
                 path = self.split.path_of(file)
                 try:
-                    self._prepared[path] = self._prepare(file, path)
+                    self._prepare_readers[path] = self._prepare(file, path)
                 except errors.PaimonError as error:
-                    self._prepared[path] = error
+                    self._prepare_readers[path] = error
 
     def _prepare(self, file: DataFileMeta, path: str) -> FormatReader | pa.NativeFile | None:
         mapping = self._mapping(file, path)
@@ -178,7 +179,9 @@ class FileRead(Value, dict=True):
         return self.file_io.spec.scheme in OBJECT_SCHEMES
 
     @cached_property
-    def _prepared(self) -> dict[str, FormatReader | pa.NativeFile | errors.PaimonError | None]:
+    def _prepare_readers(
+        self,
+    ) -> dict[str, FormatReader | pa.NativeFile | errors.PaimonError | None]:
         """Open files; None where no row may pass; errors to raise where the rows are due."""
         return {}
 

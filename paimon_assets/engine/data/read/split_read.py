@@ -291,7 +291,7 @@ def read_joined(
     range_rows = sources[0].rows
     for source in map(sources.__getitem__, columns):
         if source.rows != range_rows or not source.is_gapless:
-            _misaligned(read, files)
+            _refuse_misaligned(read, files)
     names = [field.name for field in read.fields]
     vectors = [vector for file in files if (vector := read.deletion_vector(file)) is not None]
     with ExitStack() as stack:
@@ -352,7 +352,7 @@ def _align(
     heads = [next(stream, None) for stream in streams]
     while batches := [batch for batch in heads if batch is not None]:
         if len(batches) < len(streams):
-            _misaligned(read, files)
+            _refuse_misaligned(read, files)
         count = min(batch.num_rows for batch in batches)
         yield [batch.slice(0, count) for batch in batches]
         heads = [
@@ -361,7 +361,7 @@ def _align(
         ]
 
 
-def _misaligned(read: FileRead, files: Sequence[DataFileMeta]) -> NoReturn:
+def _refuse_misaligned(read: FileRead, files: Sequence[DataFileMeta]) -> NoReturn:
     paths = ", ".join(f"'{read.split.path_of(file)}'" for file in files)
     raise FormatError(
         f"Data files {paths} of table '{read.context.table}' share row ids but do not hold the"

@@ -370,7 +370,7 @@ class _TableWrite:
         if not schema.has_primary_key:
             return AppendOnlyWriter(files=files(self._factory), next_sequence=route.next_sequence)
         if route.bucket == POSTPONE_BUCKET:
-            return PostponeBucketWriter(files=files(self._postponed))
+            return PostponeBucketWriter(files=files(self._postponed_factory))
         state = self.context.states_by_bucket.get((route.partition, route.bucket))
         live_files = () if state is None else state.files
         from paimon_assets.engine.data.merge.function import merge_function_of
@@ -385,7 +385,7 @@ class _TableWrite:
         )
 
     @cached_property
-    def _postponed(self) -> FileFactory:
+    def _postponed_factory(self) -> FileFactory:
         """How files of rows without a bucket are made."""
         return replace(self._factory, schema=postpone_schema(self.context.schema))
 

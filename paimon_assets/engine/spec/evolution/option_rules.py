@@ -125,7 +125,7 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     for key in options:
         if _declare(key) is not None or key in _FOREIGN:
             continue
-        for known in (*_BY_KEY, *(_named(key, pattern).key for pattern in _PATTERNS)):
+        for known in (*_BY_KEY, *(_named_option(key, pattern).key for pattern in _PATTERNS)):
             one = key.lower().replace("_", "-")
             start = _alike(one, known)
             one, other = one[start:], known[start:]
@@ -134,7 +134,7 @@ def key_hints(options: Iterable[str]) -> dict[str, str]:
     return hints
 
 
-def _named(key: str, pattern: opt.Option[Any]) -> opt.Option[Any]:
+def _named_option(key: str, pattern: opt.Option[Any]) -> opt.Option[Any]:
     """Return the option of a pattern with the name that `key` has in the pattern's place."""
     return pattern.of(key.removeprefix(pattern.key.partition("<")[0]).rpartition(".")[0])
 
@@ -143,7 +143,7 @@ def _declare(key: str) -> tuple[opt.Option[Any], opt.Option[Any]] | None:
     """Return the option of a key, with its column's name and as it is declared."""
     if key in _BY_KEY:
         return _BY_KEY[key], _BY_KEY[key]
-    pairs = ((_named(key, pattern), pattern) for pattern in _PATTERNS)
+    pairs = ((_named_option(key, pattern), pattern) for pattern in _PATTERNS)
     return next((pair for pair in pairs if pair[0].key == key), None)
 
 
@@ -165,7 +165,7 @@ _WRITTEN_INDEXES = {
 
 def _check_columns(key: str, schema: TableSchema) -> None:
     """Refuse options of columns that are none: `fields.<a,b>.…` and the columns of an index."""
-    if key == _named(key, opt.FILE_INDEX_COLUMNS).key:
+    if key == _named_option(key, opt.FILE_INDEX_COLUMNS).key:
         if key not in _WRITTEN_INDEXES:
             _refuse(
                 f"'{key}' names an index that is not written here; take bloom-filter or bitmap", key
@@ -356,14 +356,14 @@ def options_after_rename(options: Mapping[str, str], name: str, new_name: str) -
     """
     follow = {option.key for option in (*_FOLLOW_RENAME, opt.SEQUENCE_PADDING_FIELD)}
 
-    def renamed(names: tuple[str, ...]) -> str:
+    def rename_columns(names: tuple[str, ...]) -> str:
         return ",".join(new_name if item == name else item for item in names)
 
     result = {}
     for key, value in options.items():
         names, suffix = _split(key)
-        new_key = f"{_FIELDS}{renamed(names)}.{suffix}" if name in names else key
+        new_key = f"{_FIELDS}{rename_columns(names)}.{suffix}" if name in names else key
         listed = opt.parse_names(value)
         follows = key in follow or suffix == _GROUP
-        result[new_key] = renamed(listed) if follows and name in listed else value
+        result[new_key] = rename_columns(listed) if follows and name in listed else value
     return result

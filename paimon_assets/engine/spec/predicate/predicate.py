@@ -288,7 +288,7 @@ def bind(predicate: Predicate, schema: TableSchema) -> Predicate:
     for _ in range(MOST_DEPTH):
         level = [part for above in level for part in _below(above)]
         if not level:
-            return _bound(predicate, schema)
+            return _bind(predicate, schema)
     raise InvalidInputError(
         f"The filter is nested deeper than {MOST_DEPTH}; join ANDs and ORs side by side, as"
         " `any_of` and `all_of` do.",
@@ -315,10 +315,10 @@ def _below(predicate: Predicate) -> tuple[Predicate, ...]:
             return ()
 
 
-def _bound(predicate: Predicate, schema: TableSchema) -> Predicate:
+def _bind(predicate: Predicate, schema: TableSchema) -> Predicate:
     match predicate:
         case And(children=children) | Or(children=children):
-            return replace(predicate, children=tuple(_bound(child, schema) for child in children))
+            return replace(predicate, children=tuple(_bind(child, schema) for child in children))
         case Comparison() | In() | IsNull() | StartsWith() | Like() | Applied():
             reals = schema.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
             column = schema.column(predicate.field)
@@ -431,9 +431,9 @@ def bind_assignments(
     for name, given in assignments.items():
         column = schema.column(name)
         expression = given if isinstance(given, Expression) else LiteralValue(given)
-        for used in _used(expression, ColumnValue):
+        for used in _names_used(expression, ColumnValue):
             schema.column(used)
-        unknown = sorted(_used(expression, SourceValue) - set(source))
+        unknown = sorted(_names_used(expression, SourceValue) - set(source))
         if unknown:
             message = (
                 f"There is no column 'source.{unknown[0]}' for column '{name}'; the source has"
@@ -448,11 +448,11 @@ def bind_assignments(
 
 def columns_of(assignments: Iterable[Assignment]) -> frozenset[str]:
     """Return the columns of the rows that new values are made from."""
-    return frozenset().union(*(_used(each.expression, ColumnValue) for each in assignments))
+    return frozenset().union(*(_names_used(each.expression, ColumnValue) for each in assignments))
 
 
-def _used(expression: Expression, kind: type[ColumnValue | SourceValue]) -> frozenset[str]:
+def _names_used(expression: Expression, kind: type[ColumnValue | SourceValue]) -> frozenset[str]:
     """Return the names of the columns of a kind that an expression looks at."""
     if isinstance(expression, Operation):
-        return frozenset().union(*(_used(operand, kind) for operand in expression.operands))
+        return frozenset().union(*(_names_used(operand, kind) for operand in expression.operands))
     return frozenset({expression.name}) if isinstance(expression, kind) else frozenset()

@@ -114,7 +114,7 @@ class TextOptions(Value):
             text = given.get(key, default)
             value = _ESCAPED.get(text, text)
             if len(value.encode()) > 1:
-                raise _refused(key, text, "it is one ASCII character")
+                raise _refusal(key, text, "it is one ASCII character")
             return value
 
         has_header = _flag(given, "header", default=True)
@@ -125,11 +125,11 @@ class TextOptions(Value):
         try:
             encoding = codecs.lookup(given.get("encoding", "utf-8")).name
         except LookupError:
-            raise _refused("encoding", given["encoding"], "there is no such encoding") from None
+            raise _refusal("encoding", given["encoding"], "there is no such encoding") from None
         try:
             zone = ZoneInfo(given["timezone"]).key if given.get("timezone") else ""
         except (ValueError, OSError, KeyError):
-            raise _refused("timeZone", given["timezone"], "there is no such zone") from None
+            raise _refusal("timeZone", given["timezone"], "there is no such zone") from None
         multi_line = _flag(given, "multiline", default=False) if "multiline" in given else None
         line_end = given.get("linesep", "")
         return TextOptions(
@@ -172,7 +172,7 @@ def _known_options(file_format: str, options: Mapping[str, str]) -> dict[str, st
     return given
 
 
-def _refused(key: str, value: str, reason: str) -> InvalidInputError:
+def _refusal(key: str, value: str, reason: str) -> InvalidInputError:
     message = f"Segment option '{key}' cannot be '{value}': {reason}."
     return InvalidInputError(message, kind="segment-option", option=key, value=value)
 
@@ -180,7 +180,7 @@ def _refused(key: str, value: str, reason: str) -> InvalidInputError:
 def _flag(given: Mapping[str, str], key: str, *, default: bool) -> bool:
     text = given.get(key, str(default)).strip().lower()
     if text not in ("true", "false"):
-        raise _refused(key, text, "it is true or false")
+        raise _refusal(key, text, "it is true or false")
     return text == "true"
 
 
@@ -191,7 +191,7 @@ def _decimal_point(locale: str) -> str:
     if language == "en":
         return "."
     known = ", ".join(("en", *_COMMA_LANGUAGES))
-    raise _refused("locale", locale, f"known languages are {known}")
+    raise _refusal("locale", locale, f"known languages are {known}")
 
 
 def _checked_pattern(given: Mapping[str, str], key: str) -> str:
@@ -199,5 +199,5 @@ def _checked_pattern(given: Mapping[str, str], key: str) -> str:
     try:
         TimePattern.of(pattern)
     except ValueError as error:
-        raise _refused(key, pattern, f"the pattern has {error}") from None
+        raise _refusal(key, pattern, f"the pattern has {error}") from None
     return pattern

@@ -39,7 +39,7 @@ class ScanDataset(ds.Dataset):
         """Return a scan of some columns and rows."""
         del options
         both = _both(self._filter, filter)
-        needed = self._needed(columns, both)
+        needed = self._needed_columns(columns, both)
         reader = self._scan(needed, None if both is None else weaker_filter(both))
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -50,7 +50,7 @@ class ScanDataset(ds.Dataset):
             batches(), schema=reader.schema, columns=columns, filter=both
         )
 
-    def _needed(self, columns: Any, filtered: Any) -> list[str] | None:
+    def _needed_columns(self, columns: Any, filtered: Any) -> list[str] | None:
         """Return the columns to read: those asked for, and those of the filter."""
         if columns is None:
             return None
@@ -106,7 +106,7 @@ def _refuse(action: str) -> NoReturn:
     raise InvalidInputError(message, kind="dataset")
 
 
-def _refused(name: str) -> Callable[..., NoReturn]:
+def _refusing(name: str) -> Callable[..., NoReturn]:
     def method(*_args: object, **_named: object) -> NoReturn:
         _refuse(f"have '{name}'")
 
@@ -115,7 +115,7 @@ def _refused(name: str) -> Callable[..., NoReturn]:
 
 for _name in ("get_fragments", "join", "join_asof", "replace_schema", "sort_by", "take"):
     # The base class's would use members that only Arrow's datasets have, and end the process.
-    setattr(ScanDataset, _name, _refused(_name))
+    setattr(ScanDataset, _name, _refusing(_name))
 
 
 def _both(one: Any, other: Any) -> Any:

@@ -381,9 +381,9 @@ def _convert(column: Any, target: Any) -> Any:
     if target is None:
         return values
     chunked = isinstance(values, pa.ChunkedArray)
-    from paimon_assets.engine.table.frames.object_columns import fitted
+    from paimon_assets.engine.table.frames.object_columns import fit_column
 
-    return fitted(values.combine_chunks() if chunked else values, target)
+    return fit_column(values.combine_chunks() if chunked else values, target)
 
 
 def _natural_type(values: Any) -> Any:
@@ -435,7 +435,7 @@ class FrameReads(FrameResults):
     __slots__ = ()
 
     @abstractmethod
-    def narrowed(
+    def narrow(
         self,
         columns: Sequence[str] | None,
         predicate: pred.Predicate | None,
@@ -453,12 +453,12 @@ class FrameReads(FrameResults):
 
         It is planned for each `collect`: a time-travel target of this read holds for all of them.
         """
-        return to_lazy(self.narrowed, self.arrow_schema)
+        return to_lazy(self.narrow, self.arrow_schema)
 
     def to_dataset(self) -> Any:
         """Return a `pyarrow.dataset.Dataset`; columns and filters of its scans reach the read."""
         module = importlib.import_module("paimon_assets.engine.table.frames.arrow_dataset")
-        return module.ScanDataset(self.arrow_schema, self.narrowed)
+        return module.ScanDataset(self.arrow_schema, self.narrow)
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """Return a duckdb relation; columns and filters of its query reach the read."""

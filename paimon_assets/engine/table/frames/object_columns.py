@@ -74,7 +74,7 @@ def from_objects(values: Objects, target: Any) -> Any:
     return rule(values, target)
 
 
-def fitted(values: Any, target: Any) -> Any:
+def fit_column(values: Any, target: Any) -> Any:
     """Return an Arrow array in the target type, where a frame cannot show the difference.
 
     Frames without nulls for integers hold them as floats, days as their midnights, and FLOAT as
@@ -136,7 +136,7 @@ def _integers(values: Objects, target: Any) -> Any:
 
 def _floats(values: Objects, target: Any) -> Any:
     _require(values, (int, np.integer, *_FLOATS), "is no number", never=_BOOLEANS)
-    return fitted(_convert(values, pa.float64()), target)
+    return fit_column(_convert(values, pa.float64()), target)
 
 
 def _days(values: Objects, target: Any) -> Any:
@@ -150,7 +150,7 @@ def _days(values: Objects, target: Any) -> Any:
     )
     if other is not None:
         raise Mismatch(other, values[other], "is a date among times; give either of them")
-    return fitted(_moments(values, pa.timestamp("us")), target)
+    return fit_column(_moments(values, pa.timestamp("us")), target)
 
 
 def _times(values: Objects, _wanted: Any) -> Any:
@@ -329,7 +329,9 @@ def _elements(values: Objects, present: list[bool], target: Any) -> tuple[list[i
         if len(dtypes) == 1 and None not in dtypes and all(value.ndim == 1 for value in lists):
             [dtype] = dtypes
             if dtype.kind in "biufM" and dtype.char != "g":
-                return offsets, fitted(pa.array(np.concatenate(lists), from_pandas=True), target)
+                return offsets, fit_column(
+                    pa.array(np.concatenate(lists), from_pandas=True), target
+                )
         return offsets, from_objects(list(chain.from_iterable(lists)), target)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.contract.split import DataSplit, shifted
+from paimon_assets.engine.contract.split import DataSplit, shift
 from paimon_assets.engine.contract.wire import SPLIT_VERSION, dump_split
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import TableScan
@@ -248,10 +248,10 @@ class Plan(Value):
                         path=split.path_of(file),
                     )
         offset = self.context.fallback_offset
-        plain = (shifted(each, -offset) if each.is_fallback else each for each in self.splits)
+        plain = (shift(each, -offset) if each.is_fallback else each for each in self.splits)
         return b"".join(dump_split(split, version) for split in plain)
 
-    def narrowed(self, columns: Sequence[str] | None, predicate: pred.Predicate | None) -> "Plan":
+    def narrow(self, columns: Sequence[str] | None, predicate: pred.Predicate | None) -> "Plan":
         """Return the plan for some columns (all for None) and, where it fits, a filter more."""
         schema = self.context.schema
         fitting = fitting_parts(predicate, schema)

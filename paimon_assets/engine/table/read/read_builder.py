@@ -219,7 +219,7 @@ class ReadBuilder(FrameReads, Value):
                 set.
             UnsupportedFeatureError: The table uses a feature this engine does not read.
         """
-        store = self._authorized(self._open())
+        store = self._authorize(self._open())
         between = self._between(store)
         plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
         return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
@@ -233,7 +233,7 @@ class ReadBuilder(FrameReads, Value):
         Cost: a plan; no data file.
         """
         schema = self.read_schema()  # of the snapshot: a key may have had another name
-        columns = counted_columns(schema, self._bound(schema))
+        columns = counted_columns(schema, self._bind_predicate(schema))
         plan = self.with_columns(columns).plan()
         return CountPlan.of(plan.context, plan.splits)
 
@@ -278,7 +278,7 @@ class ReadBuilder(FrameReads, Value):
         read_fields(store.schema, names)
         oldest_id = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
         oldest = store.snapshots.snapshot_or_none(oldest_id)
-        context = read_context(store, scan, names, self._bound(store.schema))
+        context = read_context(store, scan, names, self._bind_predicate(store.schema))
         return Plan(context=context, splits=scan.splits, snapshot=oldest, oldest=oldest)
 
     def read_schema(self) -> TableSchema:
@@ -306,7 +306,7 @@ class ReadBuilder(FrameReads, Value):
         """Schema of the rows, without planning; raises as `fields`."""
         return to_arrow_schema(self.fields())
 
-    def narrowed(
+    def narrow(
         self,
         columns: Sequence[str] | None,
         predicate: Predicate | None,
@@ -323,7 +323,7 @@ class ReadBuilder(FrameReads, Value):
     def _open(self) -> FileStore:
         return self.store.with_options(self.options) if self.options else self.store
 
-    def _authorized(self, store: FileStore) -> FileStore:
+    def _authorize(self, store: FileStore) -> FileStore:
         """Ask the catalog whether the read is allowed, if the table has `query-auth.enabled`."""
         opened = store.environment
         catalog: object = opened and opened.catalog
@@ -331,7 +331,7 @@ class ReadBuilder(FrameReads, Value):
         if not needs_permission or opened is None or not isinstance(catalog, QueryAuth):
             return store
         schema = self.read_schema()
-        used = fields_of(self._bound(schema)) | set(self._names(schema))
+        used = fields_of(self._bind_predicate(schema)) | set(self._names(schema))
         columns = sorted(used & set(store.schema.field_names))
         if not catalog.is_plain_query(opened.identifier, columns):
             message = (
@@ -366,7 +366,7 @@ class ReadBuilder(FrameReads, Value):
     def _plan_state(self, current: FileStore) -> Plan:
         snapshot, store = state_by_options(current)
         snapshot = snapshot or current.snapshots.latest()
-        predicate = self._bound(store.schema)
+        predicate = self._bind_predicate(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
         with explaining(store, snapshot):
@@ -398,7 +398,7 @@ class ReadBuilder(FrameReads, Value):
         if between.mode is opt.IncrementalMode.CHANGELOG and not keeps_kinds:
             # Rows of a changelog are whole: the last one of a key wins in every merge engine.
             store = current.with_schema(current.schema.with_dynamic_options(AS_NEWEST_WINS))
-        predicate = self._bound(store.schema)
+        predicate = self._bind_predicate(store.schema)
         oldest = between.oldest(store)
         with explaining(store, oldest):
             from paimon_assets.engine.control.scan.incremental import scan_changes
@@ -426,7 +426,7 @@ class ReadBuilder(FrameReads, Value):
             return (ROW_KIND.name, *names)
         return tuple(names)
 
-    def _bound(self, schema: TableSchema) -> Predicate | None:
+    def _bind_predicate(self, schema: TableSchema) -> Predicate | None:
         return None if self.predicate is None else bind(self.predicate, with_tracking(schema))
 
     def read(self, plan: Plan, executor: Executor[ArrowRows] | None = None) -> pa.RecordBatchReader:

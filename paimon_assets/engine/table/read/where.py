@@ -241,27 +241,27 @@ def _predicate(node: exp.Expr) -> pred.Predicate:
             return _negate(_predicate(node.this), node)
         case exp.In() if node.expressions:
             literals = tuple(_literal(item) for item in node.expressions)
-            return _tested(node.this, lambda column: pred.In(column, literals))
+            return _test_column(node.this, lambda column: pred.In(column, literals))
         case exp.Between() if not node.args.get("symmetric"):
             low, high = _literal(node.args["low"]), _literal(node.args["high"])
             return pred.And(
                 (
-                    _tested(
+                    _test_column(
                         node.this, lambda column: pred.Comparison(column, pred.CompareOp.GE, low)
                     ),
-                    _tested(
+                    _test_column(
                         node.this, lambda column: pred.Comparison(column, pred.CompareOp.LE, high)
                     ),
                 )
             )
         case exp.Is() if isinstance(node.expression, exp.Null):
-            return _tested(node.this, pred.IsNull)
+            return _test_column(node.this, pred.IsNull)
         case exp.Like():
             return _like(node)
         case exp.Binary() if type(node) in _OPS:
             return _comparison(node)
         case exp.Column() | exp.Cast() | exp.Coalesce():
-            return _tested(
+            return _test_column(
                 node, lambda column: pred.Comparison(column, pred.CompareOp.EQ, literal=True)
             )
         case _:
@@ -275,7 +275,7 @@ def _comparison(node: exp.Binary) -> pred.Predicate:
     if left.find(exp.Column) is None:
         _refuse(node)
     literal = _literal(right)
-    return _tested(left, lambda column: pred.Comparison(column, op, literal))
+    return _test_column(left, lambda column: pred.Comparison(column, op, literal))
 
 
 def _like(node: exp.Like) -> pred.Predicate:
@@ -284,8 +284,8 @@ def _like(node: exp.Like) -> pred.Predicate:
         _refuse(node)
     prefix, negated = pattern.removesuffix("%"), bool(node.args.get("negate"))
     if negated or prefix == pattern or any(wild in prefix for wild in "%_\\"):
-        return _tested(node.this, lambda column: pred.Like(column, pattern, negated))
-    return _tested(node.this, lambda column: pred.StartsWith(column, prefix))
+        return _test_column(node.this, lambda column: pred.Like(column, pattern, negated))
+    return _test_column(node.this, lambda column: pred.StartsWith(column, prefix))
 
 
 def _negate(predicate: pred.Predicate, node: exp.Expr) -> pred.Predicate:
@@ -311,7 +311,7 @@ def _negate(predicate: pred.Predicate, node: exp.Expr) -> pred.Predicate:
             _refuse(node)
 
 
-def _tested(node: exp.Expr, test: Callable[[str], pred.Leaf]) -> pred.Leaf:
+def _test_column(node: exp.Expr, test: Callable[[str], pred.Leaf]) -> pred.Leaf:
     """Return a test of a column, or of a function of one."""
     node = node.unnest()
     if isinstance(node, exp.Column):
@@ -329,7 +329,9 @@ def _tested(node: exp.Expr, test: Callable[[str], pred.Leaf]) -> pred.Leaf:
                 inner = inner.this
         case _:
             _refuse(node)
-    return _tested(inner, lambda column: pred.Applied(column, function, test(column), argument))
+    return _test_column(
+        inner, lambda column: pred.Applied(column, function, test(column), argument)
+    )
 
 
 def _is_plain(node: exp.Expr) -> bool:

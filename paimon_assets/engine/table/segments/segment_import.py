@@ -345,25 +345,27 @@ def _segment_root(store: FileStore, path: str) -> str:
     for own in store.schema.typed_options.get(opt.DATA_FILE_EXTERNAL_PATHS):
         at = seg.plain_path(canonical_path(own))
         if seg.is_within(folder, at) or seg.is_within(at, folder):
-            raise _owned(path, f"'{own}' is a folder of the table's own files")
+            raise _ownership_error(path, f"'{own}' is a folder of the table's own files")
     if seg.is_within(table, folder):
-        raise _owned(path, f"it holds table {store.label} itself")
+        raise _ownership_error(path, f"it holds table {store.label} itself")
     if seg.is_within(folder, table):
-        raise _owned(path, f"it is in the directory of table {store.label}")
+        raise _ownership_error(path, f"it is in the directory of table {store.label}")
     if database.endswith(".db"):
         warehouse = database.rpartition("/")[0]
         below = folder.removeprefix(f"{warehouse}/")
         if seg.is_within(folder, warehouse) and below.partition("/")[0].endswith(".db"):
-            raise _owned(path, "it is in a database of the warehouse, and would be dropped too")
+            raise _ownership_error(
+                path, "it is in a database of the warehouse, and would be dropped too"
+            )
     at = folder
     while at.rpartition("/")[0] and not at.endswith(":/"):
         if store.file_io.exists(f"{at}/schema/schema-0"):
-            raise _owned(path, f"'{at}' is a Paimon table")
+            raise _ownership_error(path, f"'{at}' is a Paimon table")
         at = at.rpartition("/")[0]
     return root
 
 
-def _owned(path: str, reason: str) -> errors.InvalidInputError:
+def _ownership_error(path: str, reason: str) -> errors.InvalidInputError:
     message = f"'{path}' cannot become a segment: {reason}. Name a folder that no table owns."
     return errors.InvalidInputError(message, kind="segment-path-owned", path=path)
 

@@ -92,7 +92,7 @@ def parse_sql(text: str, names: Names | None = None) -> st.Statement:
             return statement
     for word, way_out in _REFUSED.items():
         if words.sees(word):
-            raise _refused(word, way_out)
+            raise _refusal(word, way_out)
     return words.refuse("a statement")
 
 
@@ -242,7 +242,9 @@ def _when(words: Words) -> st.When:
     words.wants("THEN")
     if meets is Meets.NOT_MATCHED:
         words.wants("INSERT")
-        return st.When(meets=meets, condition=condition, acts=Acts.INSERT, values=_inserted(words))
+        return st.When(
+            meets=meets, condition=condition, acts=Acts.INSERT, values=_parse_insert(words)
+        )
     if words.takes("DELETE"):
         return st.When(meets=meets, condition=condition, acts=Acts.DELETE)
     words.wants("UPDATE", "SET")
@@ -256,7 +258,7 @@ def _when(words: Words) -> st.When:
     return st.When(meets=meets, condition=condition, acts=Acts.UPDATE, values=values)
 
 
-def _inserted(words: Words) -> tuple[tuple[str, str], ...] | None:
+def _parse_insert(words: Words) -> tuple[tuple[str, str], ...] | None:
     if words.takes("*"):
         return None
     columns = [path[-1] for path in words.listed("a column")]
@@ -287,10 +289,10 @@ def _create(words: Words, names: Names) -> st.Statement:
             options |= _properties(words)
         return st.CreateDatabase(name=name, if_not_exists=missing_only, options=options)
     if words.takes_any("TEMPORARY", "TEMP", "GLOBAL"):
-        raise _refused("CREATE TEMPORARY VIEW", "make it by session.sql or createTempView")
+        raise _refusal("CREATE TEMPORARY VIEW", "make it by session.sql or createTempView")
     if words.sees("FUNCTION") or words.sees("EXTERNAL"):
         what = words.one("TABLE", "word").upper()
-        raise _refused(f"CREATE {what}", "only databases, tables and views are created")
+        raise _refusal(f"CREATE {what}", "only databases, tables and views are created")
     if not words.takes("TABLE"):
         words.refuse("TABLE, VIEW or DATABASE")
     if replaces:
@@ -299,12 +301,12 @@ def _create(words: Words, names: Names) -> st.Statement:
 
 
 def _replaced_table() -> UnsupportedFeatureError:
-    return _refused(
+    return _refusal(
         "REPLACE TABLE", "drop and create the table, or ALTER it and INSERT OVERWRITE its rows"
     )
 
 
-def _refused(statement: str, way_out: str) -> UnsupportedFeatureError:
+def _refusal(statement: str, way_out: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"{statement} is not taken; {way_out}.", kind="statement-unsupported", statement=statement
     )
@@ -363,7 +365,7 @@ def _clauses(words: Words) -> tuple[dict[str, str], tuple[str, ...], str | None]
         if words.takes("USING"):
             provider = words.name("a format")
             if provider.upper() not in _OWN_PROVIDERS:
-                raise _refused(f"CREATE TABLE ... USING {provider}", "leave USING out")
+                raise _refusal(f"CREATE TABLE ... USING {provider}", "leave USING out")
         elif words.takes("PARTITIONED", "BY"):
             partitions = tuple(path[0] for path in words.listed("a column"))
         elif words.takes("COMMENT"):
@@ -372,7 +374,7 @@ def _clauses(words: Words) -> tuple[dict[str, str], tuple[str, ...], str | None]
             words.takes("WITH")
             options.update(_properties(words))
         elif words.takes_any("LOCATION", "CLUSTERED", "STORED"):
-            raise _refused(
+            raise _refusal(
                 "CREATE TABLE ... LOCATION, CLUSTERED BY or STORED AS",
                 "the catalog decides where tables are, and 'bucket' is a property",
             )
@@ -398,7 +400,7 @@ def _column(
         elif words.takes("DEFAULT"):
             defaults[name] = _default(words.until(",", "COMMENT", "NOT"))
         elif words.sees("GENERATED"):
-            raise _refused("GENERATED columns", "compute the value when rows are written")
+            raise _refusal("GENERATED columns", "compute the value when rows are written")
         else:
             break
     columns[name] = kind
@@ -407,7 +409,7 @@ def _column(
 def _default(text: str) -> str:
     value: Literal = literal_of(text)
     if value is None:
-        raise _refused("DEFAULT NULL", "leave the default out: it is null")
+        raise _refusal("DEFAULT NULL", "leave the default out: it is null")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -484,10 +486,10 @@ def _alter(words: Words, names: Names) -> st.Statement:
     if words.takes("VIEW"):
         name = _table_name(words, names, "a view")
         if not words.takes("RENAME", "TO"):
-            raise _refused("ALTER VIEW but RENAME TO", "CREATE OR REPLACE the view")
+            raise _refusal("ALTER VIEW but RENAME TO", "CREATE OR REPLACE the view")
         return _rename(words, names, name, is_view=True)
     if words.takes_any("DATABASE", "SCHEMA", "NAMESPACE"):
-        raise _refused("ALTER DATABASE", "properties of a database are set through its catalog")
+        raise _refusal("ALTER DATABASE", "properties of a database are set through its catalog")
     words.wants("TABLE")
     table = _table_name(words, names)
     if words.takes("RENAME", "TO"):
@@ -554,11 +556,11 @@ def _changes(words: Words) -> list[sc.SchemaChange]:
         read = words.enclosed if words.sees("(") else words.several
         return [sc.DropColumn(field_names=path) for path in read(lambda: words.path("a column"))]
     if words.takes("ALTER", "COLUMN") or words.takes("CHANGE", "COLUMN") or words.takes("ALTER"):
-        return _altered(words)
+        return _parse_alter(words)
     for what in ("ADD", "REPLACE", "SET", "RECOVER", "CLUSTER", "RENAME", "DROP"):
         if words.takes(what):
             behind = "" if words.at_end else words.one("a word", "word", "text", "quoted")
-            raise _refused(
+            raise _refusal(
                 f"ALTER TABLE ... {what} {behind}".strip(),
                 "columns are ADDed, DROPped, RENAMEd and ALTERed, properties SET and UNSET,"
                 " partitions DROPped",
@@ -574,9 +576,9 @@ def _add(words: Words) -> list[sc.SchemaChange]:
             if words.takes("COMMENT"):
                 comment = words.string("a comment")
             elif words.sees("NOT", "NULL"):
-                raise _refused("ADD COLUMN ... NOT NULL", "rows have no value yet: add it null")
+                raise _refusal("ADD COLUMN ... NOT NULL", "rows have no value yet: add it null")
             elif words.sees("DEFAULT"):
-                raise _refused("ADD COLUMN ... DEFAULT", "then ALTER COLUMN SET DEFAULT")
+                raise _refusal("ADD COLUMN ... DEFAULT", "then ALTER COLUMN SET DEFAULT")
             elif (move := move or _move(words, path)) is None or not words.sees("COMMENT"):
                 break
         return sc.AddColumn(field_names=path, data_type=kind, comment=comment, move=move)
@@ -593,7 +595,7 @@ def _move(words: Words, path: tuple[str, ...]) -> sc.Move | None:
     return None
 
 
-def _altered(words: Words) -> list[sc.SchemaChange]:
+def _parse_alter(words: Words) -> list[sc.SchemaChange]:
     path = words.path("a column")
     if words.takes("TYPE"):
         return [sc.UpdateColumnType(
@@ -652,7 +654,7 @@ def _show(words: Words, names: Names) -> st.Show:
         return st.Show(shown=Shown.DATABASES, pattern=_pattern(words))
     if not words.sees("TABLES") and not words.sees("VIEWS"):
         what = "" if words.at_end else words.one("a word", "word", "quoted", "text")
-        raise _refused(
+        raise _refusal(
             f"SHOW {what}".strip(),
             "DATABASES, TABLES, VIEWS, COLUMNS, PARTITIONS, TAGS, TBLPROPERTIES, SEGMENTS and"
             " CREATE TABLE are shown; system tables have the rest",
@@ -676,7 +678,7 @@ def _pattern(words: Words) -> str | None:
 def _describe(words: Words, names: Names) -> st.Describe:
     for word in ("DATABASE", "SCHEMA", "FUNCTION", "QUERY", "SELECT", "NAMESPACE"):
         if words.sees(word):
-            raise _refused(f"DESCRIBE {word}", "tables and views are described")
+            raise _refusal(f"DESCRIBE {word}", "tables and views are described")
     words.takes("TABLE")
     extended = words.takes_any("EXTENDED", "FORMATTED")
     table = _table_name(words, names)

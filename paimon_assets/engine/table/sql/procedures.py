@@ -108,7 +108,7 @@ def _type_of(parameter: inspect.Parameter) -> Any:
     return types[0] if NoneType in types else parameter.annotation
 
 
-def typed(parameter: inspect.Parameter, value: Literal) -> Any:
+def parse_value(parameter: inspect.Parameter, value: Literal) -> Any:
     """Return a literal in the type of a parameter.
 
     Raises:
@@ -141,7 +141,7 @@ def call(
         )
     parameters = parameters_of(operation)
     literals = _by_name(statement, parameters)
-    values = {one.name: typed(one, literals.get(one.name)) for one in parameters}
+    values = {one.name: parse_value(one, literals.get(one.name)) for one in parameters}
     for name, kind in ((one.name, _type_of(one)) for one in parameters):
         text = values[name]
         if kind is Identifier:

@@ -144,7 +144,7 @@ class _Run(Struct, kw_only=True):
         ) -> pa.RecordBatchReader:
             with self._noting():
                 if isinstance(source, ReadBuilder):
-                    reader = source.narrowed(columns, predicate, self.executor)
+                    reader = source.narrow(columns, predicate, self.executor)
                 else:
                     reader = source.to_reader(self.executor)
 

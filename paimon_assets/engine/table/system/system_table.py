@@ -75,7 +75,7 @@ def _binlog_schema(store: FileStore) -> pa.Schema:
     return pa.schema([kind, *lists])
 
 
-def _packed(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _pack_rows(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield rows of the binlog: a -U and the +U that follows it are one row of kind +U."""
     waiting: pa.RecordBatch | None = None
     for batch in rows:
@@ -183,7 +183,7 @@ class SystemTable(FrameResults, Value):
                 return pa.Table.from_pylist(list(rows(self.store)), schema=schema).to_reader()
         if self.kind == _BINLOG:
             schema = _binlog_schema(self.store)
-            packed = _packed(_audit_log(self.store).to_reader(executor), schema)
+            packed = _pack_rows(_audit_log(self.store).to_reader(executor), schema)
             return pa.RecordBatchReader.from_batches(schema, packed)
         return _READS[self.kind](self.store).to_reader(executor)
 

@@ -59,7 +59,7 @@ def rescale(
     is_fixed = store.schema.bucket_mode is BucketMode.HASH_FIXED and target > 0
     is_dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC and buckets is None
     if not is_fixed and not (is_dynamic and retyped):
-        raise _refused(store, f"it has no fixed bucket count, or {target} is none")
+        raise _refusal(store, f"it has no fixed bucket count, or {target} is none")
     changed = {
         entry.partition
         for entry in live
@@ -73,7 +73,7 @@ def rescale(
             f"set '{opt.DELETION_VECTORS_MERGE_ON_READ.key}' to true for this, or overwrite it"
         )
         way_out = merging if retyped else "compact it first"
-        raise _refused(store, f"some of its rows wait for a compaction; {way_out}")
+        raise _refusal(store, f"some of its rows wait for a compaction; {way_out}")
     splits = [split for split in plan.splits if split.partition in changed]
     # Merged rows: each one adds, none is logged, all are seen.
     options = {
@@ -94,7 +94,7 @@ def rescale(
         )
 
 
-def _refused(store: FileStore, reason: str) -> InvalidInputError:
+def _refusal(store: FileStore, reason: str) -> InvalidInputError:
     message = f"The buckets of table '{store.label}' cannot be rescaled: {reason}."
     return InvalidInputError(message, kind="rescale", table=store.label)
 

@@ -200,11 +200,11 @@ class _Run(Struct, kw_only=True):
         if builder.only_behind:
             groups = groups.behind()
         for split in groups.splits(builder.rows_at_once):
-            self.messages += self._written(groups, split, compute)
+            self.messages += self._write_groups(groups, split, compute)
         columns = {*builder.columns, *builder.reads}
         return columns_unchanged_since(builder.store, snapshot, groups.files, columns), counts
 
-    def _written(
+    def _write_groups(
         self, groups: ColumnGroups, split: DataSplit, compute: Compute
     ) -> Iterator[CommitMessage]:
         builder, store = self.builder, self.builder.store

@@ -314,8 +314,8 @@ class RowChangeBuilder(CommitBuilder):
         newest = self._on_newest()
         if newest is not self:
             return newest.delete(where, executor)
-        predicate = None if where is None else self._bound(where)
-        done = self._committed()
+        predicate = None if where is None else self._bind_where(where)
+        done = self._find_committed()
         if done is not None:
             return done
         check_writable(self.store.label, self.store.schema)
@@ -352,9 +352,9 @@ class RowChangeBuilder(CommitBuilder):
         newest = self._on_newest()
         if newest is not self:
             return newest.update(assignments, where, executor)
-        predicate = None if where is None else self._bound(where)
+        predicate = None if where is None else self._bind_where(where)
         bound = pred.bind_assignments(assignments, self.store.schema)
-        done = self._committed()
+        done = self._find_committed()
         if done is not None:
             return done
         check_writable(self.store.label, self.store.schema)
@@ -420,7 +420,7 @@ class RowChangeBuilder(CommitBuilder):
                 source, when_matched=when_matched, inserts=inserts, deletes=deletes
             )
         store = self.store
-        done = self._committed()
+        done = self._find_committed()
         if done is not None:
             return done
         check_writable(store.label, store.schema)
@@ -444,10 +444,10 @@ class RowChangeBuilder(CommitBuilder):
         store = self.store.current()
         return self if store is self.store else replace(self, store=store)
 
-    def _bound(self, where: pred.Predicate | str) -> pred.Predicate:
+    def _bind_where(self, where: pred.Predicate | str) -> pred.Predicate:
         return pred.bind(as_predicate(where), with_tracking(self.store.schema))
 
-    def _committed(self) -> RowChangeOutcome | None:
+    def _find_committed(self) -> RowChangeOutcome | None:
         snapshot = None if self.dry_run else self.find_committed()
         if snapshot is None:
             return None

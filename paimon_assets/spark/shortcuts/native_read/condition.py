@@ -15,7 +15,7 @@ from paimon_assets.engine.spec.types.data_types import (
     DataType,
     TypeRoot,
 )
-from paimon_assets.spark.types import compares_as_spark, quoted
+from paimon_assets.spark.types import compares_as_spark, quote
 
 _MOST_PARTS = 200
 """Conditions side by side: Spark nests them, and its stack ends before its memory."""
@@ -47,7 +47,7 @@ def _join(parts: Sequence[str | None], separator: str) -> str | None:
 
 
 def _leaf(predicate: pred.Leaf, data_type: DataType) -> str | None:
-    column = quoted(predicate.field)
+    column = quote(predicate.field)
     match predicate:
         case pred.IsNull(negated=negated):
             return f"{column} IS NOT NULL" if negated else f"{column} IS NULL"

@@ -58,7 +58,7 @@ from paimon_assets.spark.shortcuts.native_read.plain_files import (
     stored_fields,
     with_plain_times,
 )
-from paimon_assets.spark.types import quoted, to_spark_schema, to_spark_type
+from paimon_assets.spark.types import quote, to_spark_schema, to_spark_type
 
 logger = logging.getLogger(__name__)
 
@@ -285,7 +285,7 @@ def _scan_frame(
         rows = rows.select(*(column.alias(name) for name, column in columns.items()))
     if condition is not None:
         rows = rows.filter(condition)
-    return rows if names == [*context.columns] else rows.select(*map(quoted, context.columns))
+    return rows if names == [*context.columns] else rows.select(*map(quote, context.columns))
 
 
 def _mask(
@@ -361,11 +361,11 @@ def _columns(context: ReadContext, scan: Scan, fields: Sequence[DataField]) -> d
     columns = {
         field.name: fn.lit(None).cast(to_spark_type(field.type, column=field.name))
         if name is None
-        else fn.col(quoted(name))
+        else fn.col(quote(name))
         for name, field in zip(scan.names, fields, strict=True)
     }
     if scan.base is not None:
-        return columns | {name: fn.col(quoted(name)) for name in context.schema.partition_keys}
+        return columns | {name: fn.col(quote(name)) for name in context.schema.partition_keys}
     if scan.partition != EMPTY_ROW:
         values = _values(context.schema, scan.partition)
         for field in needed_fields(context):
