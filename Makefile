@@ -44,7 +44,7 @@ test-newest: ## the suite on the newest of everything that pyproject.toml allows
 	@python3 -m venv --clear .venv-newest
 	@.venv-newest/bin/python -m pip install --quiet -e ".[connect,dagster-pyspark,pandas,polars,duckdb,kafka,server,demo,sketches]" --group dev
 	@.venv-newest/bin/python -m pip freeze --exclude-editable | grep -iE "^(pyspark|dagster|pyarrow|polars|pandas|duckdb|sqlglot)=="
-	@PATH="$(CURDIR)/.venv-newest/bin:$$PATH" .venv-newest/bin/python -m pytest -n auto --dist loadgroup $(ARGS)
+	@PATH="$(CURDIR)/.venv-newest/bin:$$PATH" .venv-newest/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: setup ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check

@@ -6,7 +6,6 @@
     overflow           the losses of casts of one data file's columns
     covered            which rows of one split's files a newer record of their key, or a delete,
                        takes out of the table: a bit a row, those of a file from a whole word on
-=======
     diff               the rows that differ between parts of two states
 
 Distinct values are counted by the smallest hashes: as long as a column has fewer than `MOST_HASHES`
