@@ -395,3 +395,36 @@ def test_an_operation_planned_before_brings_no_row_back(tmp_path, kind):
     table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
     assert files_with(tmp_path, MARK) == []
     check_sound(table)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"data-file.path-directory": "data", "index-file-in-data-file-dir": "true"},
+        {"data-file.external-paths": "file://{}/elsewhere"},
+        {"deletion-vectors.bitmap64": "true"},
+        {"bucket": "2", "changelog-producer": "input", "changelog-file.format": "avro"},
+        {"bucket": "2", "file.format.per.level": "0:avro,5:orc", "sequence.field": "n"},
+        {"metadata.stats-mode": "truncate(16)"},
+    ],
+    ids=lambda options: next(reversed(options)),
+)
+def test_options_of_files_hold_for_the_new_ones(tmp_path, options):
+    keyed = {"primary_keys": ["id"]} if "bucket" in options else {}
+    options = {key: text.format(tmp_path) for key, text in options.items()}
+    if not keyed:
+        options["deletion-vectors.enabled"] = "true"
+    table = new_table(tmp_path / "w", COLUMNS, options={**PLAIN, **options}, **keyed)
+    write(table, (1, "a", MARK, 1), (2, "a", "bob", 1), (3, "a", "eve", 1))
+    table.tags.create("one")
+    write(table, (4, "a", MARK, 1), (5, "a", "ann", 1))
+    compact(table)
+    table.delete("id = 3")
+    before = {each.suffix for each in tmp_path.rglob("bucket-*/*")}
+    table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    after = states(table)
+    newest = table.latest_snapshot().id
+    assert [row[0] for row in after[None, f"snapshot {newest}"]] == [2, 5]
+    assert [row[0] for row in after[None, "tag one"]] == [2, 3]
+    assert {each.suffix for each in tmp_path.rglob("bucket-*/*")} == before
+    assert files_with(tmp_path, MARK) == []

@@ -7,7 +7,7 @@ Concept → modules:
     writes and row changes                 write/
     changes of schema                      schema_changes, schema_merging
     segments                               segments/
-    compaction, maintenance, rescaling     upkeep/
+    compaction, maintenance, erasing       upkeep/
     system tables                          system/
     operations under Paimon's names        operations
     branches of many tables                previews
