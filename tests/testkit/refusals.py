@@ -371,6 +371,12 @@ def _merging_change_log(at):
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
+    "erasing rows of a table with data evolution": lambda at: at.written(options=EVOLVING).erase(
+        "k = 1"
+    ),
+    "erasing rows of a table whose catalog": lambda at: (
+        _served(at.path).create_table("db.t", Schema.of(PLAIN)).erase("k = 1")
+    ),
     "renaming or moving a tag": lambda at: rename_served_tag(at.path),
     "statement that": lambda at: at.catalog.execute("REPLACE TABLE db.t (k INT)"),
     "`CALL` of a procedure": lambda at: at.catalog.execute(
