@@ -13,7 +13,9 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     paimon_output,
 )
+from paimon_assets.cdc import build_change_log_asset
 from paimon_assets.engine.spec.types.data_types import integer
+from tests.cdc.kit.change_logs import debezium
 from tests.testkit.asset_tables import asset_of, failure_text, instance_beside, metadata_of, rows_of
 from tests.testkit.io_manager_runs import io_run
 
@@ -190,6 +192,39 @@ def test_an_ingestion_has_a_policy_too(tmp_path: Any, paimon: PaimonCatalogResou
             metadata = metadata_of(result, KEY)
     assert diff(metadata) == [("column", "added", None, "w INT")]
     assert [row["w"] for row in stored(paimon)] == [None, 3]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_log"), [("error", False), ("add", True), ("widen", False), ("sync", True)]
+)
+def test_a_dry_run_neither_makes_nor_changes_a_table(
+    policy: Any, is_log: bool, tmp_path: Any, paimon: PaimonCatalogResource
+) -> None:
+    kind: Any = "debezium-json" if is_log else "csv"
+    source = FileSource(folder=str(tmp_path / "landing"), format=kind)
+    (tmp_path / "landing").mkdir()
+    file = tmp_path / "landing" / ("a.json" if is_log else "a.csv")
+    file.write_text(debezium("c", 10, id=1, v=1) if is_log else "id,v\n1,1\n")
+    build: Any = build_change_log_asset if is_log else build_file_ingestion_asset
+
+    def dry(columns: Any, options: Any = None) -> Any:
+        declared = Schema.of(columns, primary_keys=["id"] if is_log else (), options=options or {})
+        asset = build("db.t", declared, source=source, schema_policy=policy, key=KEY)
+        config = dg.RunConfig(ops={asset.op.name: {"config": {"dry_run": True}}})
+        return asset, lambda: metadata_of(io_run(asset, paimon, run_config=config), KEY)
+
+    first, tried = dry({"id": "INT", "v": "INT"})
+    assert "1 new file" in tried()["paimon/note"]
+    assert paimon.catalog().list_databases() == []
+    assert ok(first, paimon)["paimon/files_ingested"] == 1
+    table = paimon.catalog().get_table("db.t")
+    more = {"id": "INT", "v": "BIGINT" if policy in ("widen", "sync") else "INT"}
+    added = {} if policy == "error" else {"w": "INT"}
+    assert dry(more | added, {"snapshot.num-retained.min": "3"})[1]()["paimon/files_ingested"] == 0
+    assert [each.id for each in table.schemas()] == [0]
+    if policy == "error":
+        asset, _ = dry({**more, "w": "INT"})
+        assert "'w' INT is declared but not in the table" in failure_text(io_run(asset, paimon))
 
 
 @MAKERS

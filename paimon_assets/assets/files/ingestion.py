@@ -126,7 +126,7 @@ def ingest(
     key = key or context.asset_key
 
     def take(config: Any, *, is_told: bool, is_first: bool) -> dg.MaterializeResult[Any] | None:
-        ensured = target.ensure(paimon)
+        ensured = target.ensure(paimon, dry_run=config.dry_run)
         table, step = ensured.table, step_of_asset(context)
         audit = BatchAudit(target.before_commit, table, paimon)
         newest = ledger_snapshot(table, source_name_of(key))

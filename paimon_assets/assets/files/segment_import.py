@@ -153,7 +153,7 @@ def _take_in(
 ) -> dg.MaterializeResult[Any]:
     new_files = replace(source, only_new=True)
     with dagster_failures(target.identifier, context):
-        table = target.ensure(paimon).table
+        table = target.ensure(paimon, dry_run=config.dry_run).table
         executor, segments = paimon.new_executor(target.executor), paimon.segments(table)
         if config.dry_run:
             plan = segments.plan(new_files, executor)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.evolution.schema_change import SetOption
+from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
 from paimon_assets.engine.spec.evolution.schema_diff import adding_changes, reconciling_changes
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
@@ -88,19 +88,26 @@ def ensure_table(
     schema: Schema,
     policy: SchemaPolicy = SchemaPolicy.ERROR,
     executor: ExecutorChoice = None,
+    *,
+    dry_run: bool = False,
 ) -> "EnsuredTable":
     """Return the table as declared, created if it is not there, with its database.
 
-    The executor reads files whose values a change might lose; this process by default.
+    The executor reads files whose values a change might lose; this process by default. A dry run
+    refuses differences that the policy does not reach, and changes nothing.
     """
     try:
         table = catalog.get_table(identifier)
     except NotFoundError:
-        catalog.create_database(identifier.database, ignore_if_exists=True)
-        table = catalog.create_table(identifier, schema, ignore_if_exists=True)
+        if not dry_run:
+            catalog.create_database(identifier.database, ignore_if_exists=True)
+        table = catalog.create_table(identifier, schema, ignore_if_exists=True, dry_run=dry_run)
     before = table.schema.id
     if policy is SchemaPolicy.ERROR:
-        table = _with_operational_options(identifier, table, schema)
+        changes = _operational_options(identifier, table, schema)
+        if changes and not dry_run:
+            table.alter(changes)
+            table = table.refresh()
     else:
         change = (
             reconciling_changes(table.schema, schema)
@@ -108,20 +115,23 @@ def ensure_table(
             else adding_changes(table.schema, schema, widens=policy is SchemaPolicy.WIDEN)
         )
         verify_schema(identifier, schema, change.result, policy, change.unreachable)
-        if change.changes:
+        if change.changes and not dry_run:
             table.alter_checked(change.changes, executor=executor)
             table = table.refresh()
-    verify_schema(identifier, schema, table.schema, policy)
+    if not dry_run:
+        verify_schema(identifier, schema, table.schema, policy)
     if policy in (SchemaPolicy.ADD, SchemaPolicy.WIDEN):
         table = table.copy({opt.WRITE_FILL_MISSING.key: "true"})
     return EnsuredTable(table=table, schema_before=before)
 
 
-def _with_operational_options(identifier: Identifier, table: Table, declared: Schema) -> Table:
-    """Return the table with the declared values of options that change no row and no file format.
+def _operational_options(
+    identifier: Identifier, table: Table, declared: Schema
+) -> list[SchemaChange]:
+    """Return changes to the declared values of options that change no row and no file format.
 
     Raises:
-        InvalidInputError: Something else differs, too; nothing was altered.
+        InvalidInputError: Something else differs, too.
     """
     stored = table.schema.options
     changed = {
@@ -129,12 +139,9 @@ def _with_operational_options(identifier: Identifier, table: Table, declared: Sc
         for key, value in declared.options.items()
         if key.startswith(_OPERATIONAL) and stored.get(key) != value
     }
-    if not changed:
-        return table
     rest = {key: value for key, value in declared.options.items() if key not in changed}
     verify_schema(identifier, replace(declared, options=rest), table.schema)
-    table.alter([SetOption(key=key, value=value) for key, value in changed.items()])
-    return table.refresh()
+    return [SetOption(key=key, value=value) for key, value in changed.items()]
 
 
 def verify_schema(

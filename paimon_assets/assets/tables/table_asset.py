@@ -164,14 +164,18 @@ class TableTarget(Value):
             return self
         return replace(self, mode=table_write.WriteMode(config.mode.value))
 
-    def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
-        """Return the table, created or evolved to the declared schema by the policy."""
+    def ensure(self, paimon: PaimonCatalogResource, *, dry_run: bool = False) -> EnsuredTable:
+        """Return the table, created or evolved to the declared schema by the policy.
+
+        A dry run changes nothing; see `ensure_table`.
+        """
         ensured = ensure_table(
             paimon.catalog(),
             self.identifier,
             self.schema,
             self.schema_policy,
             lambda: paimon.new_executor(self.executor),
+            dry_run=dry_run,
         )
         if not self.adds_columns:
             return ensured

@@ -28,13 +28,13 @@ class FollowedTable(TableTarget):
     The declaration then only makes the table.
     """
 
-    def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
+    def ensure(self, paimon: PaimonCatalogResource, *, dry_run: bool = False) -> EnsuredTable:
         """Return the table; see `TableTarget.ensure`."""
         stored = None
         if self.schema_policy is SchemaPolicy.SYNC:
             stored = table_or_none(paimon, self.identifier)
         if stored is None:
-            return super().ensure(paimon)
+            return super().ensure(paimon, dry_run=dry_run)
         declared, schema = first_table_schema(self.schema, time_millis=0), stored.schema
         if declared.primary_keys != schema.primary_keys or OP not in schema.by_name:
             raise invalid_choice(

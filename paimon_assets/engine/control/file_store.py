@@ -60,6 +60,8 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
     """None if the table's directory is all there is."""
     stored: Mapping[str, TableSchema] = field(default_factory=dict)
     """Branch → its newest schema, as it was just read."""
+    is_planned: bool = False
+    """Whether the table does not exist: a dry run shows it as it would be."""
 
     @classmethod
     def open(
@@ -246,6 +248,8 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         One that names the schema at hand is the table's own. Else the schema file is looked at,
         once for each schema that snapshots name, and each snapshot that names none.
         """
+        if self.is_planned:
+            return
         identity, named = self.schema.identity, None
         if snapshot is not None:
             named = snapshot.properties.get(SCHEMA_PROPERTY, snapshot.delta_manifest_list)

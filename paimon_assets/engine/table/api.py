@@ -221,6 +221,7 @@ class TableCatalog:
         schema: Schema | pa.Schema | Mapping[str, str],
         *,
         ignore_if_exists: bool = False,
+        dry_run: bool = False,
     ) -> Table:
         """Create a table and open it.
 
@@ -229,12 +230,14 @@ class TableCatalog:
             schema: Its columns, keys and options; for a table without keys also the columns alone,
                 as `Schema.of` takes them.
             ignore_if_exists: Whether a table of this name is opened as it is.
+            dry_run: Whether a table that does not exist is only opened as it would be, without
+                rows; nothing is written. A catalog server cannot.
 
         Raises:
             InvalidInputError: The schema breaks a rule; nothing was written.
             UnsupportedFeatureError: Nothing here could read such a table; nothing was written.
             AlreadyExistsError: The table exists and `ignore_if_exists` is not set.
-            NotFoundError: There is no such database.
+            NotFoundError: There is no such database, or of a dry run on a catalog server no table.
             CommitUnknownError: The storage's answer was lost; look whether the table is there. Kind
                 `done-but-unread`: it is there, only it cannot be opened.
         """
@@ -247,6 +250,11 @@ class TableCatalog:
         TableName.refuse_parts(name)
         first = first_table_schema(schema, time_millis=0)
         refuse_unreadable(str(name), first, self._catalog, verb="created")
+        if dry_run:
+            from paimon_assets.engine.control.file_store import FileStore
+
+            store = FileStore.load(self._catalog, name, newest=first)
+            return Table(replace(store, is_planned=True))
         made = self._catalog.create_table(name, schema, ignore_if_exists=ignore_if_exists)
         with after("found or created" if ignore_if_exists else "created", str(name)):
             return self._open(TableName.parse(name), None, newest=made)
