@@ -273,6 +273,18 @@ def test_a_young_file_of_no_state_stays_and_is_reported(people):
     assert not stray.exists()
 
 
+def test_states_without_such_rows_do_not_expire(tmp_path):
+    table = new_table(tmp_path, {"id": "INT", "email": "STRING"}, (1, "bob"))
+    write(table, (2, MARK), (3, "eve"))
+    assert table.erase(f"email = '{MARK}'", history="expire").expired == ()
+    assert [len(rows) for rows in states_of(table).values()] == [1, 2, 2]
+    write(table, (4, "ann"), (5, MARK))
+    write(table, (6, "zoe"))
+    report = table.erase(f"email = '{MARK}'", history="expire")
+    assert report.expired == tuple(f"snapshot {number} of main" for number in range(1, 5))
+    assert [len(rows) for rows in states_of(table).values()] == [4, 4]
+
+
 def test_call_shows_the_states_that_held_rows(tmp_path):
     catalog = new_catalog_in(tmp_path)
     table = new_table(catalog, {"id": "INT", "email": "STRING"}, (1, MARK), (2, "bob"))

@@ -501,9 +501,9 @@ class Table:
 
         Args:
             where: Rows to erase.
-            history: `keep` replaces the files of each state; with `expire` tags, snapshots and
-                changelogs before the newest snapshot go if they hold such rows, as far as no
-                consumer needs them, and the rest is replaced.
+            history: `keep` replaces the files of each state; with `expire` tags go that hold such
+                rows, and all snapshots and changelogs before the newest snapshot, if one of them
+                does and no consumer needs them; the rest is replaced.
             dry_run: Only report.
             orphans_older_than_ms: Files that no state names are deleted if they are older; younger
                 ones may be of a write that runs, and are in the report.

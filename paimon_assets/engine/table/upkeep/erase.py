@@ -68,7 +68,7 @@ class History(StrEnum):
     KEEP = "keep"
     """They stay, without the rows."""
     EXPIRE = "expire"
-    """Tags, snapshots and changelogs that hold such rows go; the rest stays, without them."""
+    """Tags that hold such rows go, and if older snapshots or changelogs do, all older ones."""
 
 
 class ErasedPlace(Value):
@@ -413,7 +413,10 @@ class _Erasure(Struct, kw_only=True):
                 if kind == "tag" and is_own and root.tag is not None:
                     drop_tag(store, root.tag)
                     yield f"tag {name} of {branch}"
-            if newest is None or not any(of == branch for of, *_ in held):
+            if newest is None or not any(
+                of == branch and kind != "tag" and root.snapshot.id < newest.id
+                for (of, kind, _), root in held.items()
+            ):
                 continue
             retention = history.Retention(
                 min_count=1, max_count=_ALL, time_ms=0, limit=_ALL, before=newest.id
