@@ -4,7 +4,7 @@
     change logs        range ─▶ rows, kept by Spark, and a report          reports, then the write
 
 Records pass no JVM; rows that are kept pass it as bytes. Where Spark loses some, a task reads their
-range again: it must report what was reported, though the topic may be compacted meanwhile.
+range again: its report must be the same, though the topic may be compacted meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.cdc.kafka.fetching import fetch
-from paimon_assets.cdc.kafka.messages import Others, rows
+from paimon_assets.cdc.kafka.messages import Extra, rows
 from paimon_assets.cdc.kafka.topics import Client, OffsetRange
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.wire import dump
@@ -52,7 +52,7 @@ def topics_to_dataframe(
     ranges: Sequence[OffsetRange],
     schema: pa.Schema,
     metadata: Mapping[str, str],
-    others: Others = "error",
+    extra: Extra = "error",
 ) -> DataFrame:
     """Read ranges of offsets into a DataFrame whose rows remember their order.
 
@@ -61,11 +61,11 @@ def topics_to_dataframe(
         client: The cluster.
         ranges: At least one.
         schema: Columns of the rows.
-        metadata: As of `messages.rows`; so `others`.
-        others: See `metadata`.
+        metadata: As of `messages.rows`.
+        extra: As of `messages.rows`.
     """
     spark_schema = spark_schema_of(schema)
-    read = partial(_read_ranges, client, schema, metadata, others, spark_arrow_schema(spark_schema))
+    read = partial(_read_ranges, client, schema, metadata, extra, spark_arrow_schema(spark_schema))
     made = PythonRows(tasks=_tasks(session, ranges), read=read)
     return remembering(made.frame(spark_schema), made)
 
@@ -96,7 +96,7 @@ def _read_ranges(
     client: Client,
     schema: pa.Schema,
     metadata: Mapping[str, str],
-    others: Others,
+    extra: Extra,
     spark_schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ def _read_ranges(
     with encoded_errors():
         for span, first in _ranges_in(batches):
             [fetched] = fetch(client, [span], has_headers=True)
-            found = rows(fetched, schema, metadata, others)
+            found = rows(fetched, schema, metadata, extra)
             yield from number_rows(found, first, spark_schema, span.name)
 
 
@@ -136,8 +136,8 @@ class ReadRanges(Value):
             held = pa.table([positions, found, none], schema=_HASHED_SCHEMA)
             packed = packed.union(self.kept.sparkSession.createDataFrame(held))
         arrow = spark_arrow_schema(spark_schema)
-        told = frozenset(sha256(each).hexdigest() for each in self.reports)
-        read = partial(_unpack_rows, self.schema, arrow, self.topics, told)
+        expected = frozenset(sha256(each).hexdigest() for each in self.reports)
+        read = partial(_unpack_rows, self.schema, arrow, self.topics, expected)
         made = PythonRows(tasks=packed, read=read)
         return remembering(made.frame(spark_schema), made)
 
@@ -190,19 +190,19 @@ def _unpack_rows(
     schema: pa.Schema,
     spark_schema: pa.Schema,
     topics: str,
-    told: frozenset[str],
+    expected: frozenset[str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows with their positions, if the report behind them is one that was told."""
+    """Yield rows with their positions, if the report behind them is one of the expected."""
     with encoded_errors():
         for batch in batches:
             for position, data, report in zip(*batch.columns, strict=True):
                 if data.is_valid:
                     found = unpack(data.as_py(), schema)
                     yield from number_rows([found], position.as_py(), spark_schema)
-                elif report.as_py() not in told:
+                elif report.as_py() not in expected:
                     raise StorageError(
-                        f"Spark lost rows of {topics} and read a range again, but its records are "
-                        "others now: the topic was compacted. Nothing was committed; try again.",
+                        f"Spark lost rows of {topics} and read a range again, but its records "
+                        "have changed: the topic was compacted. Nothing was committed; try again.",
                         kind="kafka",
                     )

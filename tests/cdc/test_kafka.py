@@ -727,7 +727,7 @@ def go_on(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
     """Run; where that is refused, because records are lost, go on without them."""
     result = run(asset, paimon)
     if not result.success:
-        assert "cannot go on with partition" in failure_text(result)
+        assert "cannot continue with partition" in failure_text(result)
         ok(asset, paimon, lost_position="earliest")
 
 

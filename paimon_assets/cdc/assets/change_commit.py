@@ -4,8 +4,8 @@
                │ ▲
              keys with values that did not arrive ─▶ stored rows of the table
 
-A value that did not arrive keeps the stored one, which is looked up in the snapshot that the commit
-goes on top of: if another commit changed rows meanwhile, they are looked up again.
+A value that did not arrive keeps the stored one, which is looked up in the parent snapshot of the
+commit: if another commit changed rows meanwhile, they are looked up again.
 """
 
 import datetime as dt
@@ -111,7 +111,7 @@ class ChangeCommit(Struct, kw_only=True):
             head: Of the log, before them.
             truncate: Position of a truncate before them.
             ranges: Rows that tasks have folded, of other keys.
-            states: What those rows are in the log.
+            states: States of those rows in the log.
         """
         is_late = bool(truncate) and truncate < head.state.high and not self.run.config.reload
         empties = self.run.config.reload or (bool(truncate) and not is_late)
@@ -150,7 +150,7 @@ class ChangeCommit(Struct, kw_only=True):
         return self.run.commit(rows, head.members(), writer)
 
     def _set_aside(self, images: Images, settled: Settled) -> Images:
-        """Return the images of keys whose rows are known; the others become dead letters."""
+        """Return the images of keys with known rows; the rest become dead letters."""
         keys = [*self.run.table.schema.primary_keys]
         numbered = images.rows.select(keys)
         numbered = numbered.append_column("__row", pa.array(np.arange(len(numbered))))
@@ -179,9 +179,9 @@ class ChangeCommit(Struct, kw_only=True):
             raise InvalidInputError(
                 f"Table '{table}': the row of {counted(rows.num_rows, 'key')} cannot be "
                 f"known{first}: {doubt}. Nothing was committed. {_WAYS_OUT[doubt]} (Postgres: "
-                "REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL). To go on at once: "
+                "REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL). To continue at once: "
                 "set_aside=true puts these changes into a table (dead_letters) and applies the "
-                "others.",
+                "remaining ones.",
                 kind="cdc-unknown-row",
                 table=table,
                 keys=rows.num_rows,

@@ -40,7 +40,7 @@ class ChangeFileIntake(FileIntake):
         """Return the changes in the files; None if some went to quarantine.
 
         Cost:
-            Where damage shows only while a file is read, the others are read again.
+            If damage shows only while a file is read, the remaining files are read again.
         """
         kind = cdc_format(self.source.format)
         bad: dict[str, PaimonError] = {}
@@ -76,7 +76,7 @@ class SharedFiles(msgspec.Struct, kw_only=True):
     """Reads files for several tables; each table takes its changes of a file once.
 
     A table reads a file by itself where a record of it cannot be read, so that it fails or rejects
-    as it would alone; where its columns have changed since; and once `most_bytes` wait for others.
+    as it would alone; where its columns have changed since; and once `most_bytes` wait.
     """
 
     tables: Mapping[str, SourceTable]

@@ -65,7 +65,7 @@ class ChangeLog(LogRows):
             InvalidInputError: Kind `cdc-option`: the schema does not go with a log.
         """
         options = schema.options
-        extra = {name: METADATA_TYPES.get(what, "STRING") for name, what in self.metadata.items()}
+        extra = {name: METADATA_TYPES.get(kind, "STRING") for name, kind in self.metadata.items()}
         if self.history:
             if schema.primary_keys:
                 raise invalid_choice("A history is an append table: declare no primary_keys.")
@@ -96,13 +96,13 @@ class ChangeLog(LogRows):
         traits = EngineTraits.of(first_table_schema(full, time_millis=0))
         if not traits.newest_wins:
             raise invalid_choice(
-                f"'{opt.MERGE_ENGINE.key}' is '{traits.engine}', which does not keep a null that "
-                "arrived apart from a value that did not; leave it out."
+                f"'{opt.MERGE_ENGINE.key}' is '{traits.engine}', which does not distinguish a null "
+                "that arrived from a value that did not; leave it out."
             )
         return full
 
     def rows(self) -> LogRows:
-        """Return what needs no Dagster, with the salt itself.
+        """Return the options that need no Dagster, with the salt itself.
 
         Raises:
             InvalidInputError: Kind `cdc-option`: the salt's environment variable is not set.
@@ -134,7 +134,7 @@ class ChangeLogConfig(IngestConfig):
     )
     reload: bool = Field(
         default=False,
-        description="Replace the table by what the files of the folder say, from the first on. "
+        description="Replace the table by the records of the folder, from the first on. "
         "Other tables and their runs are not touched.",
     )
     new_log: bool = Field(
@@ -144,6 +144,6 @@ class ChangeLogConfig(IngestConfig):
     )
     set_aside: bool = Field(
         default=False,
-        description="Whether changes of rows that cannot be known go to the table of dead letters, "
-        "with the reason, and all others are applied.",
+        description="Whether changes of rows that cannot be known are written to the table of dead "
+        "letters, with the reason, and all other changes are applied.",
     )

@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 
 class FollowedTable(TableTarget):
-    """The table of a change log: with the schema policy `sync` the log says what its columns are.
+    """The table of a change log; with the schema policy `sync` the log defines its columns.
 
     The declaration then only makes the table.
     """

@@ -52,7 +52,7 @@ _MOST_PASSES = 3
 
 
 class ChangeIntake(Intake, Protocol):
-    """What one run takes from the source of a change log."""
+    """The changes and positions that one run takes from the source of a change log."""
 
     @property
     def arrival(self) -> str:
@@ -108,7 +108,7 @@ class ChangeLogRun:
         return self._write_read()
 
     def _write_ranges(self, intake: TopicIntake) -> WriteOutcome | None:
-        """Apply what Spark's tasks have read and folded; None where only this process can do it.
+        """Apply the rows that Spark's tasks have folded; None where only this process can do it.
 
         Where the table's schema has to change, the tasks read again.
         """
@@ -125,7 +125,7 @@ class ChangeLogRun:
             reading = RangeReading(
                 client=intake.source.client(), topics=intake.source.changes(),
                 log=self.rows_of_log, table=table.name, epoch=epoch,
-                schema=replace(shown.schema),  # Connect knows what it has read by all bytes of it
+                schema=replace(shown.schema),  # a copy: the encodings of Connect depend on it
                 generation=ledger.generation + 1, gone=gone, max_bytes=most, keeps_rejected=keeps,
                 empties=config.reload, plain=self.follower.plain,
                 columns=frozenset(head.columns), dropped=head.dropped,
@@ -172,7 +172,7 @@ class ChangeLogRun:
         return ranges
 
     def _write_read(self) -> WriteOutcome | None:
-        """Apply what this process reads."""
+        """Apply the changes that this process reads."""
         self.dead_letters.tables.clear()
         batches = self._read()
         if batches is None:
@@ -195,7 +195,7 @@ class ChangeLogRun:
         parts = self._parts(batches, positions.texts)
         seen = [tuple(seen_schemas(*part)) for part in parts]
         is_changed, followed = self.follower.follow(seen, positions.head, changes.name)
-        if is_changed:  # columns are read as what they are now
+        if is_changed:  # read again, with the new columns
             return self._write_read()
         head = followed.head(positions.head, changes.name)
         schema, dropped = self.run.table.schema, positions.head.dropped
@@ -211,7 +211,7 @@ class ChangeLogRun:
             return self.commit.append(rows.sort_by(POSITION), head)
         marks = self.log.soft_deletes
         images = images_of(changes, positions.texts, schema.primary_keys, soft_deletes=marks)
-        if emptied := max(truncate, head.truncated):  # what is older is dead, however late it comes
+        if emptied := max(truncate, head.truncated):  # older changes are void, however late
             images = images.after(POSITION, emptied)
         return self.commit.apply(images, head, truncate=truncate)
 
@@ -258,9 +258,9 @@ class ChangeLogRun:
         Of changes in different partitions it is not known which is the newer one.
         """
         intake, start = self.run.intake, 0
-        is_apart = isinstance(intake, TopicIntake) and intake.source.order == Order.OFFSET
+        by_tasks = isinstance(intake, TopicIntake) and intake.source.order == Order.OFFSET
         parts = []
-        for _, group in groupby(batches, lambda each: each.place if is_apart else ""):
+        for _, group in groupby(batches, lambda each: each.place if by_tasks else ""):
             part = [*group]
             count = sum(map(len, part))
             parts.append((part, positions[start : start + count]))

@@ -1,12 +1,12 @@
-"""The schema of a source in its log, followed by that of the table, as the policy says.
+"""Changes of a source's schema in its log, applied to the table as the policy allows.
 
     columns of the newest record ─┬─ new     ─▶ added           add, widen, sync
     (typed records and DDL)       ├─ wider   ─▶ wider           widen, sync
                                   ├─ other   ─▶ changed         sync, if no stored value is lost
                                   └─ gone    ─▶ dropped         sync; else the run stops
 
-A log does not say that a column was renamed: one is gone and another is new. `ChangeLog.renamed`
-says it.
+A log does not record renames: one column is gone and another is new. `ChangeLog.renamed` declares
+them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from paimon_assets.engine.table.schema_merging import is_wider
 
 
 class FollowedSchema(Value):
-    """What becomes of the table's schema."""
+    """The table's schema after the changes of its source."""
 
     columns: Mapping[str, str]
     """Column → type, of the newest record that tells all of them; kept in the ledger."""
@@ -48,7 +48,7 @@ class FollowedSchema(Value):
     gone: frozenset[str] = frozenset()
     """Columns that older records have and the source has no more."""
     plain: frozenset[str] = frozenset()
-    """Columns that became texts, or were some: read as what records say, whatever is declared."""
+    """Columns that became texts, or were some: read by the types of records, not the declared."""
     renewed: frozenset[str] = frozenset()
     """Columns that the source dropped and added again: no stored row has a value of theirs."""
 
@@ -207,7 +207,7 @@ def _types_ever(
 ) -> Mapping[str, Sequence[str]]:
     """Return the types that a column had in the source, the newest last, as far as is known.
 
-    A ledger of an earlier release has only `columns`, where texts are what is declared.
+    A ledger of an earlier release has only `columns`, in which texts have their declared types.
     """
     history: dict[str, list[str]] = {}
     texts = {name for part in since for _, each in part for name in each.texts}
@@ -269,7 +269,7 @@ def _holding(
 
 
 def _family(kind: str) -> str:
-    """Return what a type has in common with those that its values may be cast to."""
+    """Return the group of types among which values may be cast."""
     if is_text(kind):
         return "texts"
     return kind if kind.startswith(("ARRAY<", "MAP<", "ROW<")) else ""
@@ -280,8 +280,8 @@ def is_text(kind: str) -> bool:
     return kind.startswith(("STRING", "VARCHAR", "CHAR"))
 
 
-def _refuse(source: str, what: str, way_out: str) -> None:
-    message = f"The source '{source}' {what}. Nothing was committed. {way_out}."
+def _refuse(source: str, fault: str, way_out: str) -> None:
+    message = f"The source '{source}' {fault}. Nothing was committed. {way_out}."
     raise InvalidInputError(message, kind="cdc-schema", table=source)
 
 

@@ -1,4 +1,4 @@
-"""The rows of a table by key, as of one snapshot: what a change log looks up."""
+"""The rows of a table by key, as of one snapshot: the look-up of change logs."""
 
 from collections.abc import Sequence
 from functools import reduce

@@ -72,8 +72,8 @@ class TableFollower(Struct, kw_only=True):
                 raise InvalidInputError(
                     f"Column '{column.name}' of table '{table.name}' is {column.type}, and a text "
                     "again in the source. Files hold the texts of before, which would be seen "
-                    "again. Nothing was committed. Write the rows anew (INSERT OVERWRITE the table "
-                    "by all of its rows), or load it again (reload=true).",
+                    "again. Nothing was committed. Overwrite the table by all of its rows (INSERT "
+                    "OVERWRITE), or load it again (reload=true).",
                     kind="cdc-schema",
                     table=table.name,
                     column=column.name,

@@ -22,7 +22,7 @@ from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.cdc.assets.topic_source import KafkaSource, Order, TopicConfig, check_config
 from paimon_assets.cdc.kafka.fetching import HEADERS, VALUE, Fetched, fetch
-from paimon_assets.cdc.kafka.messages import Others, other_members, rows
+from paimon_assets.cdc.kafka.messages import Extra, other_members, rows
 from paimon_assets.cdc.kafka.topics import OffsetRange, TopicState
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -45,7 +45,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class TopicIntake(Struct, kw_only=True):
-    """What one run takes of topics; see `sources.Intake`."""
+    """The records that one run takes of topics; see `sources.Intake`."""
 
     paimon: PaimonCatalogResource
     table: Table | None
@@ -59,7 +59,7 @@ class TopicIntake(Struct, kw_only=True):
     positions: dict[Place, int] = field(default_factory=dict)
     """The first offset that the run may read."""
     ranges: Sequence[OffsetRange] = ()
-    """What the run reads; as it was read, once it was."""
+    """The ranges to read; after reading, the ranges as they were read."""
     max_bytes: int = 0
     sent_ms: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
     """The oldest and the newest time of a record that was read."""
@@ -127,17 +127,17 @@ class TopicIntake(Struct, kw_only=True):
         if lost and config.lost_position == "error":
             part, why = next(iter(lost.items()))
             raise InvalidInputError(
-                f"Table '{self._name}' cannot go on with partition {topic.name}[{part}] at offset "
-                f"{known.get(part, 0)}: {why}. Nothing was committed. Run with "
-                "lost_position='earliest' (or 'latest') to go on there and do without what lies "
-                "between; a change log may be loaded again (reload=true).",
+                f"Table '{self._name}' cannot continue with partition {topic.name}[{part}] at "
+                f"offset {known.get(part, 0)}: {why}. Nothing was committed. Run with "
+                "lost_position='earliest' (or 'latest') to continue there without the records "
+                "in between; a change log may be loaded again (reload=true).",
                 kind="kafka-position",
                 table=self._name,
                 source=topic.name,
             )
         for part, why in lost.items():
             self.log.warning(
-                "%s[%s] goes on at %s: %s.", topic.name, part, config.lost_position, why
+                "%s[%s] continues at %s: %s.", topic.name, part, config.lost_position, why
             )
         side = 1 if config.lost_position == "latest" else 0
         return {
@@ -201,7 +201,7 @@ class TopicIntake(Struct, kw_only=True):
         return f"No new records in {self.place}; nothing was committed."
 
     def metadata(self) -> Metadata:
-        """Return what the run reads, and how far behind the table stays."""
+        """Return the ranges of the run, and the lag of the table behind the topic."""
         after = self._positions_after()
         ends = {(topic.name, part): end for topic in self.topics
                 for part, (_, end) in topic.bounds.items()}  # fmt: skip
@@ -251,7 +251,7 @@ class TopicIntake(Struct, kw_only=True):
             message = f"KafkaSource(metadata=…) names column '{name}': declare it, or leave it out."
             raise InvalidInputError(message, kind="kafka-source")
         metadata, extra = self.source.metadata, self.source.extra_columns
-        others: Others = "error" if extra == "error" else "ignore"
+        extra_members: Extra = "error" if extra == "error" else "ignore"
         self.dead_letters.tables.clear()
         is_alone = extra == "add" or self.source.dead_letters is not None
         if not is_alone and self.has_tasks(executor):
@@ -259,7 +259,7 @@ class TopicIntake(Struct, kw_only=True):
             on_spark = spark_module("paimon_assets.cdc.spark_topics")
             session = self.paimon.spark.session()
             return on_spark.topics_to_dataframe(
-                session, client, self.ranges, schema, metadata, others
+                session, client, self.ranges, schema, metadata, extra_members
             )
         fetched = self._fetch(has_headers=HEADERS in metadata.values())
         self.empty_records = sum(each.records[VALUE].null_count for each in fetched)
@@ -271,7 +271,7 @@ class TopicIntake(Struct, kw_only=True):
         check = check_of(self.table, schema) if expected is not None and self.table else None
         parts = (
             rows(
-                each, schema, metadata, others, check=check,
+                each, schema, metadata, extra_members, check=check,
                 reject=partial(self.dead_letters.add, each.range.name),
             )
             for each in fetched
@@ -313,7 +313,7 @@ class TopicIntake(Struct, kw_only=True):
         }
 
     def can_leave_out(self, error: PaimonError) -> bool:
-        """Whether the run goes on without what cannot be read: no."""
+        """Whether the run may skip a record that cannot be read: no."""
         return False
 
     def _positions_after(self) -> dict[Place, int]:
@@ -349,7 +349,7 @@ def _lost_offsets(topic: TopicState, known: Mapping[int, int]) -> dict[int, str]
     lost = {}
     for part, (first, end) in topic.bounds.items():
         if known.get(part, first) < first:
-            lost[part] = f"its first record is {first}: the retention has deleted what lies before"
+            lost[part] = f"its first record is {first}: the retention has deleted earlier ones"
         elif known.get(part, first) > end:
             lost[part] = f"it ends at {end}: it was made again, or lost records"
     return lost

@@ -41,7 +41,7 @@ def build_lag_sensor(
     While a run that it requested is under way no other is requested; after one that failed, only
     after a pause. The sensor is shipped stopped.
 
-    For commits a few seconds apart give a config with `follow_seconds`: the run goes on so long,
+    For commits every few seconds give a config with `follow_seconds`: the run continues that long,
     and its end makes the next one due.
 
     Args:

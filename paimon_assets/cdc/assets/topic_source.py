@@ -60,13 +60,13 @@ class KafkaSource(Value, hidden=("options",)):
     schema: Schema | None = None
     """Of rows: columns of the records, where they are not those of the table."""
     extra_columns: ExtraColumns = "error"
-    """Of rows: what becomes of members that nobody declared; see `FileSource`. With `add`, the
-    process of the run reads the records. A member that a record lacks is null."""
+    """Of rows: whether undeclared members fail, are ignored or are added; see `FileSource`. With
+    `add`, the process of the run reads the records. A member that a record lacks is null."""
     dead_letters: str | None = None
     """Of rows: `database.table` for records that do not parse or do not fit the table, each with
     topic, offset and reason; see `FileSource`. Change logs have `ChangeLog.dead_letters`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Of rows: column → what it tells of the record: `topic`, `partition`, `offset`, `timestamp`,
+    """Of rows: column → its source in the record: `topic`, `partition`, `offset`, `timestamp`,
     `key`, `headers`. Change logs have `ChangeLog.metadata`."""
 
     def __post_init__(self) -> None:
@@ -99,10 +99,10 @@ class KafkaSource(Value, hidden=("options",)):
             identifier_of(self.dead_letters)
             if self.is_change_log:
                 raise _invalid("Dead letters of change logs are ChangeLog(dead_letters=…).")
-        for name, what in self.metadata.items():
-            if what not in METADATA:
+        for name, kind in self.metadata.items():
+            if kind not in METADATA:
                 raise _invalid(
-                    f"metadata of column '{name}' is '{what}'; expected one of "
+                    f"metadata of column '{name}' is '{kind}'; expected one of "
                     f"{', '.join(METADATA)}."
                 )
 
@@ -140,7 +140,7 @@ class KafkaSource(Value, hidden=("options",)):
 
     @property
     def title(self) -> str:
-        """What feeds a table, for its asset."""
+        """The topics, as the asset shows them."""
         return f"{self.place} in {self.format}"
 
     @property
@@ -158,7 +158,7 @@ class KafkaSource(Value, hidden=("options",)):
         return Client({**values, **self._settings(of_registry=False)}, seconds=self.timeout_seconds)
 
     def changes(self) -> TopicChanges:
-        """Return what makes changes of the records; raises as `client`."""
+        """Return the reader of changes in the records; raises as `client`."""
         return TopicChanges(
             format=self.format,
             by_offset=self.order == Order.OFFSET,
@@ -207,7 +207,7 @@ class TopicConfig(dg.Config):
     lost_position: str = Field(
         default="error",
         description="Where a topic was made again, or its retention passed the table's position: "
-        "error, or go on in this run at earliest or latest. What lies between is lost.",
+        "error, or continue in this run at earliest or latest. Records in between are lost.",
     )
     new_partitions: bool = Field(
         default=False,
@@ -216,16 +216,16 @@ class TopicConfig(dg.Config):
     )
     follow_seconds: int = Field(
         default=0,
-        description="So long the run goes on after the topic's end, with a commit and a "
+        description="Seconds that the run continues after the topic's end, with a commit and a "
         "materialization every commit_seconds; 0: it ends there.",
     )
     commit_seconds: float = Field(
-        default=5.0, description="Of a run that goes on: seconds from one commit to the next."
+        default=5.0, description="Seconds between the commits of a run with follow_seconds."
     )
-    dry_run: bool = Field(default=False, description="Only report what is new; write nothing.")
+    dry_run: bool = Field(default=False, description="Only report new records; write nothing.")
 
     def later(self) -> Self:
-        """Return the config of the further commits of the run: what happens once is left out."""
+        """Return the config of the run's further commits, without the options for the first."""
         return type(self)(max_records=self.max_records, max_bytes=self.max_bytes)
 
 
@@ -234,7 +234,7 @@ class TopicLogConfig(TopicConfig):
 
     reload: bool = Field(
         default=False,
-        description="Replace the table by what the topics say, from their first record on.",
+        description="Replace the table by the records of the topics, from the first on.",
     )
     new_log: bool = Field(
         default=False,
@@ -243,8 +243,8 @@ class TopicLogConfig(TopicConfig):
     )
     set_aside: bool = Field(
         default=False,
-        description="Whether changes of rows that cannot be known go to the table of dead letters, "
-        "with the reason, and all others are applied.",
+        description="Whether changes of rows that cannot be known are written to the table of dead "
+        "letters, with the reason, and all other changes are applied.",
     )
 
 

@@ -1,7 +1,7 @@
 """The tables of a database that one log feeds: assets of their own, and one that follows the rest.
 
     log ─┬─ tables that are declared ─▶ an asset each
-         └─ all others ─▶ `<database>/other_tables`: makes them, and reports each under its own key
+         └─ all the rest ─▶ `<database>/other_tables`: makes them, and reports each by its key
 
 Definitions load without the log: which tables it has is seen by the runs. Each table has its own
 position, whichever asset follows it. A file is parsed once for all of them.
@@ -54,7 +54,7 @@ _LOOKED_AT = 100
 
 
 class DatabaseLog(Value):
-    """The tables of a log, and what they are called."""
+    """The tables of a log, and their names."""
 
     database: str
     """The database of the tables."""
@@ -124,12 +124,12 @@ def build_change_log_assets(
 ) -> list[dg.AssetsDefinition]:
     """Make assets of the tables of a database whose log lands in a folder, or in topics.
 
-    Declared tables have an asset each. All others are followed by the asset `other_tables`: it
-    makes a table when the log first names it, and reports a materialization under the table's own
-    key. Declare it later to give it an asset: that goes on where it is.
+    Declared tables have an asset each. The asset `other_tables` follows the rest: it makes a table
+    when the log first names it, and reports a materialization under the table's own key. Declare
+    the table later to give it an asset, which continues at the table's position.
 
     Args:
-        database: Which tables, and what they are called.
+        database: The tables, and their names.
         source: The folder; or topics by a pattern, where the other tables have one each.
         executor: As for `build_change_log_asset`.
         warehouse: As for `build_change_log_asset`.
@@ -158,9 +158,9 @@ def build_change_log_assets(
 
     def follow(context: dg.AssetExecutionContext, config: Any) -> dg.MaterializeResult[Any]:
         paimon = getattr(context.resources, resource_key)
-        others = _OtherTables(database, source, paimon, executor, options)
+        rest = _OtherTables(database, source, paimon, executor, options)
         with dagster_failures(Identifier(database.database, "other_tables"), context):
-            return others.follow(context, config)
+            return rest.follow(context, config)
 
     follow.__annotations__["config"] = OtherTopicsConfig if is_topics else OtherTablesConfig
     other_tables = dg.asset(
@@ -189,7 +189,7 @@ class _OtherTables(Struct, frozen=True):
     options: AssetOptions
 
     def follow(self, context: dg.AssetExecutionContext, config: Any) -> dg.MaterializeResult[Any]:
-        """Follow all; one that fails does not stop the others, but the run fails in the end."""
+        """Follow all tables; if one fails, the run still follows the rest, and fails at its end."""
         known = dict(self._known_tables())
         followed = {**known, **self._new(config, known)}
         targets = {
@@ -227,7 +227,7 @@ class _OtherTables(Struct, frozen=True):
         )  # fmt: skip
 
     def _shared(self, config: Any, targets: Mapping[str, TableTarget]) -> ReadFile:
-        """Return what reads files for all tables, as their tables are now."""
+        """Return a reader of files for all tables, with their present columns."""
         if isinstance(self.source, KafkaSource) or len(targets) < 2:
             return read_changes
         tables = {}

@@ -1,4 +1,4 @@
-"""Changes of a source → rows of one table: what is done where changes are read, also in tasks.
+"""Changes of a source → rows of one table: the steps that Spark tasks can do as well.
 
 Concept → modules:
     columns left out, renamed, computed           record_columns

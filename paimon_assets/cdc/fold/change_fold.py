@@ -49,7 +49,7 @@ class Images(Value):
     kinds: Kinds
     """+I, +U or -D."""
     missing: Mapping[str, Flags]
-    """Column → images whose value did not arrive; those of all others did."""
+    """Column → images whose value did not arrive; columns without an entry arrived whole."""
     stored: Flags
     """Images that are rows of the table; one of a key at most."""
 
@@ -166,11 +166,10 @@ def _by_key(rows: pa.Table, keys: Sequence[str], positions: Any) -> tuple[Places
     return order, by_key.starts
 
 
-def apart(images: Images, keys: Sequence[str], position: str, marks: str) -> tuple[Images, Images]:
-    """Return the images of keys all of whose values arrived, and those of the others.
+def split(images: Images, keys: Sequence[str], position: str, marks: str) -> tuple[Images, Images]:
+    """Return the images of keys all of whose values arrived, and the remaining images.
 
-    The former are settled without a look-up. With the latter are those of keys whose row became
-    one of theirs.
+    The former are settled without a look-up. The latter include keys whose row moved to such a key.
     """
     count = len(images.kinds)
     gaps = _any(images.missing, count) & (images.kinds != RowKind.DELETE)
@@ -238,7 +237,7 @@ def _moves(images: Images, position: str, marks: str) -> tuple[Places, Places]:
     is_gone = images.kinds == RowKind.DELETE
     if marks:
         is_gone |= to_numpy(_plain(images.rows, marks).fill_null(False))  # noqa: FBT003
-    # A delete is followed by the insert of its pair. Where the insert comes first, the two are a
+    # A delete is followed by the insert of its pair. Where the insert is first, the two are a
     # pair only if no third image has their position.
     texts = _plain(images.rows, position).fill_null("")
     order = to_numpy(pc.sort_indices(texts)).astype(np.int64)
@@ -374,8 +373,8 @@ def settle(
         every, _ = _with_moved_values(_with_stored(images, found), of_every, keys, position)
         folded = fold(every, keys, position, filled_to=state.filled)
     # `unborn`: rows to add that are older than some delete, of keys that the table lacks. `dead`:
-    # those whose own delete is remembered, and newer. The others are in doubt if theirs may be
-    # forgotten.
+    # those whose own delete is remembered, and newer. The remaining ones are in doubt if their
+    # delete may be forgotten.
     positions: Any = _plain(folded.rows, position)
     adds = folded.kinds != RowKind.DELETE
     unborn = is_late & ~folded.has_stored & adds
@@ -434,7 +433,7 @@ def _newest(positions: Any, flags: Flags) -> Places:
 
 
 def _with_stored(images: Images, found: pa.Table) -> Images:
-    """Return stored rows and images; of equal positions the image counts, so it comes last."""
+    """Return stored rows and images; of equal positions the image counts, so it is last."""
     count = found.num_rows
     absent = [name for name in images.rows.column_names if name not in found.column_names]
     none = np.zeros(count, dtype=bool)

@@ -1,4 +1,4 @@
-"""The changes that one run reads, as images of a table's rows, with what the log says of them.
+"""The changes that one run reads, as images of a table's rows, with their metadata.
 
 ChangeBatch, ChangeBatch, … ─▶ one table of images ─▶ columns that the table lacks ─▶ fold
 """
@@ -36,7 +36,7 @@ METADATA_TYPES: Mapping[str, str] = {
     "file": "STRING",
     "line": "BIGINT",
 }
-"""What a record says of itself → its type; other names are texts of the format."""
+"""Metadata of a record → its type; other names are texts of the format."""
 
 
 class ReadChanges(Value, dict=True):
@@ -180,10 +180,10 @@ def images_of(
     """Return images to fold: without -U, with kind and position; deletes may be marks.
 
     Args:
-        changes: What was read.
+        changes: The changes of the run.
         positions: Texts.
         keys: Columns of the table's key.
-        soft_deletes: Column that marks deleted rows, which stay; empty: they go.
+        soft_deletes: Column that marks deleted rows, which stay; empty: they are removed.
     """
     kinds, rows = changes.kinds.copy(), changes.rows
     missing = dict(changes.missing)

@@ -1,7 +1,7 @@
 """Positions in logs, as texts that sort: the number of the log among those of the table, its own.
 
 Records without a position count in the order of files and lines. A row of a snapshot without one
-comes after the record before it: the position of that, and its own place behind it.
+follows the record before it: its position is that record's, and its own number behind it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _OF_COLUMNS = ("columns", "types", "dropped")
 _CLOCK_STEP = 60_000
 """Milliseconds that the clock of a source may be set back by, or connectors may be late by."""
 _BEHIND, _BEFORE_DIGITS = "+", "!"
-"""Sorts below digits, so that a position with a suffix comes before the next position."""
+"""Sorts below digits, so that a position with a suffix precedes the next position."""
 
 
 class LogHead(Value):
@@ -57,11 +57,11 @@ class LogHead(Value):
     truncated: str = ""
     """Position of the last truncate that emptied the table."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Column → type, of the newest record that told all columns of the source."""
+    """Column → type, of the newest record with all columns of the source."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Column → the type that the newest record with types has for it."""
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """Column → position at which the source did not have it; what is older is null there."""
+    """Column → position at which the source did not have it; older values are null there."""
     source: str = ""
     """The source table, as its records name it."""
 
@@ -107,8 +107,8 @@ class LogHead(Value):
         if self.logs and not accepted:
             message = (
                 f"Table '{table}' has applied the log '{self.logs[-1]}', and the files are of the "
-                f"log '{name}': their positions cannot be compared. If the new log goes on where "
-                "the old one ended, such as after a failover, run with new_log=true once; else "
+                f"log '{name}': their positions cannot be compared. If the new log continues "
+                "the old one, such as after a failover, run with new_log=true once; else "
                 "load the table again with reload=true."
             )
             raise InvalidInputError(message, kind="cdc-log", table=table, log=name)
@@ -174,7 +174,7 @@ def types_of(ordered: Sequence[tuple[str, SeenSchema]]) -> Iterator[tuple[str, s
 
 
 def seen_schemas(batches: Iterable[ChangeBatch], positions: Any) -> Iterator[SeenSchema]:
-    """Yield what batches tell, each behind its events; positions are texts."""
+    """Yield the schemas of batches, each behind its events; positions are texts."""
     start = 0
     for batch in batches:
         stop = start + len(batch)
@@ -217,7 +217,7 @@ def positions_of(
         generation: Of the commit that will hold them.
         arrival: The name of the log where records have no position.
         accepted: Whether a log that the table does not know follows those it does, or one that it
-            knows goes on after them.
+            knows continues after them.
         reload: Whether all is read again, in the order of logs that the table knows.
 
     Raises:
@@ -239,9 +239,9 @@ def positions_of(
             table=table,
             file=str(origin["file"][row]),
         )
-    stands: Any = pc.equal(places, pa.scalar("")).fill_null(False)  # noqa: FBT003
-    known = pc.and_not(places.is_valid(), stands)
-    is_alone = pc.all(stands, min_count=0).as_py() and head.logs[-1:] != (arrival,)
+    of_snapshot: Any = pc.equal(places, pa.scalar("")).fill_null(False)  # noqa: FBT003
+    known = pc.and_not(places.is_valid(), of_snapshot)
+    is_alone = pc.all(of_snapshot, min_count=0).as_py() and head.logs[-1:] != (arrival,)
     if not pc.any(known).as_py() and not is_alone:
         head = head.with_log(table, arrival, accepted=accepted or reload, is_last=True)
         epoch = len(head.logs) - 1
@@ -254,7 +254,7 @@ def positions_of(
     row = pc.index(places.is_null(), pa.scalar(value=True)).as_py()
     if row >= 0:
         raise InvalidInputError(
-            f"A change of '{changes.name}' has no position in its log, others have one: "
+            f"A change of '{changes.name}' has no position in its log, but other changes have one: "
             f"'{origin['file'][row]}', line {origin['line'][row]}. Ingest files without positions "
             "in runs of their own (max_files), with new_log=true.",
             kind="cdc-position",
@@ -271,7 +271,7 @@ def positions_of(
         raise InvalidInputError(message, kind="cdc-position", table=table, log=unknown[0])
     high, known_logs = head.state.high or f"{0:03}", head.logs
     head = head.with_log(table, unknown[0], accepted=accepted or reload)
-    places = pc.if_else(stands, pa.scalar(None, pa.string()), places)
+    places = pc.if_else(of_snapshot, pa.scalar(None, pa.string()), places)
     head, texts = _place_events(head, logs, places, table, accepted=accepted, reload=reload)
     if head.logs != known_logs:
         head = replace(head, made=0)
@@ -286,7 +286,7 @@ def positions_of(
             f" {origin['line'][row]}, is below changes before it and was made later. Nothing "
             "was committed. If the source was restored, or its log was reset, run with "
             "new_log=true once: rows that a restore undid stay, unless a new snapshot is loaded. "
-            "If a clock was wrong, and the change only comes late, load the table again with "
+            "If a clock was wrong, and the change is only late, load the table again with "
             "reload=true."
         )
         raise InvalidInputError(message, kind="cdc-log", table=table, log=log, file=file)
@@ -295,7 +295,7 @@ def positions_of(
         inside = texts.filter(pc.starts_with(texts, f"{epoch:03}:"))
         ends[epoch] = max(ends[epoch], pc.max(inside).as_py() or "")
     head = replace(head, ends=tuple(ends))
-    if pc.any(stands).as_py():
+    if pc.any(of_snapshot).as_py():
         texts = _with_neighbours(texts, origin["file"], befores.tolist(), high, generation)
     return Positions(head=head, texts=texts[:count], truncates=tuple(texts[count:].to_pylist()))
 
@@ -306,7 +306,7 @@ def _with_neighbours(
     """Place rows of a snapshot, which are null, behind the record or event before them.
 
     Where their file has none, they are right before the one after them; where it has none either,
-    behind what the run has read before, or behind `high`.
+    behind the changes that the run has read before, or behind `high`.
     """
     count = len(texts) - len(befores)
     at = np.concatenate([2 * np.arange(count) + 1, 2 * np.array(befores, dtype=np.int64)])
@@ -332,11 +332,11 @@ def _with_neighbours(
 def _place_events(
     head: LogHead, logs: Any, places: Any, table: str, *, accepted: bool, reload: bool
 ) -> tuple[LogHead, Any]:
-    """Return positions as texts, and the head with the log that goes on and the ends of all.
+    """Return positions as texts, and the head with the log that continues and the ends of all.
 
-    A record of a log that others have followed belongs to the first part of it that ended no
-    earlier. One that is after all of them was made when its server was the source again, or before
-    the others and comes late: no position tells which.
+    A record of a log that later logs have followed belongs to the first part of it that ended no
+    earlier. One after all of these was made when its server was the source again, or before the
+    later logs and is late: positions do not distinguish the two.
     """
     newest = len(head.logs) - 1  # such as a snapshot, whose log has no name
     ends = [*head.ends, *[""] * len(head.logs)][: len(head.logs)]
@@ -362,8 +362,8 @@ def _place_events(
         for epoch in later:
             is_before = pc.less_equal(own, pa.scalar(ends[last]))
             own, last = pc.if_else(is_before, own, texts_of(epoch)), epoch
-        goes_on = pc.and_(is_own, pc.greater(own, pa.scalar(ends[last])))
-        if last < newest and pc.any(goes_on).as_py() and not (reload and not accepted):
+        continues = pc.and_(is_own, pc.greater(own, pa.scalar(ends[last])))
+        if last < newest and pc.any(continues).as_py() and not (reload and not accepted):
             if not accepted or head.logs != names:
                 message = (
                     f"Table '{table}' has applied the log '{head.logs[-1]}', and the files have "
@@ -374,7 +374,7 @@ def _place_events(
                 )
                 raise InvalidInputError(message, kind="cdc-log", table=table, log=name)
             head = replace(head, logs=(*names, name))
-            own = pc.if_else(goes_on, texts_of(newest + 1), own)
+            own = pc.if_else(continues, texts_of(newest + 1), own)
             ends.append("")
         texts = pc.if_else(is_own, own, texts)
     return replace(head, ends=tuple(ends)), texts
@@ -392,7 +392,7 @@ def _gone_back(
         texts: The same, with the numbers of the logs.
         made: When they were made, if that is known.
         order: In which they have come.
-        accepted: Whether what was made since then is a new log of that name.
+        accepted: Whether changes made since then are a new log of that name.
 
     Returns:
         The first change, -1 if there is none or it was accepted; head and positions.
@@ -452,7 +452,7 @@ def arrival_positions(origin: pa.Table, epoch: int, generation: int, first: int 
         origin: Of the images.
         epoch: Number of the order of arrival among the table's logs.
         generation: Of the commit that will hold the images.
-        first: Where others count at the same time, a number that is far enough from theirs.
+        first: The first number; concurrent tasks take numbers far enough from each other.
     """
     numbers = np.arange(len(origin), dtype=np.int64)
     files = origin["file"].combine_chunks().dictionary_encode().indices.to_numpy()

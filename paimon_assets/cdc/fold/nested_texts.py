@@ -1,4 +1,4 @@
-"""Arrays, maps and rows → the JSON of their values, as texts: what a STRING holds of them.
+"""Arrays, maps and rows → the JSON of their values, as texts for STRING columns.
 
 Numbers are as they are, bytes base64, dates and times ISO 8601, NaN and infinities in quotes.
 """
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 
 _ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (92, 34, *range(32))}
-"""The backslash first: it is in all others."""
+"""The backslash first: it is part of all other escapes."""
 
 
 def json_texts(column: Any) -> Any:

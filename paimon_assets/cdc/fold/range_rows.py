@@ -4,8 +4,8 @@
                                 └─ other keys ─▶ their images, in the report
     columns, counts, states, rejected records ─▶ the report
 
-All changes of a key are in one partition, so that a range is folded by itself; whoever has all
-reports decides what concerns the table: its schema, and rows that have to be looked up.
+All changes of a key are in one partition, so that a range is folded by itself. The driver has all
+reports, and decides about the table's schema and rows that have to be looked up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from paimon_assets.cdc.fold.change_fold import Images, LogState, apart, settle
+from paimon_assets.cdc.fold.change_fold import Images, LogState, settle, split
 from paimon_assets.cdc.fold.change_images import (
     MISSING,
     POSITION,
@@ -49,7 +49,7 @@ _KIND, _GAP = "__kind", "__missing."
 
 
 class LogNumbers(Value):
-    """What a run tells of the changes that it applied."""
+    """Counts of the changes that a run applied."""
 
     kinds: tuple[int, ...] = (0,) * len(RowKind)
     """Images by their row kinds."""
@@ -80,7 +80,7 @@ class LogNumbers(Value):
 
 
 class RangeReport(Struct, kw_only=True):
-    """What a task tells of a range."""
+    """The report of a task on its range."""
 
     range: OffsetRange
     """As it was read."""
@@ -157,7 +157,7 @@ class RangeReading(Value):
     def _rows(
         self, batches: Sequence[ChangeBatch], first: int, report: RangeReport
     ) -> list[pa.RecordBatch]:
-        """Return rows; the report gets what is known of them."""
+        """Return rows, and fill the report with their counts and states."""
         keys, marks = self.schema.primary_keys, self.log.soft_deletes
         stored = [as_stored(each, self.log, keys) for each in batches]
         changes = self.log.changes(stored, self.schema, self.gone)
@@ -172,10 +172,10 @@ class RangeReading(Value):
             rows = history_rows(changes, positions, self.table)
             return conform(rows, self.table, self.schema)
         images = images_of(changes, positions, keys, soft_deletes=marks)
-        own, others = apart(images, keys, POSITION, marks)
+        own, incomplete = split(images, keys, POSITION, marks)
         settled = settle(own, keys, POSITION, LogState(), _no_look_up, marks=marks)
         report.state = settled.state
-        report.images = packed_images(others) if len(others.kinds) else None
+        report.images = packed_images(incomplete) if len(incomplete.kinds) else None
         rows = fitting(settled.rows, self.table)
         if self.empties:
             rows = rows.filter(from_numpy(settled.kinds != RowKind.DELETE))
@@ -189,7 +189,7 @@ def conform(rows: pa.Table, table: str, schema: TableSchema) -> list[pa.RecordBa
 
 
 def history_rows(changes: ReadChanges, positions: Any, table: str) -> pa.Table:
-    """Return all images, with what a history says of them; raises as `fitting`."""
+    """Return all images, with the metadata columns of a history; raises as `fitting`."""
     rows = with_log_columns(fitting(changes.rows, table), changes.kinds, positions)
     return rows.append_column(MISSING, missing_names(changes))
 

@@ -36,14 +36,14 @@ class LogRows(Value, hidden=("salt",)):
 
     source_table: str = ""
     """The table of the source, as `orders`, `shop.orders` or `shop.public.orders`; records of
-    others are left out. By default the folder has the records of one table only."""
+    other tables are left out. By default the folder has the records of one table only."""
     records: CdcOptions = field(default_factory=CdcOptions)
     """The way records are written: modes of the connector, mappings of types."""
     omitted: Sequence[str] = ()
     """Columns of the source that are not stored."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Column of the source → its name in the table. The schema policy `sync` renames a column that
-    the table has; an empty name says that the source dropped the column."""
+    the table has; an empty name means that the source dropped the column."""
     hashed: Sequence[str] = ()
     """Columns of the table that hold SHA-256 of the source's value, as hexadecimal text."""
     salt: str = ""
@@ -52,8 +52,8 @@ class LogRows(Value, hidden=("salt",)):
     """Column of the table → call of `year`, `month`, `day`, `hour`, `minute`, `second`,
     `date_format`, `substring` or `truncate`, such as `date_format(made, yyyy-MM)`."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Column of the table → what it tells of the last change: `database`, `schema`, `table`,
-    `op_time`, `log`, `file`, `line`, or what the format has beside that."""
+    """Column of the table → its source in the last change: `database`, `schema`, `table`,
+    `op_time`, `log`, `file`, `line`, or further metadata of the format."""
     history: bool = False
     """Whether the table is the log itself: an append table of all images, with `_op`, `_position`
     and, of values that did not arrive, the names of their columns in `_missing`."""
@@ -66,7 +66,7 @@ class LogRows(Value, hidden=("salt",)):
         return {new: old for old, new in self.renamed.items() if new}
 
     def known_of(self, schema: TableSchema, plain: frozenset[str] = frozenset()) -> SourceTable:
-        """Return what a stored table says of its source; for `plain` see `SourceTable`."""
+        """Return the types and keys of the source by a stored table; see `SourceTable.plain`."""
         own = self.own_names
         return SourceTable(
             keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.computed),
@@ -145,8 +145,8 @@ def as_stored(batch: ChangeBatch, log: LogRows, keys: Sequence[str]) -> ChangeBa
         if name in rows.column_names:
             number = rows.column_names.index(name)
             rows = rows.set_column(number, name, _hashes(rows[name], log.salt))
-    for name, what in log.metadata.items():
-        rows = rows.append_column(name, _metadata(batch, what))
+    for name, source in log.metadata.items():
+        rows = rows.append_column(name, _metadata(batch, source))
     kinds = batch.kinds
     if computed := [name for name in keys if name in log.computed]:
         kinds = _with_computed_keys(batch, rows, computed)
@@ -186,13 +186,13 @@ def _hashes(column: Any, salt: str) -> Any:
     return pa.array(hashes, pa.string()).take(encoded.indices)
 
 
-def _metadata(batch: ChangeBatch, what: str) -> Any:
-    if what in SOURCE:
-        return pa.repeat(pa.scalar(getattr(batch, what), pa.string()), len(batch))
-    if what in ORIGIN_SCHEMA.names:
-        return batch.origin[what]
-    if what in batch.metadata.column_names:
-        return batch.metadata[what]
+def _metadata(batch: ChangeBatch, source: str) -> Any:
+    if source in SOURCE:
+        return pa.repeat(pa.scalar(getattr(batch, source), pa.string()), len(batch))
+    if source in ORIGIN_SCHEMA.names:
+        return batch.origin[source]
+    if source in batch.metadata.column_names:
+        return batch.metadata[source]
     return pa.nulls(len(batch), pa.string())
 
 

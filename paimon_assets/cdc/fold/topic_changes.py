@@ -56,7 +56,7 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
         return [self._locate(batch, fetched, options.metadata) for batch in found]
 
     def _locate(self, batch: ChangeBatch, fetched: Fetched, wanted: frozenset[str]) -> ChangeBatch:
-        """Return a batch whose records are told by offsets, not by lines."""
+        """Return a batch whose records are named by offsets, not by lines."""
         origin = batch.origin
         records = fetched.records.drop_columns([VALUE]).take(pc.subtract(origin["line"], 1))
         hidden = (LOG, PLACE) if self.by_offset else ()

@@ -89,12 +89,12 @@ def as_table_has(
             if is_other or name in mixed or len(since) > 1:
                 batch = _convert(batch, name, column.type, since, final, places)
             elif stored is not None:
-                _check_goes_into(column, stored, batch)
+                _check_fits_into(column, stored, batch)
         converted.append(batch)
     return converted
 
 
-def _check_goes_into(column: DataField, stored: DataField, batch: ChangeBatch) -> None:
+def _check_fits_into(column: DataField, stored: DataField, batch: ChangeBatch) -> None:
     kind = batch.rows.schema.field(column.name).type  # hashed ones are texts
     if not is_lossless_family(kind, to_arrow_type(stored.type)):
         message = (
@@ -163,7 +163,7 @@ def _convert(
         values = column.take(from_numpy(rows))
         later = [later for _, later in types[era + 1 :]]
         made, unfit = cast_along(values, [kind, *later, final])
-        if unfit.any():  # the table's type may hold what one of the source's does not
+        if unfit.any():  # the table's type may hold values that a type of the source does not
             direct, lost = cast_along(values, [kind, final])
             made, unfit = pc.if_else(from_numpy(unfit), direct, made), unfit & lost
         order.append(rows)
@@ -181,7 +181,7 @@ def cast_along(values: Any, types: Sequence[DataType]) -> tuple[Any, Flags]:
     """Cast values from each type to the next; return which ones do not come through."""
     unfit = np.zeros(len(values), dtype=np.bool_)
     steps = list(types[:1])
-    for kind in types[1:]:  # what has no cast to bytes has one to texts
+    for kind in types[1:]:  # a type without a cast to bytes has one to texts
         is_far = same_type(kind, BYTES) and not supports_cast(steps[-1], BYTES)
         steps += [string(), kind] if is_far and not is_nested(steps[-1]) else [kind]
     for kind, wanted in pairwise(steps):

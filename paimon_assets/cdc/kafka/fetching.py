@@ -1,7 +1,7 @@
 """Ranges of offsets → records in Arrow, all of them in memory.
 
-A range ends with a record at its end or after it, or with the end of its partition: what lies
-between may be marks of transactions, or was compacted away.
+A range ends with a record at its end or after it, or with the end of its partition: offsets in
+between may be marks of transactions, or were compacted away.
 """
 
 import json
@@ -67,7 +67,7 @@ def fetch(
 
     Args:
         client: The cluster.
-        ranges: What to read.
+        ranges: The ranges to read.
         max_bytes: Most bytes of keys and values, but one record at least; 0: all.
         has_headers: Whether headers are read, too.
         report: Takes the number of records so far, now and then.
@@ -78,7 +78,7 @@ def fetch(
     """
     reading = _Reading(ranges, max_bytes=max_bytes, has_headers=has_headers)
     consumer = client.open(library().Consumer, _READING)
-    told = heard = time.monotonic()
+    reported = heard = time.monotonic()
     try:
         partition = library().TopicPartition
         consumer.assign([partition(each.topic, each.partition, each.start) for each in ranges])
@@ -94,8 +94,8 @@ def fetch(
                 consumer.pause([partition(each.topic, each.partition) for each in ended])
             elif now - heard > client.seconds:
                 raise client.silence(reading.open_names)
-            if now - told > _PROGRESS_SECONDS:
-                told = now
+            if now - reported > _PROGRESS_SECONDS:
+                reported = now
                 report(reading.count)
     finally:
         consumer.close()
@@ -103,7 +103,7 @@ def fetch(
 
 
 class _Reading:
-    """What has come so far."""
+    """The records read so far."""
 
     def __init__(self, ranges: Sequence[OffsetRange], *, max_bytes: int, has_headers: bool) -> None:
         self._ranges = ranges
@@ -153,8 +153,8 @@ class _Reading:
         elif name == "_AUTO_OFFSET_RESET":
             text = (
                 f"Partition {message.topic()}[{message.partition()}] has no record at the position "
-                f"any more: {error.str()}. Nothing was committed. Run again: it tells what was "
-                "lost, and how to go on."
+                f"any more: {error.str()}. Nothing was committed. Run again for the range "
+                "that was lost, and the ways to continue."
             )
             raise InvalidInputError(text, kind="kafka-position", source=str(message.topic()))
         elif error.fatal() or not error.retriable():

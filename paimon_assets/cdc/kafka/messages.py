@@ -40,8 +40,8 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions
 
 kernels: Any = pyarrow.compute
 METADATA = ("topic", "partition", OFFSET, TIMESTAMP, KEY, "headers")
-"""What a record says beside its value."""
-Others = Literal["error", "ignore"]
+"""Metadata of a record beside its value."""
+Extra = Literal["error", "ignore"]
 _TEXT = TextOptions()
 
 
@@ -78,7 +78,7 @@ def rows(
     fetched: Fetched,
     schema: pa.Schema,
     metadata: Mapping[str, str],
-    others: Others = "error",
+    extra: Extra = "error",
     *,
     check: Check | None = None,
     reject: Reject | None = None,
@@ -88,8 +88,8 @@ def rows(
     Args:
         fetched: The records, whose values are objects of JSON.
         schema: The columns.
-        metadata: Column of the schema → what of the record it holds; see `METADATA`.
-        others: What becomes of members that no column takes.
+        metadata: Column of the schema → the metadata that it holds; see `METADATA`.
+        extra: Whether members that no column takes are errors.
         check: Refuses parsed rows that do not fit.
         reject: Takes each record that does not parse or fit.
 
@@ -103,7 +103,7 @@ def rows(
     def parse(first: int, end: int) -> list[pa.RecordBatch]:
         some = records.slice(first, end - first)
         data = _values(Fetched(range=span, records=some))
-        parsed = list(_parse(data, span.name, own, others))
+        parsed = list(_parse(data, span.name, own, extra))
         count = sum(each.num_rows for each in parsed)
         if count != len(some) or not has_object_a_line(data):
             raise pa.ArrowInvalid(f"{len(some)} values with {count} objects of JSON; one has one")
@@ -143,7 +143,7 @@ def other_members(fetched: Iterable[Fetched], known: Sequence[str]) -> pa.Schema
     """Return members of records that are not known, in types that hold their values."""
     seen: dict[str, Sequence[pa.DataType]] = {}
     for each in fetched:
-        with suppress(pa.ArrowInvalid):  # `rows` says what is wrong
+        with suppress(pa.ArrowInvalid):  # `rows` reports the fault
             types = types_of_json(pa.BufferReader(_values(each)), known, is_long=False)
             for name in types.keys() - {*known}:
                 seen[name] = [kind for kind in seen.get(name, ALL_TYPES) if kind in types[name]]
@@ -152,7 +152,7 @@ def other_members(fetched: Iterable[Fetched], known: Sequence[str]) -> pa.Schema
     )
 
 
-def _parse(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterator[pa.RecordBatch]:
+def _parse(data: bytes, name: str, schema: pa.Schema, extra: Extra) -> Iterator[pa.RecordBatch]:
     """Yield the rows of lines as the reader of files does, whose look at the types is left out."""
     plain = pa.schema(
         [each.with_type(read_type(each.type, _TEXT, is_json=True)) for each in schema]
@@ -164,37 +164,37 @@ def _parse(data: bytes, name: str, schema: pa.Schema, others: Others) -> Iterato
             source,
             read_options=pa_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
             parse_options=pa_json.ParseOptions(
-                explicit_schema=plain, unexpected_field_behavior=others
+                explicit_schema=plain, unexpected_field_behavior=extra
             ),
         )
         batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # The reader of files takes it, or says what is wrong.
+        # The reader of files takes it, or reports the fault.
         source = OneFile(data)
-        kind = FileKind(format="json", others="" if others == "error" else others)
+        kind = FileKind(format="json", others="" if extra == "error" else extra)
         with open_fitted(source, name, kind, schema) as opened:
-            _refuse_others(name, opened.schema.names, schema.names)
+            _refuse_extra_members(name, opened.schema.names, schema.names)
             yield from opened.batches
     else:
         yield from batches
 
 
-def _refuse_others(name: str, members: list[str], columns: list[str]) -> None:
-    others = ", ".join(sorted({*members} - {*columns}))
-    if others:
+def _refuse_extra_members(name: str, members: list[str], columns: list[str]) -> None:
+    extra = ", ".join(sorted({*members} - {*columns}))
+    if extra:
         message = (
-            f"'{name}': records have members that no column takes: {others}. Declare them, "
-            "or say KafkaSource(extra_columns='add' or 'ignore')."
+            f"'{name}': records have members that no column takes: {extra}. Declare them, "
+            "or set KafkaSource(extra_columns='add' or 'ignore')."
         )
         raise FormatError(message, kind="kafka-record", source=name)
 
 
-def describe_record(records: pa.Table, span: OffsetRange, what: str) -> Any:
-    """Return what records say beside their values; see `METADATA`."""
-    if what in {"topic", "partition"}:
-        return pa.repeat(pa.scalar(getattr(span, what)), len(records))
-    column: Any = records[what].combine_chunks()
-    if what != KEY:
+def describe_record(records: pa.Table, span: OffsetRange, name: str) -> Any:
+    """Return a column of metadata of records; see `METADATA`."""
+    if name in {"topic", "partition"}:
+        return pa.repeat(pa.scalar(getattr(span, name)), len(records))
+    column: Any = records[name].combine_chunks()
+    if name != KEY:
         return column
     try:
         return column.cast(pa.string())

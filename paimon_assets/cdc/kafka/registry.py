@@ -86,7 +86,7 @@ class SchemaRegistry:
         self._opener = urllib.request.build_opener(*handlers)
 
     def __call__(self, number: int) -> AvroTexts:
-        """Return what reads the records of a schema.
+        """Return the reader of the records of a schema.
 
         Raises:
             NotFoundError: Kind `schema-registry`: there is no such schema.
@@ -115,7 +115,7 @@ class SchemaRegistry:
         return errors.UnsupportedFeatureError(message, kind="schema-registry")
 
     def _read_references(self, number: int, answer: _Answer) -> list[str]:
-        """Return the schemas that one refers to, those that others use first."""
+        """Return the schemas that one refers to, each behind those that it uses itself."""
         found: dict[tuple[str, int], str | None] = {}
 
         def visit(held: _Answer, depth: int) -> None:
@@ -136,7 +136,7 @@ class SchemaRegistry:
         visit(answer, 0)
         return [text for text in found.values() if text is not None]
 
-    def _get(self, path: str, what: str) -> _Answer:
+    def _get(self, path: str, subject: str) -> _Answer:
         failure: Exception | None = None
         for url in self._urls:
             request = urllib.request.Request(f"{url}/{path}", headers=self._headers)  # noqa: S310
@@ -146,26 +146,26 @@ class SchemaRegistry:
             except urllib.error.HTTPError as error:
                 error.close()
                 if error.code in (*_DENIED, _NOT_FOUND):
-                    raise self._refusal(error.code, url, what) from error
+                    raise self._refusal(error.code, url, subject) from error
                 failure = error
             except (OSError, ValueError, HTTPException) as error:
                 failure = error
         raise errors.StorageError(
-            f"The schema registry at {', '.join(self._urls)} does not answer for {what}: "
+            f"The schema registry at {', '.join(self._urls)} does not answer for {subject}: "
             f"{failure}. Nothing was committed; try again, or correct '{URL}'.",
             kind="schema-registry",
         ) from failure
 
-    def _refusal(self, code: int, url: str, what: str) -> errors.PaimonError:
+    def _refusal(self, code: int, url: str, subject: str) -> errors.PaimonError:
         if code in _DENIED:
             return errors.AccessDeniedError(
-                f"The schema registry at {url} does not show {what}: {code}. Nothing was "
+                f"The schema registry at {url} does not show {subject}: {code}. Nothing was "
                 f"committed; correct '{USER}', or let the user read it.",
                 kind="schema-registry",
             )
         return errors.NotFoundError(
-            f"The schema registry at {url} has no {what}. Nothing was committed; look at '{URL}': "
-            "the producer writes by the schemas of another registry.",
+            f"The schema registry at {url} has no {subject}. Nothing was committed; look at "
+            f"'{URL}': the producer writes by the schemas of another registry.",
             kind="schema-registry",
         )
 

@@ -1,4 +1,4 @@
-"""Topics, where their partitions begin and end, and what is asked of them.
+"""Topics, the ends of their partitions, and requests to their cluster.
 
 Settings are librdkafka's. Errors name the broker, the topic and the way out, and no setting's
 value: it may be a secret.
@@ -75,7 +75,7 @@ def library(module: str = "confluent_kafka") -> Any:
 
 
 class Client:
-    """Settings of a cluster, and what its connections last complained of."""
+    """Settings of a cluster, and the last complaint of its connections."""
 
     def __init__(self, settings: Mapping[str, str], *, seconds: float = 60.0) -> None:
         """Take librdkafka's settings, and how long the cluster may be silent."""
@@ -121,21 +121,21 @@ class Client:
         return future.result()
 
     @contextmanager
-    def asking(self, what: str) -> Iterator[None]:
+    def asking(self, subject: str) -> Iterator[None]:
         """Make errors of the client those of this package."""
         try:
             yield
         except library().KafkaException as error:
-            raise self.failure(error.args[0], what) from error
+            raise self.failure(error.args[0], subject) from error
 
-    def failure(self, error: Any, what: str) -> InvalidInputError | StorageError:
+    def failure(self, error: Any, subject: str) -> InvalidInputError | StorageError:
         """Return the error of an answer."""
         if error.name() == "UNKNOWN_TOPIC_OR_PART":
             message = (
-                f"Kafka at {self._broker} has no {what}. Correct the name, or let a producer make "
-                "it."
+                f"Kafka at {self._broker} has no {subject}. Correct the name, or let a producer "
+                "make it."
             )
-            return NotFoundError(message, kind="kafka-topic", source=what)
+            return NotFoundError(message, kind="kafka-topic", source=subject)
         way_out = "try again"
         if error.name() in _DENIED:
             way_out = "correct the credentials, or let the user read and describe it"
@@ -143,10 +143,10 @@ class Client:
             way_out = "correct the certificates: the brokers', or 'ssl.ca.location'"
         complaint = "" if error is self._refusal else self._complaint
         message = (
-            f"Kafka at {self._broker} does not answer for {what}: {error.str()}{complaint}. "
+            f"Kafka at {self._broker} does not answer for {subject}: {error.str()}{complaint}. "
             f"Nothing was committed; {way_out}."
         )
-        return StorageError(message, kind="kafka", source=what)
+        return StorageError(message, kind="kafka", source=subject)
 
     def silence(self, names: Sequence[str]) -> StorageError:
         """Return the error of a cluster that sends nothing more."""

@@ -1,7 +1,7 @@
 """Change records: files of Debezium, Canal, Maxwell or plain JSON as changes of tables.
 
 Concept → modules:
-    what a reader yields, options          change_batch
+    the changes that a reader yields, options  change_batch
     a file's changes, formats by name      formats
     each format                            debezium, mysql_logs
     messages in Avro                       avro_messages

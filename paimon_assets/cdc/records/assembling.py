@@ -1,4 +1,4 @@
-"""Row images of a block → a ChangeBatch for each table: what is alike in all formats."""
+"""Row images of a block → a ChangeBatch for each table: the steps that all formats share."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +42,7 @@ Read: TypeAlias = Callable[[Records, Source], Iterator[ChangeBatch]]
 
 
 class Block(Value):
-    """What a format found in the records of a block; arrays are by record, or by row image."""
+    """Row images and events of a block of records; arrays are by record, or by row image."""
 
     records: Records
     names: list[SourceName]
@@ -93,7 +93,7 @@ def origin_of(
 def shapes_of(
     texts: Array, records: Records, source: Source, parse: Callable[[str], Encodings]
 ) -> tuple[Ints, Callable[[int], Encodings | None]]:
-    """Return the numbers of schemas by their texts, and what reads the encodings of one."""
+    """Return the numbers of schemas by their texts, and the encodings of a schema by number."""
     shapes, distinct = codes_of(texts)
 
     @cache
@@ -168,12 +168,12 @@ def _batch(
     block: Block,
     table: int,
     known: SourceTable,
-    told: Encodings | None,
+    own_encodings: Encodings | None,
     images: Longs,
     source: Source,
 ) -> ChangeBatch:
     columns = block.columns(images)
-    encodings, declared = _encodings(told, columns, known, source.options)
+    encodings, declared = _encodings(own_encodings, columns, known, source.options)
     owners, kinds = block.owners[images], block.kinds[images]
     arrays, missing, bad = _decode(encodings, columns, kinds, source.options)
     if bad:
@@ -203,9 +203,9 @@ def _batch(
         origin=block.origin.take(wanted),
         metadata=block.metadata.take(wanted) if has_metadata else no_columns(len(owners)),
         defaults=frozenset(column for column, each in encodings.items() if each.has_default),
-        has_all_columns=told is not None and block.has_all_columns,
-        has_types=told is not None,
-        texts=declared & (told or {}).keys(),
+        has_all_columns=own_encodings is not None and block.has_all_columns,
+        has_types=own_encodings is not None,
+        texts=declared & (own_encodings or {}).keys(),
     )
 
 
@@ -243,7 +243,7 @@ def _decode(
     encodings: Encodings, columns: dict[str, Values], kinds: Kinds, options: CdcOptions
 ) -> tuple[dict[str, Array], dict[str, Flags], dict[int, str]]:
     arrays, missing, count = {}, {}, len(kinds)
-    is_whole = kinds == RowKind.INSERT  # what it does not have is null
+    is_whole = kinds == RowKind.INSERT  # members that it does not have are null
     bad: dict[int, str] = {}
     for name, encoding in encodings.items():
         values = columns.get(name)

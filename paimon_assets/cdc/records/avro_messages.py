@@ -20,7 +20,7 @@ _KEY, _VALUE = "key", "value"
 _HEAD = 5
 _BIG_ENDIAN = np.array([24, 16, 8, 0])
 _NO_AVRO = "it begins with no 0 and number of a schema in Confluent's wire format"
-_IN_HEADERS = "the id of its schema stands in its headers, which is not read"
+_IN_HEADERS = "the id of its schema is in its headers, which is not read"
 
 
 def json_messages(
@@ -32,7 +32,7 @@ def json_messages(
     Avro are left out.
 
     Raises:
-        FormatError: Kind `cdc-record`: a message cannot be read, and nobody takes rejected ones.
+        FormatError: Kind `cdc-record`: a message cannot be read, and there is no `reject`.
     """
     known: dict[int, AvroTexts] = {}
     parts = []
@@ -62,7 +62,7 @@ def json_messages(
 def _texts(
     messages: Array, schema_of: SchemaOf, known: dict[int, AvroTexts] | None
 ) -> tuple[Array, Any]:
-    """Return JSON, null for what is no Avro, and what is wrong with the others, if anything is.
+    """Return JSON, null for messages that are no Avro, and the faults of messages.
 
     With `known`, a text names its schema by the place there.
     """
@@ -83,10 +83,10 @@ def _texts(
             known[number] = reader
             head = f'{{"schema":{[*known].index(number)},"payload":'.encode()
             found = kernels.binary_join_element_wise(head, found, b"}", b"")
-        wrong[rows[own[~is_whole]]] = f"it does not end where schema {number} says"
+        wrong[rows[own[~is_whole]]] = f"it does not end where schema {number} ends"
         texts.append(found)
         places.append(rows[own])
-    # Texts are in the order of schemas; `order` has the place of each message's text, -1 for what
+    # Texts are in the order of schemas; `order` has the place of each message's text, -1 if it
     # is no Avro.
     order = np.full(len(messages), -1, dtype=np.int64)
     order[np.concatenate(places)] = np.arange(len(rows))

@@ -1,7 +1,7 @@
 """Avro records of one schema → JSON, all records at a time, field by field: no loop over records.
 
 Values are as Kafka Connect writes them: bytes in base64, texts for numbers that JSON has not. The
-schema becomes Connect's, too: Confluent's converter keeps what Avro has no word for in `connect.…`.
+schema becomes Connect's, too: members `connect.…` of Confluent's converter hold the rest.
 Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding; `AvroData` of Confluent.
 """
 
@@ -48,7 +48,7 @@ _LOGICAL = {
 
 
 class AvroTexts(Struct, frozen=True):
-    """What reads the records of a schema."""
+    """Reads the records of a schema."""
 
     connect_schema: str
     """The schema as Connect's JSON has it."""
@@ -60,7 +60,7 @@ class AvroTexts(Struct, frozen=True):
 
         Args:
             schema: Its JSON.
-            references: Schemas whose names it uses; one that uses another comes after it.
+            references: Schemas whose names it uses, each behind those that it uses itself.
 
         Raises:
             FormatError: It is no schema, or has a union of several types, or holds itself.
@@ -76,7 +76,7 @@ class AvroTexts(Struct, frozen=True):
             raise FormatError(f"its schema is not read: {error!r}", kind="avro") from error
 
     def read(self, values: Array, skipped: int) -> tuple[Array, Flags]:
-        """Return the JSON of records, and which were whole; that of others says nothing.
+        """Return the JSON of records, and which were whole; the JSON of the rest is undefined.
 
         Args:
             values: Bytes of a record each, without nulls.
@@ -232,7 +232,7 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 def _meaning(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what Connect knows of a type beside its kind."""
+    """Return the attributes of a type in Connect beside its kind."""
     names = {"connect.name": "name", "connect.parameters": "parameters",
              "connect.default": "default"}  # fmt: skip
     found = {names[key]: schema[key] for key in names if key in schema}
@@ -290,7 +290,7 @@ def _record(fields: Mapping[str, _Type]) -> Callable[[_Cursor, Longs], Parts]:
 def _array(
     items: _Type, key: Callable[[_Cursor, Longs], Parts] | None
 ) -> Callable[[_Cursor, Longs], Parts]:
-    """Arrays, and maps by what reads their keys: all first items of rows, all second ones."""
+    """Arrays, and maps by the reader of their keys: all first items of rows, all second ones."""
 
     def read(cursor: _Cursor, rows: Longs) -> Parts:
         left = np.zeros(len(rows), dtype=np.int64)

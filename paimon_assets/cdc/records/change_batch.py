@@ -1,10 +1,10 @@
-"""Changes of one source table, in columns: what a reader of change logs yields.
+"""Changes of one source table, in columns, as readers of change logs yield them.
 
-    file ─▶ changes_of ─▶ ChangeBatch, ChangeBatch, …      order: as the records stand in the file
+     file ─▶ changes_of ─▶ ChangeBatch, ChangeBatch, …      order: of the records in the file
 
 One row is one row image. A value that did not arrive is neither null nor text: the column has null
-there, and `missing` says so. Sort by the position to get the order of the log, and only within one
-`log` (see `connectors`); what has none keeps the order of file and line.
+there, and `missing` has the flag. Sort by the position to get the order of the log, and only within
+one `log` (see `connectors`); rows without a position keep the order of file and line.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ ORIGIN_SCHEMA = pa.schema(_ORIGIN)
 
     log         server and log whose positions can be compared, as `mysql:1:binlog`; null: unknown
     position    sorts as the log does; null: none, or with a log one that cannot be read; empty:
-                a row of a snapshot, which comes after the record before it
+                a row of a snapshot, which follows the record before it
     op_time     when the source database made the change
     made        the same in milliseconds, where that rises with the log; null for rows that an
                 incremental snapshot has read
@@ -45,7 +45,7 @@ ORIGIN_SCHEMA = pa.schema(_ORIGIN)
 
 
 class EventKind(StrEnum):
-    """What happens to a whole table."""
+    """Kinds of changes of a whole table."""
 
     CREATE = "create"
     ALTER = "alter"
@@ -63,9 +63,9 @@ class TableEvent(Value):
     statement: str | None = None
     """The SQL text, if the log has it."""
     fields: tuple[DataField, ...] | None = None
-    """All columns after the event, if the log says them; ids count from 0."""
+    """All columns after the event, if the log has them; ids count from 0."""
     before_row: int = 0
-    """The event comes before this row of its batch; it may be the number of rows."""
+    """The event precedes this row of its batch; it may be the number of rows."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """Values of `ORIGIN_SCHEMA`."""
 
@@ -80,10 +80,10 @@ class ChangeBatch(Value):
     rows: pa.Table
     """The source's columns, in the Arrow types of `fields`."""
     fields: tuple[DataField, ...]
-    """Columns with the types that the records say, or those declared; others are texts. Ids count
+    """Columns with the types of the records, or the declared ones; the rest are texts. Ids count
     from 0."""
     kinds: Kinds
-    """Row kinds by Paimon's codes: 0 +I, 1 -U, 2 +U, 3 -D; a -U stands right before its +U.
+    """Row kinds by Paimon's codes: 0 +I, 1 -U, 2 +U, 3 -D; a -U is right before its +U.
 
     An update that changed the key (of `keys`) is a -D and a +I.
     """
@@ -144,15 +144,15 @@ class BinaryMode(StrEnum):
     """Texts of bytes, where the records do not say it; Debezium's `binary.handling.mode`."""
 
     BASE64 = "base64"
-    """Also what mode `bytes` gives in JSON."""
+    """Mode `bytes` gives the same in JSON."""
     BASE64_URL_SAFE = "base64-url-safe"
     HEX = "hex"
 
 
 class TimeMode(StrEnum):
-    """Numbers of times where the records do not say their unit; Debezium's `time.precision.mode`.
+    """Numbers of times in records that do not name their unit; Debezium's `time.precision.mode`.
 
-    Texts of ISO 8601 (`isostring`) are told by their quotes.
+    Texts of ISO 8601 (`isostring`) are recognized by their quotes.
     """
 
     ADAPTIVE = "adaptive"
@@ -170,21 +170,21 @@ SourceName: TypeAlias = tuple[str | None, str | None, str | None]
 
 
 class SourceTable(Value):
-    """What is known of a source table beside its records."""
+    """The declared or stored facts of a source table, beside its records."""
 
     keys: tuple[str, ...] = ()
     """Key columns; they win over those of the records."""
     columns: Mapping[str, DataType] = field(default_factory=dict)
-    """Types of columns whose records do not say theirs, or say text; others are texts."""
+    """Types of columns whose records do not name theirs, or name text; the rest are texts."""
     plain: frozenset[str] = frozenset()
-    """Columns that stay texts where records say so: in others they say another type."""
+    """Columns that stay texts where records have texts, though other records have other types."""
 
 
 class CdcOptions(Value):
     """How records are read."""
 
     table_of: Callable[[SourceName], SourceTable | None] = lambda _: SourceTable()
-    """What is known of a table; None: its records are left out."""
+    """Returns the facts of a table; None: its records are left out."""
     type_mapping: frozenset[TypeMapping] = frozenset()
     absent: AbsentValue = AbsentValue.MISSING
     unavailable: str = "__debezium_unavailable_value"
@@ -192,8 +192,8 @@ class CdcOptions(Value):
     binary: BinaryMode = BinaryMode.BASE64
     time: TimeMode = TimeMode.ADAPTIVE_TIME_MICROSECONDS
     metadata: frozenset[str] = frozenset()
-    """What is told of messages of topics in `ChangeBatch.metadata`; see `messages.METADATA`."""
+    """Metadata of messages to read into `ChangeBatch.metadata`; see `messages.METADATA`."""
     on_rejected: Callable[[pa.Table], None] | None = None
     """Takes records that cannot be read (`REJECTED_SCHEMA`); without it the first is an error."""
     block_bytes: int = 4 << 20
-    """How much of a file is parsed at a time; a longer record takes what it needs."""
+    """Bytes of a file that are parsed at a time; a longer record is parsed whole."""

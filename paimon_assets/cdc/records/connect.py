@@ -74,7 +74,7 @@ _PLAIN: Mapping[str, DataType] = {
     "string": string(),
 }
 _CONNECT, _TIMES, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
-_MOMENTS: Mapping[str, tuple[DataType, str]] = {
+_TIME_TYPES: Mapping[str, tuple[DataType, str]] = {
     _TIMES + "Date": (_DATE, "s"),
     _CONNECT + "Date": (_DATE, "s"),
     _TIMES + "Time": (_TIME, "ms"),
@@ -133,11 +133,11 @@ def row_schema(envelope: Schema) -> Schema:
 def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     kind, name = str(schema.get("type")), str(schema.get("name") or "")
     parameters: Mapping[str, str] = schema.get("parameters") or {}
-    if name in _MOMENTS:
-        moment, unit = _MOMENTS[name]
+    if name in _TIME_TYPES:
+        data_type, unit = _TIME_TYPES[name]
         return Encoding(
-            moment,
-            lambda values: numbers_as(values.numbers(), moment, unit),
+            data_type,
+            lambda values: numbers_as(values.numbers(), data_type, unit),
             as_text=lambda values: clock_texts(values.numbers(), unit),
         )
     if name in _ISO:
@@ -204,11 +204,11 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
 def _numbers(values: Values, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
     quoted = values.starts_with('"')
     plain = values.where(~quoted)
-    told = plain.texts() if kind is None else numbers(plain, kind)
+    parsed = plain.texts() if kind is None else numbers(plain, kind)
     if not quoted.any():
-        return told
+        return parsed
     texts = values.where(quoted).texts()
-    return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), told)
+    return kernels.coalesce(of_bytes(binary(texts, BinaryMode.BASE64)), parsed)
 
 
 def _wide(column: Array, scale: int) -> Array:

@@ -167,7 +167,7 @@ CONNECTORS = (
         read=_informix,
     ),
     Connector(
-        title="Debezium: `mongodb`, `vitess`, `spanner`, `cassandra`, all others",
+        title="Debezium: `mongodb`, `vitess`, `spanner`, `cassandra`, all the rest",
         absent=_STAYS,
         null="`null`",
         unchanged=_PLACEHOLDER,

@@ -71,7 +71,7 @@ class _Messages(Struct, frozen=True):
 
 
 def debezium_reader() -> Read:
-    """Return what reads the blocks of one file."""
+    """Return the reader of the blocks of one file."""
     has_envelopes = False  # whose tombstones repeat deletes
 
     def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
@@ -162,7 +162,7 @@ def _tear(texts: Any, top: Any) -> Any:
 
 
 def _unwrap(messages: _Messages, side: str) -> Iterator[_Messages]:
-    """Take keys, or payloads, out of envelopes of a schema and nothing more; the others first."""
+    """Take keys, or payloads, out of envelopes of only a schema; first the bare ones."""
     values = getattr(messages, side)
     members = values.members(ENVELOPES)
     inside, schema = members["payload"], members["schema"]
@@ -246,7 +246,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
 
 
 def _flatten(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
-    """Rows by ExtractNewRecordState; what it added begins with two underscores."""
+    """Rows by ExtractNewRecordState; members that it added begin with two underscores."""
     members = messages.payload.members(ENVELOPES)
     added = {
         name.removeprefix(_ADDED).removeprefix(_OF_SOURCE): members[name]
@@ -296,7 +296,7 @@ def _rows(
     has_key = messages.key.starts_with("{")
 
     def columns(rows: Longs) -> dict[str, Values]:
-        """Take from the message's key what a row does not have."""
+        """Take members that a row lacks from the message's key."""
         held = images.take(rows).members().columns
         if is_flattened:
             held = {name: values for name, values in held.items() if not name.startswith(_ADDED)}
@@ -342,9 +342,9 @@ def _origin(records: Records, source: Source, parts: Mapping[str, Values]) -> pa
              kernels.if_else(is_binlog, base, "")]  # fmt: skip
     log = kernels.binary_join_element_wise(*(kernels.fill_null(word, "") for word in words), ":")
     log = kernels.if_else(from_numpy(truth_of(kernels.equal(server, "0"))), None, log)
-    stands = kernels.and_(is_read, kernels.and_not(position.is_null(), is_unread))
+    of_snapshot = kernels.and_(is_read, kernels.and_not(position.is_null(), is_unread))
     log = kernels.if_else(kernels.or_(position.is_valid(), is_unread), log, None)
-    position = kernels.if_else(stands, "", position)
+    position = kernels.if_else(of_snapshot, "", position)
     is_incremental = kernels.equal(parts["snapshot"].texts(), "incremental").fill_null(False)  # noqa: FBT003
     made = kernels.if_else(is_incremental, None, whole(parts[MADE]))
     millis = whole(parts["ts_ms"])

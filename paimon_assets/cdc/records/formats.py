@@ -21,7 +21,7 @@ class CdcFormat(Value):
 
     name: str
     reader: Callable[[], Read]
-    """Makes what reads the blocks of a file."""
+    """Makes the reader of the blocks of a file."""
     has_keys: bool = False
     """Whether it reads the keys of messages, too."""
     envelopes: Envelopes | None = None
@@ -100,7 +100,7 @@ def changes_of(
         schemas: Connect schemas that its records name by number.
 
     Raises:
-        FormatError: Kind `cdc-record`: a record cannot be read, and nobody takes rejected ones.
+        FormatError: Kind `cdc-record`: a record cannot be read, and there is no `reject`.
         UnsupportedFeatureError: Kind `cdc-type`: a column is of a type that is not read.
 
     Cost:

@@ -33,7 +33,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
 
 kernels: Any = pyarrow.compute
 Array: TypeAlias = Any
-"""The stubs do not know what kernels take and return: arrays of Arrow."""
+"""The stubs do not have the types of kernels: arrays of Arrow."""
 Kind: TypeAlias = Any
 """`str`, `int`, `bool`; the forms of an object, name → kind; or `Raw` for all values."""
 _Forms: TypeAlias = tuple[tuple[str, Kind], ...]
@@ -45,7 +45,7 @@ _PLAIN: Mapping[Kind, tuple[Any, pa.DataType, str]] = {
     bool: (bool | None, pa.bool_(), "t"),
 }
 """Kind → type of its values, of a column of them, and a first byte."""
-_SAMPLES = 32  # objects whose members are those of all, if all goes well
+_SAMPLES = 32  # objects that usually have the members of all
 _CHUNK = 256
 """Objects of Python at a time: they stay in the processor's cache."""
 Envelopes: TypeAlias = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -142,14 +142,14 @@ class Values:
         return self.take(np.where(is_there, rows, 0)).where(is_there)
 
     def where(self, flags: Flags, other: "Values | None" = None) -> "Values":
-        """Return these values where a flag is set, and others, or none, elsewhere."""
+        """Return these values where a flag is set, elsewhere those of `other`, or none."""
         if flags.all():
             return self
         if other is not None and other.kind is str and is_one_of(self.first[flags], '"n').all():
             return Values(kernels.if_else(from_numpy(flags), self.texts(), other.column), str)
         if other is None or other.kind != self.kind:
-            column, others = self.raw().column, None if other is None else other.raw().column
-            return Values(kernels.if_else(from_numpy(flags), column, others))
+            column, rest = self.raw().column, None if other is None else other.raw().column
+            return Values(kernels.if_else(from_numpy(flags), column, rest))
         return Values(kernels.if_else(from_numpy(flags), self.column, other.column), self.kind)
 
     def as_nulls(self) -> "Values":
@@ -198,11 +198,11 @@ class Values:
         return np.diff(parts_of_texts(self.column)[0])
 
     def numbers(self) -> Array:
-        """Return whole numbers as such; others as texts."""
+        """Return whole numbers as such; the rest as texts."""
         return self.column if self.kind is int else self.texts()
 
     def texts(self) -> Array:
-        """Return texts without quotes and escapes, others as they stand; nulls as null."""
+        """Return texts without quotes and escapes, other values as written; nulls as null."""
         if isinstance(self.kind, tuple):
             return self.raw().texts()
         if self.kind is not Raw:
@@ -364,7 +364,7 @@ def _kind_of(samples: Sequence[Any]) -> Kind:
 
 @lru_cache(maxsize=256)
 def _struct(forms: _Forms) -> Any:
-    """Return a struct of members of some names and kinds, and no others."""
+    """Return a struct of only the members of some names and kinds."""
     fields = [
         (f"f{number}", Raw, b"") if kind is Raw else
         (f"f{number}", _struct(kind) | None if isinstance(kind, tuple) else _PLAIN[kind][0])
@@ -376,10 +376,10 @@ def _struct(forms: _Forms) -> Any:
     )
 
 
-def overlaid(columns: dict[str, Values], others: dict[str, Values]) -> dict[str, Values]:
-    """Return columns with the values of others, where these have one."""
+def overlaid(columns: dict[str, Values], upper: dict[str, Values]) -> dict[str, Values]:
+    """Return columns with the values of `upper`, where these have one."""
     merged = dict(columns)
-    for name, values in others.items():
+    for name, values in upper.items():
         has_other = name in columns and not values.is_present.all()
         merged[name] = values.where(values.is_present, columns[name]) if has_other else values
     return merged

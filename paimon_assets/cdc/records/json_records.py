@@ -1,4 +1,4 @@
-"""Files of JSON records as blocks: lines or arrays, and what becomes of records nobody can read."""
+"""Files of JSON records as blocks, of lines or arrays, with their unreadable records."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -66,17 +66,17 @@ class Source(Struct, frozen=True):
     file: str
     options: CdcOptions
     offsets: Longs | None = None
-    """Of messages, line → offset, which is then told instead."""
+    """Of messages, line → offset, which names the record instead."""
     schemas: list[str] = field(default_factory=list)
     """Schemas that its records name by number."""
     envelopes: Envelopes = {}
-    """What is read with its records, which then may carry a schema."""
+    """Schemas to read with its records, which then may carry one."""
 
     def reject(self, records: Records, rows: Longs | Flags, reasons: Sequence[str]) -> None:
         """Hand on some records that cannot be read, by numbers or flags.
 
         Raises:
-            FormatError: Kind `cdc-record`: nobody takes them; names file and line of the first.
+            FormatError: Kind `cdc-record`: there is no `reject`; names file and line of the first.
         """
         numbers = np.arange(len(records))[rows]
         if len(numbers):
@@ -122,8 +122,8 @@ def records_of(stream: Any, source: Source) -> Iterator[Records]:
     """Yield the records of a file block by block. Memory: some ten times `block_bytes`.
 
     Raises:
-        FormatError: Kind `cdc-record`: text that is no JSON object, and nobody takes it; always in
-            an array, whose objects cannot be told apart then.
+        FormatError: Kind `cdc-record`: text that is no JSON object, and there is no `reject`;
+            always in an array, whose objects cannot be separated then.
     """
     size = source.options.block_bytes
     head = bytes(stream.read(size)).removeprefix(_BOM)

@@ -1,4 +1,4 @@
-"""Canal's and Maxwell's records in JSON: changes of MySQL with new rows whole, and what was before.
+"""Canal's and Maxwell's records in JSON: changes of MySQL with whole new rows, and old values.
 
     Canal      {"type": "UPDATE", "data": [{…}], "old": [{…}], "mysqlType": {…}, "pkNames": […]}
     Maxwell    {"type": "update", "data": {…}, "old": {…}, "primary_key_columns": […]}
@@ -46,13 +46,13 @@ _EVENTS = {
 }
 _CANAL_ROWS = {"INSERT": 0, "ROW": 0, "UPDATE": 2, "DELETE": 3}
 _MAXWELL_ROWS = {"insert": 0, "bootstrap-insert": 0, "update": 2, "delete": 3}
-_MAXWELL_OTHERS = ("bootstrap-start", "bootstrap-complete", "database-")
+_MAXWELL_IGNORED = ("bootstrap-start", "bootstrap-complete", "database-")
 _LAST_OF_TRANSACTION = str(2**62)
 _MOST_SECONDS = 10**11
 
 
 class _Rows(Struct, frozen=True):
-    """Rows after changes, and what updated ones were before."""
+    """Rows after changes, and the old values of updated ones."""
 
     rows: Values
     owners: Longs
@@ -126,7 +126,7 @@ def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     unknown = kinds < 0
     for row in np.flatnonzero(unknown).tolist():  # few
         word = str(types[row].as_py())
-        unknown[row] = word not in _EVENTS and not word.startswith(_MAXWELL_OTHERS)
+        unknown[row] = word not in _EVENTS and not word.startswith(_MAXWELL_IGNORED)
         event = _EVENTS.get(word) and source.event(
             records, row, partial(_definition, top, row, _EVENTS[word], source)
         )
@@ -186,7 +186,7 @@ def _maxwell_origin(records: Records, source: Source, top: Members, types: Array
 
 
 def _kinds(types: Array, known: Mapping[str, int]) -> Kinds:
-    """Return the row kinds of types; -1 for others."""
+    """Return the row kinds of types; -1 for the rest."""
     place = kernels.index_in(types, value_set=pa.array(list(known), pa.string()))
     codes = np.array([*known.values(), -1], dtype=np.int8)
     kinds: Kinds = codes[to_numpy(kernels.fill_null(place, len(known)))]
@@ -201,12 +201,12 @@ def _block(
     key_member: str,
     events: list[tuple[int, TableEvent]],
 ) -> Block:
-    """Make images of rows, and before those that were updated one of what they were."""
+    """Make images of rows, and of updated rows the image before."""
     tables, pairs = codes_of(top["database"].texts(), top["table"].texts())
     sides = np.ones(len(changes.rows), dtype=np.int64)
     sides[changes.updated] = 2
     rows, after = np.repeat(np.arange(len(sides)), sides), np.cumsum(sides) - 1
-    olds: Longs = np.full(len(rows), -1)  # -U → what it has of `olds`
+    olds: Longs = np.full(len(rows), -1)  # -U → its row in `olds`
     olds[after[changes.updated] - 1] = np.arange(len(changes.updated))
     updates = np.roll(olds, 1)  # +U → the same
 
@@ -219,11 +219,11 @@ def _block(
 
     kinds = np.full(len(rows), RowKind.UPDATE_BEFORE, dtype=np.int8)
     kinds[after] = changes.kinds
-    told = top[key_member]
+    key_names = top[key_member]
 
     def keys(table: int) -> tuple[str, ...]:
-        found = np.flatnonzero((tables == table) & told.starts_with("["))[:1]
-        names = json.loads(told.take(found).source()[0].as_py()) if len(found) else ()
+        found = np.flatnonzero((tables == table) & key_names.starts_with("["))[:1]
+        names = json.loads(key_names.take(found).source()[0].as_py()) if len(found) else ()
         return tuple(map(str, names))
 
     return Block(

@@ -1,6 +1,6 @@
 """Source texts of JSON values → columns of the target's types: encodings, one for each form.
 
-    Encoding    a type, how to decode its values, and what stands for a value that did not arrive
+    Encoding    a type, how to decode its values, and the text for a value that did not arrive
 
 A value that a type cannot hold is an error, never null and never another value.
 """
@@ -84,7 +84,7 @@ class Encoding(Struct, frozen=True):
     """Whether values are texts of times, which may have more digits than the type."""
 
     def values(self, values: Values) -> tuple[Array, dict[int, str]]:
-        """Return a column, with nulls for what cannot be read: row → why."""
+        """Return a column, with nulls for values that cannot be read: row → why."""
         try:
             return self._decode(values), {}
         except (pa.ArrowInvalid, PaimonError, ValueError, OverflowError) as error:
@@ -187,9 +187,9 @@ def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
             return lambda values: binary(values.texts(), options.binary)
         case AtomicType(root=TypeRoot.DATE | TypeRoot.TIME):
             unit = "s" if data_type.root is TypeRoot.DATE else time_unit(data_type, options)
-            return lambda values: _moments(values, data_type, unit)
+            return lambda values: _times(values, data_type, unit)
         case AtomicType(root=root) if root in TIMESTAMP_ROOTS:
-            return lambda values: _moments(values, data_type, time_unit(data_type, options))
+            return lambda values: _times(values, data_type, time_unit(data_type, options))
         case _:
             return lambda values: numbers(values, data_type)
 
@@ -197,8 +197,8 @@ def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
 def numbers(values: Values, data_type: DataType) -> Array:
     """Parse numbers and booleans, with quotes or without.
 
-    Without, they are what Arrow's parsers read, in a third of the time. NaN and the infinities
-    stand in quotes, as Debezium writes them: JSON has none.
+    Without, Arrow's parsers read them, in a third of the time. NaN and the infinities are in
+    quotes, as Debezium writes them: JSON has none.
     """
     if values.starts_with('"').any():
         return from_texts(values.texts(), data_type)
@@ -299,7 +299,7 @@ def time_unit(data_type: DataType, options: CdcOptions) -> str:
     return "ms" if is_adaptive and is_coarse else "us"
 
 
-def _moments(values: Values, data_type: DataType, unit: str) -> Array:
+def _times(values: Values, data_type: DataType, unit: str) -> Array:
     """Decode times: numbers in a unit (dates in days), or ISO 8601."""
     if values.starts_with('"').any():
         return iso(values.texts(), data_type)
@@ -487,7 +487,7 @@ def _lists(values: Values, owners: Any, parts: tuple[Array, ...], data_type: Dat
 
 
 def row_decoder(fields: Sequence[Decode], data_type: RowType) -> Decode:
-    """Return how to decode objects of known members; others are left out."""
+    """Return how to decode objects of known members; further members are left out."""
 
     def decode(values: Values) -> Array:
         if (values.has_value & ~values.starts_with("{")).any():
