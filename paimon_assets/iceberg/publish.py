@@ -58,27 +58,28 @@ class Publisher(Value):
         Documents of snapshots that a rollback undid are deleted.
 
         Returns:
-            Whether to follow again. Its document is gone, because a rollback undid the snapshot;
-            or a snapshot has the number of a deleted document: a commit may have published its own
+            Whether to follow again. A rollback undid the snapshot, or deleted its document; or a
+            snapshot has the number of a deleted document: a commit may have published its own
             between the look and the deletion, and it is gone.
         """
         write = self.file_io.replace if self.replaces else self.file_io.write_hint
-        lists = self.replaces or self._deletes
+        lists = [self.directory] if self.replaces or self._deletes else []
         while True:
             write(f"{self.directory}/{state.HINT_NAME}", str(version).encode())
-            if not lists and not self.file_io.exists(
-                state.metadata_path(self.directory, version + 1)
-            ):
-                return False
-            listed = state.versions(self.file_io, self.directory)
+            path, following = (state.metadata_path(self.directory, version + n) for n in (0, 1))
+            reads, files = (path, self.store.paths.snapshot(version)), () if lists else (following,)
+            with self.file_io.ahead(reads=reads, files=files, lists=lists):
+                is_overtaken = not self._is_shown(version)
+                if not lists and not self.file_io.exists(following):
+                    return is_overtaken
+                listed = state.versions(self.file_io, self.directory)
             later = [each for each in listed if each > version]
             newest = max(filter(self._is_shown, later), default=None)
             if newest is None:
                 break
             version = newest
         self.files.delete(state.metadata_path(self.directory, each) for each in later)
-        snapshots = map(self.store.snapshots.snapshot_or_none, later)
-        return version not in listed or any(each is not None for each in snapshots)
+        return is_overtaken or any(map(self.store.snapshots.snapshot_or_none, later))
 
     def _is_shown(self, version: int) -> bool:
         """Whether a document is that of a snapshot of the table."""

@@ -376,7 +376,7 @@ class Model:
                 raise AssertionError(f"the ledger is lost: {error}") from error
         else:
             assert counted == ingested, f"{ingested} files are ingested, the ledger has {counted}"
-        if is_promised and not self.world.store.has_failed and not self._has("forward"):
+        if is_promised and not self.world.store.has_failed:
             self._check_hinted(store)
         if name == TABLE and is_promised:
             self._go_on(may_fail=may_fail)

@@ -4,6 +4,7 @@
 process's memory (its module variables) is its actor's own, and goes when the actor dies.
 """
 
+import math
 import os
 import random
 import time
@@ -179,6 +180,8 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(random, "random", world.random_fraction)
         patch.setattr(ThreadPoolExecutor, "submit", _at_once)
         patch.setattr(manifests.SHARED_CACHE, "_items", _Memory(OrderedDict))
+        # The bytes of all runs are counted together: a full cache would drop entries at once.
+        patch.setattr(manifests.SHARED_CACHE, "_max_bytes", math.inf)
         _HERE.append(world)
         try:
             yield

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from paimon_assets.engine.contract.executor import TaskRunner
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.diff import LATEST, TableDiff
@@ -90,10 +89,8 @@ def promote(
     if dry_run or any(one.refusal for one in report):
         return report
     for table in opened:
-        store = table.new_read_builder().store
         if table.at_branch(branch).latest_snapshot() is not None:
-            store.branches.fast_forward(branch)
-            changed(store.reopened())
+            table.branches.fast_forward(branch)
         _discard(table, branch)
     return [Promotion(table=one.table, diff=one.diff, is_promoted=True) for one in report]
 

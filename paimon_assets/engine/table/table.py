@@ -578,7 +578,15 @@ class Table:
     @property
     def branches(self) -> BranchManager:
         """Branches made from this one."""
-        return self._store.branches
+        branches = self._store.branches
+        branches.after_forward = self._follow_branch
+        return branches
+
+    def _follow_branch(self) -> None:
+        from paimon_assets.engine.control.listeners import changed
+
+        with after("made equal to its branch", self._store.label):
+            changed(self._store.reopened())
 
     @property
     def consumers(self) -> ConsumerManager:

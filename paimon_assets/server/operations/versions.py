@@ -21,6 +21,7 @@ from paimon_assets.engine.control.catalog.catalog_state import Members, Numbered
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.listeners import changed
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -216,6 +217,7 @@ def forward_branch(service: Service, request: Request) -> None:
     """Make the main branch equal to a branch."""
     table = service.table(request, Action.UPDATE).managed(service)
     table.store.branches.fast_forward(request.names["branch"])
+    changed(table.store)
 
 
 def list_consumers(service: Service, request: Request) -> Answer:

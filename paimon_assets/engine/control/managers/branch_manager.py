@@ -8,6 +8,7 @@ Source: `org.apache.paimon.utils.FileSystemBranchManager`.
 """
 
 import uuid
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -37,6 +38,8 @@ class BranchManager:
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
+        self.after_forward: Callable[[], object] = lambda: None
+        """Called after a branch became main."""
 
     def list(self) -> dict[str, int]:
         """Return branch → epoch milliseconds of its last change; main is not listed."""
@@ -97,7 +100,9 @@ class BranchManager:
                 path=self._paths.table,
                 branch=name,
             )
-        return self._forward(name)
+        newest = self._forward(name)
+        self.after_forward()
+        return newest
 
     def _make(self, name: str, tag: str | None, snapshot_id: int | None) -> None:
         source = None
