@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import dagster as dg
-import pyarrow as pa
 
 from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.tables.io_manager import NO_COLUMNS
+from paimon_assets.assets.tables.table_write import NO_COLUMNS
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, RESOURCE_KEY
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -58,7 +57,7 @@ class MemoryWarehouse:
         """
         frame: Any = rows
         if isinstance(rows, Sequence):
-            frame = pa.Table.from_pylist([dict(row) for row in rows])
+            frame = [dict(row) for row in rows]
         self.catalog.create_database(Identifier.parse(table).database, ignore_if_exists=True)
         if not self.catalog.table_exists(table):
             if schema is None:

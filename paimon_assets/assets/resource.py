@@ -72,6 +72,10 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
     """Name of the run's jobs, and its log."""
     _jobs: Any = PrivateAttr(default=None)
 
+    def __init__(self, **data: Any) -> None:
+        refuse_unknown_fields(type(self), data)
+        super().__init__(**data)
+
     @classmethod
     def from_env(cls, **fields: Any) -> Self:
         """Return the Spark that environment variables describe.

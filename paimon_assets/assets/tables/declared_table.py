@@ -11,8 +11,9 @@ schemas of rows (`write.merge-schema`) may have more than was declared. `build_s
 the difference.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -60,6 +61,57 @@ MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
     SchemaPolicy.WIDEN: {**_MERGING, opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING.key: "true"},
 }
 """Policy → options of a write that does the same where nothing is declared but by the rows."""
+
+
+SchemaLike = Any
+"""A `Schema`, a mapping or Arrow's schema (`Schema.of`), a schema or model of pandera;
+None for the columns of the first frame."""
+_OF_PANDERA = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT", "int": "BIGINT",
+    "uint8": "SMALLINT", "uint16": "INT", "uint32": "BIGINT",
+    "float32": "FLOAT", "float64": "DOUBLE", "float": "DOUBLE", "bool": "BOOLEAN",
+    "boolean": "BOOLEAN", "str": "STRING", "string": "STRING", "date": "DATE",
+    "datetime64[ns]": "TIMESTAMP(9)", "datetime": "TIMESTAMP(6)",
+}  # fmt: skip
+"""Type of pandera, in small letters → ours."""
+
+
+def declared_schema(
+    schema: SchemaLike, primary_keys: Sequence[str] | str, partition_keys: Sequence[str] | str
+) -> Schema:
+    """Return the declared schema; without columns if the first frame shall give them.
+
+    Raises:
+        InvalidInputError: It is no schema; or keys are given beside a `Schema`, which has its own.
+    """
+    if isinstance(schema, Schema):
+        if primary_keys or partition_keys:
+            message = "Declare primary_keys and partition_keys in the Schema, not beside it."
+            raise InvalidInputError(message, kind="schema")
+        return schema
+    if schema is None:
+        primary_keys, partition_keys = (
+            (keys,) if isinstance(keys, str) else tuple(keys)
+            for keys in (primary_keys, partition_keys)
+        )
+        return Schema(fields=(), primary_keys=primary_keys, partition_keys=partition_keys)
+    if any(base.__module__.startswith("pandera.") for base in getattr(schema, "__mro__", ())):
+        schema = schema.to_schema()
+    if type(schema).__module__.startswith("pandera."):
+        schema = {name: _of_pandera(name, column) for name, column in schema.columns.items()}
+    return Schema.of(schema, primary_keys=primary_keys, partition_keys=partition_keys)
+
+
+def _of_pandera(name: str, column: Any) -> str:
+    text = str(column.dtype).lower()
+    our_type = _OF_PANDERA.get(text if "[" in text else text.partition("(")[0])
+    if our_type is None:
+        message = (
+            f"Column '{name}' of the pandera schema has the type {column.dtype}, which names no "
+            "type of a table. Declare the table by Schema.of, the rules by build_pandera_checks."
+        )
+        raise InvalidInputError(message, kind="schema", column=name)
+    return our_type if column.nullable or not column.required else f"{our_type} NOT NULL"
 
 
 class EnsuredTable(Value):

@@ -9,7 +9,6 @@ batch before it is committed come with its frame (`assets.tables.audit`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets import translator
-from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
+from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import spec_metadata
 from paimon_assets.assets.partitions import (
     PARTITION_COLUMNS,
@@ -43,31 +42,23 @@ from paimon_assets.assets.tables.declared_table import (
     schema_policy,
 )
 from paimon_assets.assets.tables.table_write import (
+    FirstFrame,
     Materialized,
     TableWrite,
     WriteConfig,
     WriteMode,
+    dropping_unwritten,
     write_mode,
 )
 from paimon_assets.engine import errors
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.predicate.predicate import Predicate
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.frames.frames import (
-    Frame,
-    FrameKind,
-    frame_kind,
-    from_batches,
-    to_rows,
-)
+from paimon_assets.engine.table.frames.frames import Frame, FrameKind, frame_kind, from_batches
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
-
-NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
-"""The target of a frame for a table that does not exist: the frame's own types."""
 
 
 class PaimonIOManager(dg.ConfigurableIOManager):
@@ -130,25 +121,11 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 audited.results = audit.results_without_rows(audited.checks)
                 return
             produced = dg.MaterializeResult(value=frame)
-            try:
+            with dropping_unwritten(self.paimon, identifier, is_new=is_new):
                 write = self._write_of(context, ensured, audited.checks)
                 materialized = write.materialize(lambda: produced)
-            except (*TRY_AGAIN, BatchRefusedError):
-                raise  # the next try, or a reader of the batch, needs the table
-            except Exception:
-                if is_new:
-                    self._drop_unwritten(identifier)
-                raise
             audited.results = materialized.check_results
             _report(context, materialized)
-
-    def _drop_unwritten(self, identifier: Identifier) -> None:
-        """Drop a table that was created for rows that were then refused, if it has no commit."""
-        catalog = self.paimon.catalog()
-        with suppress(errors.PaimonError):
-            table = catalog.get_table(identifier)
-            if table.latest_snapshot() is None and not table.branches.list():
-                catalog.drop_table(identifier)
 
     def load_input(self, context: dg.InputContext) -> Frame:
         """Read the upstream table as the type of the parameter's annotation.
@@ -262,14 +239,13 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 raise
         else:
             return EnsuredTable(table=table, schema_before=table.schema.id), frame, False
-        executor = self.paimon.new_executor(metadata.get(io_metadata.EXECUTOR))
-        rows = to_rows(frame, executor, NO_COLUMNS, show_values=self.paimon.show_values)
         columns: PartitionColumns | None = metadata.get(PARTITION_COLUMNS)
-        schema = Schema.of(
-            executor.row_schema(rows),
-            partition_keys=() if columns is None else column_names(columns),
+        keys = Schema(
+            fields=(), partition_keys=() if columns is None else tuple(column_names(columns))
         )
-        return ensure_table(catalog, identifier, schema), rows, True
+        executor = metadata.get(io_metadata.EXECUTOR)
+        first = FirstFrame.of(self.paimon, identifier, frame, keys, executor)
+        return first.ensured, first.rows, True
 
     def _write_of(
         self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[audit.BatchCheck]

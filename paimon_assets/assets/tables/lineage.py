@@ -41,7 +41,7 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
             columns if isinstance(columns, Mapping) else dict(zip(columns, columns, strict=True))
         )
         for name, sources in pairs.items():
-            if name not in names:
+            if names and name not in names:
                 message = (
                     f"pass_through names '{name}', which is no column of table {table}: "
                     f"{', '.join(names)}."
@@ -53,7 +53,7 @@ def lineage_metadata(pass_through: PassThrough, schema: Schema, table: str) -> M
             )
     if not deps:
         return {}
-    ordered = {name: deps[name] for name in names if name in deps}
+    ordered = {name: deps[name] for name in names or deps if name in deps}
     return {COLUMN_LINEAGE: dg.TableColumnLineage(deps_by_column=ordered)}
 
 

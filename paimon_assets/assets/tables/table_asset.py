@@ -6,10 +6,13 @@ Materializing creates the table or verifies it, and commits once: a retried step
 its earlier try by run, step and partition, and reports it instead of writing again.
 """
 
+import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from itertools import chain
 from typing import Any, TypedDict, Unpack, cast
 
 import dagster as dg
@@ -26,17 +29,25 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_asset
-from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, executor_kind
+from paimon_assets.assets.resource import (
+    ExecutorKind,
+    PaimonCatalogResource,
+    executor_kind,
+    table_or_none,
+)
 from paimon_assets.assets.tables import table_write
-from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals
+from paimon_assets.assets.tables.audit import BatchCheck, reporting_refusals, results_without_rows
 from paimon_assets.assets.tables.consumption import take_consumed
 from paimon_assets.assets.tables.declared_table import (
     MERGED_BY,
     EnsuredTable,
+    SchemaLike,
     SchemaPolicy,
+    declared_schema,
     ensure_table,
     schema_policy,
 )
+from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
 from paimon_assets.assets.translator import (
     DEFAULT_RESOURCE_KEY,
@@ -52,6 +63,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.table.table import Table
 
 CONTEXT_NAMES = frozenset({"context", "_context", "context_", "_"})
 """First parameters Dagster passes the context to."""
@@ -107,7 +119,7 @@ class TableTarget(Value):
 
     identifier: Identifier
     schema: Schema
-    """As declared."""
+    """As declared; without columns where the first frame gives them."""
     executor: ExecutorKind | None = None
     """The executor; None is the resource's choice."""
     warehouse: str | None = None
@@ -168,7 +180,12 @@ class TableTarget(Value):
         """Return the table, created or evolved to the declared schema by the policy.
 
         A dry run changes nothing; see `ensure_table`.
+
+        Raises:
+            NotFoundError: There is no table, and the first frame shall give its columns.
         """
+        if not self.schema.fields:
+            return self._with_frame_s_columns(paimon.catalog().get_table(self.identifier))
         ensured = ensure_table(
             paimon.catalog(),
             self.identifier,
@@ -180,6 +197,20 @@ class TableTarget(Value):
         if not self.adds_columns:
             return ensured
         return replace(ensured, table=ensured.table.copy(MERGED_BY[self.schema_policy]))
+
+    def _with_frame_s_columns(self, table: Table) -> EnsuredTable:
+        for noun, keys, stored in (
+            ("primary key", self.schema.primary_keys, table.schema.primary_keys),
+            ("partition keys", self.schema.partition_keys, table.schema.partition_keys),
+        ):
+            if keys and set(keys) != set(stored):
+                message = (
+                    f"Table {self.identifier} has the {noun} ({', '.join(stored)}), and the asset "
+                    f"declares ({', '.join(keys)}). Change the declaration, or drop the table."
+                )
+                raise InvalidInputError(message, kind="schema-drift", table=str(self.identifier))
+        merged = table.copy(MERGED_BY[self.schema_policy])
+        return EnsuredTable(table=merged, schema_before=table.schema.id)
 
     def with_columns_of_rows(self) -> "TableTarget":
         """Return the target of rows that may have undeclared columns, which are added.
@@ -213,9 +244,11 @@ class PaimonAsset(dg.AssetsDefinition):
 
 
 def paimon_asset(
-    table: str | Identifier,
-    schema: Schema,
+    table: str | Identifier = "",
+    schema: SchemaLike = None,
     *,
+    primary_keys: Sequence[str] | str = (),
+    partition_keys: Sequence[str] | str = (),
     executor: ExecutorKind | None = None,
     warehouse: str | None = None,
     partition_column: PartitionColumns | None = None,
@@ -225,8 +258,10 @@ def paimon_asset(
     """Make a table the asset of a function that returns its rows.
 
     The function may take `context`, a `dg.Config`, resources and upstream assets as any asset
-    function does. It returns a frame (see `engine.table.frames`); or
-    `dg.MaterializeResult(value=frame, metadata=…, check_results=…)`; or None for nothing to write.
+    function does, and may be async. It returns a frame (see `engine.table.frames`), a list of
+    dicts, or yields frames, which become one commit; or `dg.MaterializeResult(value=frame,
+    metadata=…, check_results=…)` or `dg.Output`; or None for nothing to write. Inputs that are
+    tables of this package are loaded by their annotation, through the same catalog.
     The catalog is the resource whose parameter the function annotates as `PaimonCatalogResource`,
     else that of `resource_key` (`paimon`).
 
@@ -240,7 +275,11 @@ def paimon_asset(
 
     Args:
         table: `database.table`.
-        schema: The declared table: columns, keys, partitions, options.
+        schema: The declared table: a `Schema` (columns, keys, partitions, options), Arrow's schema,
+            a dict of types, or a schema or model of pandera. Without one the table gets the
+            columns of the first frame.
+        primary_keys: Its primary key, where `schema` is no `Schema`.
+        partition_keys: Its partition keys, likewise; without a schema those of `partition_column`.
         executor: `spark` or `embedded`; the resource's choice by default.
         warehouse: Root of the warehouse, to show the table's address before the first run.
         partition_column: Column that holds the partition of a partitioned asset, or dimension →
@@ -260,6 +299,10 @@ def paimon_asset(
     >>> planes.key
     AssetKey(['ods', 'planes'])
     """
+    _check_table(table)
+    if schema is None and partition_column is not None and not primary_keys:
+        partition_keys = partition_keys or column_names(partition_column)
+    schema = declared_schema(schema, primary_keys, partition_keys)
     target = replace(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         partition_column=partition_column,
@@ -298,13 +341,25 @@ def paimon_asset(
     return decorate
 
 
+def _check_table(table: object) -> None:
+    if not table or callable(table):
+        message = (
+            "@paimon_asset needs the name of its table: @paimon_asset('database.table', "
+            "primary_keys='id'); a schema is optional."
+        )
+        raise InvalidInputError(message, kind="asset-table")
+
+
 def _check_partition_column(
     target: TableTarget, definition: dg.PartitionsDefinition[Any] | None
 ) -> None:
     columns = target.partition_column
     names = [field.name for field in target.schema.fields]
+    if not names and target.schema_policy is SchemaPolicy.SYNC:
+        message = f"The schema policy 'sync' of table {target.identifier} needs a declared schema."
+        raise InvalidInputError(message, kind="schema-policy")
     for column in () if columns is None else column_names(columns):
-        if column not in names:
+        if names and column not in names:
             raise InvalidInputError(
                 f"partition_column '{column}' of table {target.identifier} is none of its "
                 f"columns: {', '.join(names)}.",
@@ -316,7 +371,7 @@ def _check_partition_column(
             "partition_column (which column holds the partition key), or neither.",
             kind="partition-column",
         )
-    if definition is not None and columns is not None:
+    if definition is not None and columns is not None and names:
         refuse_equal_keys(definition, columns, target.schema.fields)
 
 
@@ -357,7 +412,10 @@ def define_asset(
     elif key is None:
         key = settings["key"] = translator.get_asset_key(target.identifier)
     metadata = spec_metadata(
-        target.identifier, target.schema, warehouse=target.warehouse, resource=target.resource_key
+        target.identifier,
+        target.schema if target.schema.fields else None,
+        warehouse=target.warehouse,
+        resource=target.resource_key,
     )
     if target.partition_column is not None:
         metadata[PARTITION_COLUMNS] = target.partition_column
@@ -366,6 +424,7 @@ def define_asset(
     kinds = set(options.get("kinds") or kinds_of(target.executor))
     settings["kinds"] = kinds | {STORAGE_KIND} if len(kinds) < _MOST_KINDS else kinds
     settings.setdefault("pool", pool_of(target.identifier))
+    settings["io_manager_key"] = reader = f"{target.resource_key}_tables"
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
     checks = target.before_commit
     if checks:
@@ -374,7 +433,20 @@ def define_asset(
     asset: dg.AssetsDefinition = dg.asset(**settings)(
         reporting_refusals(compute) if checks else compute
     )
-    return asset
+    attributes = asset.get_attributes_dict()
+    resources = {reader: _reader_of_tables(target.resource_key), **attributes["resource_defs"]}
+    return dg.AssetsDefinition.dagster_internal_init(**{**attributes, "resource_defs": resources})
+
+
+@functools.cache
+def _reader_of_tables(resource_key: str) -> dg.IOManagerDefinition:
+    """Return the IO manager that loads the asset downstream, from the catalog it was written to."""
+
+    @dg.io_manager(required_resource_keys={resource_key})
+    def reader(context: dg.InitResourceContext) -> PaimonIOManager:
+        return PaimonIOManager(paimon=getattr(context.resources, resource_key))
+
+    return reader
 
 
 Run = Callable[
@@ -429,17 +501,36 @@ def _materialize(
     step = step_of_asset(context)
 
     def produce() -> dg.MaterializeResult[Any]:
-        produced = call()
-        if not isinstance(produced, dg.MaterializeResult):
-            produced = dg.MaterializeResult(value=produced)
+        produced = _result_of(call())
         # Dagster's mark of a result without a value is a type.
         frame = None if isinstance(produced.value, type) else produced.value
         return produced._replace(
             value=frame, metadata={**target.lineage, **(produced.metadata or {})}
         )
 
-    with dagster_failures(target.identifier, context):
-        ensured = target.ensure(paimon)
+    with ExitStack() as scope:
+        scope.enter_context(dagster_failures(target.identifier, context))
+        if target.schema.fields or table_or_none(paimon, target.identifier) is not None:
+            ensured = target.ensure(paimon)
+        else:
+            produced = produce()
+            first = table_write.FirstFrame()
+            if produced.value is not None:
+                first = table_write.FirstFrame.of(
+                    paimon, target.identifier, produced.value, target.schema, target.executor
+                )
+            if first.ensured is None:
+                context.log.info("Nothing to write, and no table %s yet.", target.identifier)
+                own = produced.check_results or ()
+                return dg.MaterializeResult(
+                    metadata={**table_write.NOTHING_WRITTEN, **(produced.metadata or {})},
+                    check_results=[*own, *results_without_rows(target.before_commit)],
+                )
+            ensured, with_rows = first.ensured, produced._replace(value=first.rows)
+            scope.enter_context(
+                table_write.dropping_unwritten(paimon, target.identifier, is_new=True)
+            )
+            produce = lambda: with_rows  # noqa: E731 - of the same name
         partitions, definition = None, context.assets_def.partitions_def
         if target.partition_column is not None and definition is not None:
             partitions = run_partitions(
@@ -460,6 +551,38 @@ def _materialize(
     for key, metadata in materialized.by_partition.items():
         context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=key)
     return materialized.result
+
+
+def _result_of(value: Any) -> dg.MaterializeResult[Any]:
+    """Return the result of a function of any form: a coroutine, a generator, Dagster's outputs.
+
+    A generator yields frames, one commit together; or one output of Dagster's, and check results.
+    """
+    if inspect.iscoroutine(value):
+        value = asyncio.run(value)
+    if inspect.isasyncgen(value):
+        value = iter(asyncio.run(_list_of(value)))
+    checks: list[dg.AssetCheckResult] = []
+    if isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__"):
+        first = next(value, None)
+        if isinstance(first, dg.Output | dg.MaterializeResult):
+            for event in value:
+                if not isinstance(event, dg.AssetCheckResult):
+                    message = f"After its output the function yields a {type(event).__name__}."
+                    raise InvalidInputError(message, kind="frame-type")
+                checks.append(event)
+            value = first
+        else:
+            value = value if first is None else chain([first], value)
+    if isinstance(value, dg.Output):
+        value = dg.MaterializeResult(value=value.value, metadata=value.metadata)
+    if not isinstance(value, dg.MaterializeResult):
+        return dg.MaterializeResult(value=value)
+    return value._replace(check_results=[*(value.check_results or ()), *checks])
+
+
+async def _list_of(values: AsyncIterator[Any]) -> list[Any]:
+    return [value async for value in values]
 
 
 def define_intake(

@@ -8,7 +8,8 @@ segments, which commit in their own way, report through the functions at the end
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
+from paimon_assets.assets.failures import TRY_AGAIN
 from paimon_assets.assets.metadata import (
     DIFF,
     Metadata,
@@ -31,20 +33,23 @@ from paimon_assets.assets.provenance import Step
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck
 from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
-from paimon_assets.assets.tables.declared_table import EnsuredTable
+from paimon_assets.assets.tables.declared_table import EnsuredTable, ensure_table
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.contract.executor import CountingExecutor
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.commit.file_store_commit import Condition
-from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
+from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, PaimonError
 from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.evolution.schema_diff import schema_diff
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, is_spark_frame, spark_name, to_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import RowChangeOutcome, WhenMatched
+from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 SCHEMA_ID = "paimon/schema_id"
@@ -52,6 +57,8 @@ NOTHING_WRITTEN: Metadata = {"paimon/rows_in": 0, "paimon/rows_written": 0}
 """Numbers of a run that wrote no row, so that plots over time have no gaps."""
 
 _ROWS_EXIST = "rows-exist"
+NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
+"""The target of a frame for a table that does not exist: the frame's own types."""
 
 
 class WriteMode(StrEnum):
@@ -117,6 +124,52 @@ def write_mode(text: str, table: str) -> WriteMode:
             f"{', '.join(WriteMode)}."
         )
         raise InvalidInputError(message, kind="write-mode", table=table) from None
+
+
+class FirstFrame(Value):
+    """The frame whose columns a table gets, and the table; None of an empty one without columns."""
+
+    ensured: EnsuredTable | None = None
+    rows: Frame | None = None
+
+    @classmethod
+    def of(
+        cls,
+        paimon: PaimonCatalogResource,
+        identifier: Identifier,
+        frame: Frame,
+        keys: Schema,
+        executor: str | None = None,
+    ) -> "FirstFrame":
+        """Return the frame as rows, and its table, created with the keys."""
+        runner = paimon.new_executor(executor)
+        rows = to_rows(frame, runner, NO_COLUMNS, show_values=paimon.show_values)
+        columns = runner.row_schema(rows)
+        if not columns.names:
+            return cls()
+        schema = Schema.of(
+            columns, primary_keys=keys.primary_keys, partition_keys=keys.partition_keys
+        )
+        return cls(ensured=ensure_table(paimon.catalog(), identifier, schema), rows=rows)
+
+
+@contextmanager
+def dropping_unwritten(
+    paimon: PaimonCatalogResource, identifier: Identifier, *, is_new: bool
+) -> Iterator[None]:
+    """Drop a table that was created for rows that were then refused, if it has no commit."""
+    try:
+        yield
+    except (*TRY_AGAIN, BatchRefusedError):
+        raise  # the next try, or a reader of the batch, needs the table
+    except Exception:
+        if is_new:
+            catalog = paimon.catalog()
+            with suppress(PaimonError):
+                table = catalog.get_table(identifier)
+                if table.latest_snapshot() is None and not table.branches.list():
+                    catalog.drop_table(identifier)
+        raise
 
 
 class DeleteOutcome(WriteOutcome):

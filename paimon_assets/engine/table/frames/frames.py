@@ -12,16 +12,21 @@ and the result compared.
 import importlib
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from types import ModuleType
 from typing import Any, get_origin
 
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import (
+    from_arrow_type,
+    to_arrow_schema,
+    to_arrow_type,
+)
 from paimon_assets.engine.contract.executor import Executor, TakingExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import predicate as pred
@@ -78,7 +83,7 @@ def _comparison(
 Frame = Any
 """A pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a pandas DataFrame; a polars
 DataFrame or LazyFrame; a duckdb relation, or whatever else has `__arrow_c_stream__`; a Spark
-DataFrame, classic or Connect."""
+DataFrame, classic or Connect; a list of dicts; an iterator of these but Spark's."""
 
 _REASON = 200
 """Characters of a library's own message."""
@@ -215,7 +220,57 @@ def to_rows(
 
         with zones_kept():
             return _from_pandas(frame, schema, show=show_values)
+    if isinstance(frame, list):
+        return _from_records(frame, schema)
+    if isinstance(frame, Iterator) and not hasattr(frame, "__arrow_c_stream__"):
+        return _chain(
+            (to_rows(one, executor, schema, show_values=show_values) for one in frame), schema
+        )
     return _from_arrow(frame)
+
+
+def _from_records(records: list[Any], schema: TableSchema) -> pa.Table:
+    """Return dicts as rows; a column that a dict lacks is null there."""
+    if not records:
+        return to_arrow_schema(schema.fields).empty_table()
+    try:
+        column = pa.array(records)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        message = f"The dicts are no rows: {str(error)[:_REASON]}."
+        raise InvalidInputError(message, kind="frame-values") from error
+    if not pat.is_struct(column.type):
+        message = f"A list of rows holds dicts, column → value, not {column.type}."
+        raise InvalidInputError(message, kind="frame-type")
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(column)])
+
+
+def _chain(frames: Iterable[Any], schema: TableSchema) -> Any:
+    """Return a reader of frames one after the other, with the columns of the first."""
+    frames = iter(frames)
+    first = next(frames, None)
+    if first is None:
+        return to_arrow_schema(schema.fields).empty_table()
+    if is_spark_frame(first):
+        message = "An iterator yields Spark DataFrames: return one, joined by unionByName."
+        raise InvalidInputError(message, kind="frame-type")
+    columns = first.schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number, frame in enumerate(chain([first], frames), start=1):
+            table = frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
+            if sorted(table.column_names) != sorted(columns.names):
+                raise InvalidInputError(
+                    f"Frame {number} has the columns {', '.join(table.column_names)}, the first "
+                    f"has {', '.join(columns.names)}; give every frame the same columns.",
+                    kind="frame-columns",
+                )
+            try:
+                yield from table.select(columns.names).cast(columns).to_batches()
+            except (pa.ArrowException, ValueError) as error:
+                message = f"Frame {number} does not fit the types of the first: {error}."
+                raise InvalidInputError(message, kind="frame-values") from error
+
+    return pa.RecordBatchReader.from_batches(columns, batches())
 
 
 def _is_of(frame: Frame, library: str, name: str) -> bool:
@@ -251,7 +306,8 @@ def _from_arrow(frame: Frame) -> Any:
     raise InvalidInputError(
         f"The rows are a {kind}; expected a pyarrow Table, RecordBatch, RecordBatchReader, Dataset"
         " or Scanner, a pandas DataFrame, a polars DataFrame or LazyFrame, a duckdb relation, a"
-        " Spark DataFrame, or what else has __arrow_c_stream__.",
+        " Spark DataFrame, a list of dicts, an iterator of frames, or what else has"
+        " __arrow_c_stream__.",
         kind="frame-type",
     )
 

@@ -1,0 +1,172 @@
+"""Functions of every form, schemas of every form, and inputs without an IO manager."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+
+import dagster as dg
+import pandas as pd
+import pandera.pandas as pandera
+import pyarrow as pa
+import pytest
+
+from paimon_assets.assets import PaimonCatalogResource, PaimonSparkResource, paimon_asset
+from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.schema.schema import Schema
+from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
+
+pytestmark = pytest.mark.slow
+
+KEY = dg.AssetKey(["shop", "orders"])
+RECORDS = [{"id": 1, "note": "a"}, {"id": 2, "note": None}]
+ROWS = pa.table({"id": [1, 2], "note": ["a", None]})
+
+
+def some_output() -> Any:
+    return dg.Output(ROWS, metadata={"own": 7})
+
+
+def some_result() -> Any:
+    return dg.MaterializeResult(value=ROWS, metadata={"own": 7})
+
+
+async def some_coroutine() -> Any:
+    return ROWS
+
+
+def frames() -> Iterator[Any]:
+    yield ROWS.slice(0, 1)
+    yield ROWS.slice(1).to_pandas()
+
+
+def one_output() -> Iterator[Any]:
+    yield dg.Output(ROWS, metadata={"own": 7})
+
+
+async def async_frames() -> AsyncIterator[Any]:
+    yield ROWS.slice(0, 1)
+    yield ROWS.slice(1)
+
+
+def records() -> Any:
+    return [{"id": 1, "note": "a"}, {"id": 2}]
+
+
+FORMS = [some_output, some_result, some_coroutine, frames, one_output, async_frames, records]
+
+
+@pytest.mark.parametrize("schema", [None, {"id": "BIGINT", "note": "STRING"}])
+@pytest.mark.parametrize("function", FORMS)
+def test_a_function_of_every_form_becomes_one_snapshot(
+    function: Any, schema: Any, paimon: PaimonCatalogResource
+) -> None:
+    asset = paimon_asset("shop.orders", schema, primary_keys="id", name="orders")(function)
+    for turn in (1, 2):
+        result = run(asset, paimon)
+        assert result.success, failure_text(result)
+        table = paimon.catalog().get_table("shop.orders")
+        assert (rows_of(table), table.schema.primary_keys) == (RECORDS, ("id",))
+        assert len(list(table.snapshots())) == turn
+        if function in (some_output, some_result, one_output):
+            assert metadata_of(result, asset.key)["own"] == 7
+
+
+class OrderModel(pandera.DataFrameModel):
+    """Orders."""
+
+    id: int
+    note: str = pandera.Field(nullable=True)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema.of({"id": "BIGINT NOT NULL", "note": "STRING"}),
+        ROWS.schema,
+        {"id": "BIGINT NOT NULL", "note": "STRING"},
+        OrderModel,
+        OrderModel.to_schema(),
+    ],
+)
+def test_a_schema_of_every_form_makes_the_same_columns(
+    schema: Any, paimon: PaimonCatalogResource
+) -> None:
+    asset = paimon_asset("shop.orders", schema)(records)
+    assert run(asset, paimon).success
+    fields = paimon.catalog().get_table("shop.orders").schema.fields
+    assert [str(item.type).removesuffix(" NOT NULL") for item in fields] == ["BIGINT", "STRING"]
+    assert KEY in asset.keys
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: paimon_asset(cast("Any", records)), "@paimon_asset needs the name"),
+        (paimon_asset, "needs the name of its table"),
+        (lambda: paimon_asset("s.t", 7), "A schema is made of a mapping"),
+        (lambda: paimon_asset("s.t", Schema.of({"a": "INT"}), primary_keys="a"), "in the Schema"),
+        (lambda: paimon_asset("s.t", schema_policy="sync"), "needs a declared schema"),
+    ],
+)
+def test_a_declaration_that_lacks_something_names_it(call: Any, text: str) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        call()
+
+
+def test_another_key_than_the_table_s_is_refused(paimon: PaimonCatalogResource) -> None:
+    assert run(paimon_asset("shop.orders", primary_keys="id")(records), paimon).success
+    result = run(paimon_asset("shop.orders", primary_keys="note")(records), paimon)
+    assert "has the primary key (id)" in failure_text(result)
+
+
+def test_a_table_without_schema_waits_for_the_first_frame(paimon: PaimonCatalogResource) -> None:
+    frame: list[Any] = [None, [], ROWS]
+    asset = paimon_asset("shop.orders", name="orders")(lambda: frame.pop(0))
+    for _ in range(2):
+        assert run(asset, paimon).success
+        assert not paimon.catalog().table_exists("shop.orders")
+    assert run(asset, paimon).success
+    assert rows_of(paimon.catalog().get_table("shop.orders")) == RECORDS
+
+
+def test_a_frame_that_differs_from_the_first_is_refused_by_number(
+    paimon: PaimonCatalogResource,
+) -> None:
+    def differing() -> Iterator[Any]:
+        yield ROWS
+        yield ROWS.drop_columns(["note"])
+
+    result = run(paimon_asset("shop.orders")(differing), paimon)
+    assert "Frame 2 has the columns id" in failure_text(result)
+
+
+def test_inputs_of_tables_load_by_the_catalog_s_resource(warehouse: str) -> None:
+    """The ten lines of the README, and a second asset."""
+
+    @paimon_asset("shop.orders", primary_keys="id")
+    def orders() -> Any:
+        return ROWS
+
+    @paimon_asset("shop.big")
+    def big(orders: pd.DataFrame) -> Any:
+        return orders[orders.id < 2]
+
+    @dg.asset(ins={"orders": dg.AssetIn(["shop", "orders"])})
+    def count(orders: pa.Table) -> int:
+        return orders.num_rows
+
+    defs = dg.Definitions(
+        [orders, big, count], resources={"paimon": PaimonCatalogResource(warehouse=warehouse)}
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process()
+    assert result.success
+    assert result.output_for_node("count") == 2
+    alone = job.execute_in_process(asset_selection=[dg.AssetKey(["shop", "big"])])
+    assert alone.success
+    table = PaimonCatalogResource(warehouse=warehouse).catalog().get_table("shop.big")
+    assert [row["id"] for row in rows_of(table)] == [1, 1]
+
+
+def test_a_spark_resource_refuses_unknown_fields() -> None:
+    with pytest.raises(InvalidInputError, match=r"no field 'mster'\. Did you mean 'master'"):
+        PaimonSparkResource(mster="local[1]")
