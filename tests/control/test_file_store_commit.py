@@ -1,10 +1,12 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_to_json, snapshot_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage, CompactIncrement
+from paimon_assets.engine.control.commit import file_store_commit
 from paimon_assets.engine.control.commit.abort import abort
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
@@ -430,3 +432,34 @@ def test_abort_deletes_the_files_of_the_messages_only(tmp_path):
     assert abort(store, [written, compact]) == 3
     assert {path.name for path in bucket.iterdir()} == {"other", "moved", "external"}
     assert elsewhere.exists()
+
+
+def test_threads_take_turns_at_a_table_and_a_turn_without_end_stops_none(
+    tmp_path, store, monkeypatch
+):
+    monkeypatch.setattr(file_store_commit, "_LONGEST_TURN_SECONDS", 0.01)
+    other = new_store(tmp_path / "other")
+
+    def is_later(store):
+        with file_store_commit._turn(store) as is_later:
+            return is_later
+
+    with ThreadPoolExecutor(1) as thread:
+        with file_store_commit._turn(store) as at_first:
+            assert not at_first
+            assert thread.submit(is_later, store).result()
+            assert not thread.submit(is_later, other).result()
+            assert not is_later(store)  # a commit inside a commit
+            thread.submit(commit, store, message(plain_file("a"))).result()
+        assert not thread.submit(is_later, store).result()
+    assert live_names(store) == ["a"]
+
+
+def test_threads_commit_each_once(store):
+    opened = [FileStore.open(store.file_io, store.table_path) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(5):
+            names = [f"{number}-{each}" for each in range(6)]
+            list(pool.map(commit, opened, map(message, map(plain_file, names))))
+    assert newest(store).id == 30
+    assert sorted(live_names(store)) == sorted(f"{a}-{b}" for a in range(5) for b in range(6))

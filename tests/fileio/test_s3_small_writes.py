@@ -2,11 +2,15 @@
 
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.control.commit import file_store_commit
+from paimon_assets.engine.fileio import request_planner
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog, open_table
@@ -88,18 +92,51 @@ def test_on_a_newer_snapshot_lists_and_rows_with_numbers_are_written_again(serve
     assert _rows(table.path, server) == expected
 
 
+def test_a_write_after_the_turn_of_another_thread_builds_on_its_snapshot(
+    server, proxy, monkeypatch
+):
+    options = {**server, "s3.endpoint": proxy.uri}
+    catalog = open_catalog(f"s3://{BUCKET}/later", options)
+    catalog.create_database("d", ignore_if_exists=True)
+    table = catalog.create_table("d.t", Schema.of(COLUMNS))
+    for number in range(2):
+        _append(table, (number, 0))
+    other = open_catalog(f"s3://{BUCKET}/later", options).get_table("d.t")
+    is_first = True
+
+    @contextmanager
+    def turn(_):
+        nonlocal is_first
+        is_now, is_first = is_first, False
+        if is_now:
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(_append, other, (2, 0)).result()
+        yield is_now
+
+    monkeypatch.setattr(file_store_commit, "_turn", turn)
+    with proxy.counting() as counts:
+        assert _append(table, (3, 0)).snapshot.id == 4
+    puts = [text.rpartition("/")[2] for *_, text in counts.requests if text.startswith("PUT")]
+    kinds = ("data-", "manifest-", "manifest-list-", "snapshot-")
+    assert [sum(name.startswith(kind) for name in puts) for kind in kinds] == [2, 6, 4, 2], puts
+    assert _rows(table.path, server) == [(number, 0) for number in range(4)]
+
+
 @pytest.mark.parametrize("seed", range(often(6)))
-def test_writes_of_two_processes_by_turns_are_as_if_of_one(server, seed):
-    """Each has a catalog, so none knows of the other's commits before it asks."""
+def test_writes_of_two_processes_by_turns_are_as_if_of_one(server, seed, monkeypatch):
+    """Each has a memory, so none knows of the other's commits before it asks."""
     draw, path = random.Random(seed), f"s3://{BUCKET}/turns{seed}"  # noqa: S311
     keyed = draw.random() < 0.6
     catalogs = [open_catalog(path, server) for _ in range(2)]
     catalogs[0].create_database("d", ignore_if_exists=True)
     catalogs[0].create_table("d.t", KEYED if keyed else Schema.of(COLUMNS))
     tables = [each.get_table("d.t") for each in catalogs]
+    memories = {}, {}
     rows, states, added = [], {}, 0
     for number in range(30):
-        table = tables[draw.randrange(2)]
+        process = draw.randrange(2)
+        table = tables[process]
+        monkeypatch.setattr(request_planner, "_SMALL", memories[process])
         action = draw.choice(["write"] * 6 + ["overwrite", "compact", "alter", "rollback"])
         if action == "write":
             key = draw.randrange(3)

@@ -24,8 +24,17 @@ import pytest
 
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.control import clock, file_store, manifests, write_planning
+from paimon_assets.engine.control.commit import file_store_commit
 from paimon_assets.engine.control.managers import commit_history, snapshot_manager
-from paimon_assets.engine.fileio import atomic, local, object_store, object_uploads, opening, ranged
+from paimon_assets.engine.fileio import (
+    atomic,
+    local,
+    object_store,
+    object_uploads,
+    opening,
+    ranged,
+    request_planner,
+)
 from tests.simulation.disks import Bucket, Disk, Hdfs
 from tests.simulation.scheduler import Actor, Call
 from tests.simulation.store import Store
@@ -170,6 +179,8 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(opening, "_open_hdfs", lambda _: Hdfs(world.store))
         patch.setattr(snapshot_manager, "_NEWEST_SEEN", _Memory(dict))
         patch.setattr(file_store, "_SAME_TABLES", _Memory(dict))
+        patch.setattr(file_store_commit, "_TURNS", _Memory(dict))
+        patch.setattr(request_planner, "_SMALL", _Memory(dict))
         patch.setattr(ledger, "_SEEN", _Memory(OrderedDict))
         for module, name in ((commit_history, "_seen_of"), (write_planning, "_cached_buckets")):
             patch.setattr(module, name, _by_process(getattr(module, name).__wrapped__))

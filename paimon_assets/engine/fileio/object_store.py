@@ -97,7 +97,7 @@ class ObjectFileIO(FileIO):
             page=self._page,
             lists_wide=spec.scheme in S3_SCHEMES,
         )
-        self._planner = RequestPlanner(requests, self._together)
+        self._planner = RequestPlanner(requests, self._together, self._key)
 
     @property
     def spec(self) -> FileIOSpec:

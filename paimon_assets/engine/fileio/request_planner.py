@@ -1,6 +1,6 @@
 """Which requests answer questions that are known beforehand: one each, or a listing for many."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -15,7 +15,9 @@ _LEAST_LISTED = 3
 """Requests that a listing must spare: it costs as much as twelve reads, and takes longer."""
 _SHORT = 100
 """Files of a directory that is listed in place of requests."""
-_SMALL_FILES, _SMALL_BYTES = 256, 16 * 1024
+_SMALL_FILES, _SMALL_BYTES = 1024, 16 * 1024
+_SMALL: dict[tuple[Hashable, str], tuple[str, bytes]] = {}
+"""(storage, path) → (tag of the object, content): small files that were read or written."""
 
 
 def root_of(path: str) -> str:
@@ -88,11 +90,11 @@ class Requests(Value):
 class RequestPlanner:
     """Sends the requests of a block ahead; keeps small files, which a listing shows unchanged."""
 
-    def __init__(self, requests: Requests, together: Together) -> None:
+    def __init__(self, requests: Requests, together: Together, key: Hashable) -> None:
+        """Share small files with the planners of an equal key: storage and credentials."""
         self._requests = requests
         self._together = together
-        self._small: dict[str, tuple[str, bytes]] = {}
-        """Path → (tag of the object, content): small files that were read or written."""
+        self._key = key
         self._long: set[str] = set()
         """Directories that are not listed in place of requests: of many files, or refused."""
 
@@ -122,7 +124,7 @@ class RequestPlanner:
         """Return the content that a small file had, False of a file that is looked for."""
         ask, path = question
         if ask == self._requests.read:
-            return self._small.get(path, (None, None))[1]
+            return _SMALL.get((self._key, path), (None, None))[1]
         return False if ask == self._requests.is_file else None
 
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
@@ -143,7 +145,9 @@ class RequestPlanner:
                 first = min(map(self._place, group))
                 is_one = first == max(map(self._place, group))
                 unread = [
-                    p for ask, p in group if ask == self._requests.read and p not in self._small
+                    p
+                    for ask, p in group
+                    if ask == self._requests.read and (self._key, p) not in _SMALL
                 ]
                 files = [each for each in group if each[0] != self._requests.listing]
                 spares = len(files) >= _LEAST_LISTED + len(unread)
@@ -180,15 +184,15 @@ class RequestPlanner:
         if ask == self._requests.is_file:
             return path in objects
         if path not in objects:
-            self._small.pop(path, None)
+            _SMALL.pop((self._key, path), None)
             raise missing_file(path)
-        tag, data = self._small.get(path, ("", b""))
+        tag, data = _SMALL.get((self._key, path), ("", b""))
         return data if tag and objects[path]["e_tag"] == tag else ask(path)
 
     def keep(self, path: str, tag: str | None, data: bytes) -> None:
         """Remember a small file, to read it once as long as listings show it unchanged."""
         if tag and len(data) <= _SMALL_BYTES:
-            self._small.pop(path, None)
-            self._small[path] = tag, data
-            for oldest in list(self._small)[:-_SMALL_FILES]:
-                self._small.pop(oldest, None)
+            _SMALL.pop((self._key, path), None)
+            _SMALL[self._key, path] = tag, data
+            for oldest in list(_SMALL)[:-_SMALL_FILES]:
+                _SMALL.pop(oldest, None)

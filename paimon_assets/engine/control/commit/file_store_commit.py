@@ -8,6 +8,9 @@
                                               │ yes
                                               └─▶ hint, done
 
+Threads of one process take turns at a table from that look to the publish: they would only lose
+to each other. A turn is a courtesy, which ends after a while; races are decided by the publish.
+
 The first try does not wait for the newest snapshot: it prepares on the one that was seen last while
 an object store is asked, and publishes only if that one is the newest. If not, its manifests stay,
 and the next try writes other lists.
@@ -27,9 +30,14 @@ Source: `org.apache.paimon.operation.FileStoreCommitImpl`.
 """
 
 import logging
+import os
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -89,6 +97,25 @@ Condition = Callable[[Snapshot | None], None]
 
 _MOST_PUBLISHES = 4
 """How often a snapshot is published whose answers are lost."""
+_TURNS: WeakValueDictionary[tuple[str, str], Any] = WeakValueDictionary()
+"""(scheme, snapshot folder) → the lock of the thread that has its turn."""
+_LONGEST_TURN_SECONDS = 10.0
+
+os.register_at_fork(after_in_child=_TURNS.clear)
+
+
+@contextmanager
+def _turn(store: FileStore) -> Iterator[bool]:
+    """Yield whether other threads of this process had their turn at a table before this one."""
+    key = store.file_io.spec.scheme, store.paths.snapshot_directory
+    lock = _TURNS.setdefault(key, RLock())
+    is_first = lock.acquire(blocking=False)
+    is_mine = is_first or lock.acquire(timeout=_LONGEST_TURN_SECONDS)
+    try:
+        yield not is_first
+    finally:
+        if is_mine:
+            lock.release()
 
 
 class _Lost(Struct, frozen=True):
@@ -296,18 +323,24 @@ class FileStoreCommit:
     def _try_once(
         self, request: CommitRequest, files: CommitFiles, *, guesses: bool = False
     ) -> Snapshot | _Lost:
-        with self._store.ahead(with_break=True, guesses=guesses) as confirm:
-            # Storages that renew credentials may have opened another one for the inner block.
-            prepared = self._prepare(request, files, lambda: self._confirm() and confirm())
-        if not isinstance(prepared, _Prepared):
-            return prepared
-        snapshot, base = prepared.snapshot, prepared.base
-        statistics = (
-            partition_statistics(self._store.partitions, prepared.changes.entries)
-            if self._store.managed is not None
-            else ()
-        )
-        if self._publish(snapshot, base, statistics, files):
+        with _turn(self._store) as is_later:
+            if is_later and guesses:
+                self._confirm()  # guesses of before the turn are old
+            with self._store.ahead(with_break=True, guesses=guesses) as confirm:
+                # Storages that renew credentials may have opened another one for the inner block.
+                prepared = self._prepare(request, files, lambda: self._confirm() and confirm())
+            if not isinstance(prepared, _Prepared):
+                return prepared
+            snapshot, base = prepared.snapshot, prepared.base
+            statistics = (
+                partition_statistics(self._store.partitions, prepared.changes.entries)
+                if self._store.managed is not None
+                else ()
+            )
+            is_published = self._publish(snapshot, base, statistics, files)
+            if is_published:
+                self._store.snapshots.remember(snapshot.id)
+        if is_published:
             if self._stands(snapshot, base, request, files):
                 committed(self._store, snapshot, base)
                 return snapshot

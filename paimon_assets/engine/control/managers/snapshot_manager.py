@@ -133,7 +133,7 @@ class SnapshotManager:
                 return (older[-1], newest.id) if is_break else None
             above = ids[-1]
         if (self.earliest_id() or 0) > newest.id:
-            self._remember(above)  # a hint led below the line: the next `latest` lists
+            self.remember(above)  # a hint led below the line: the next `latest` lists
         return newest.id, above
 
     def paths_of_latest(self, *, with_break: bool = False) -> tuple[list[str], list[str]]:
@@ -172,7 +172,7 @@ class SnapshotManager:
                 hint = self._walked_forward(hinted)
                 snapshot = self.snapshot_or_none(hint) if hint else None
         if snapshot is not None and snapshot.id >= _NEWEST_SEEN.get(self._key, 0):
-            self._remember(snapshot.id)
+            self.remember(snapshot.id)
             return snapshot
         ids: list[int] = []
         for number in range(_MOST_LISTINGS):
@@ -181,11 +181,12 @@ class SnapshotManager:
             # A listing that a commit and an expiration overtake may have neither's snapshot.
             is_empty = not ids and (hinted is None or number >= _EMPTY_LISTINGS)
             if snapshot is not None or is_empty:
-                self._remember(snapshot.id if snapshot else 0)
+                self.remember(snapshot.id if snapshot else 0)
                 return snapshot
         raise self._ghost(ids[-1], "Storage lists")
 
-    def _remember(self, snapshot_id: int) -> None:
+    def remember(self, snapshot_id: int) -> None:
+        """Guess next time that this is the newest snapshot; 0 guesses none."""
         if len(_NEWEST_SEEN) > _TABLES_SEEN:
             _NEWEST_SEEN.clear()
         _NEWEST_SEEN[self._key] = snapshot_id
@@ -326,7 +327,7 @@ class SnapshotManager:
             return
         path = f"{self._paths.snapshot_directory}/{LATEST}"
         self._file_io.write_hint(path, str(snapshot_id).encode())
-        self._remember(snapshot_id)
+        self.remember(snapshot_id)
 
     def _list(self) -> list[int]:
         return numbered_files(self._file_io, self._paths.snapshot_directory, SNAPSHOT_PREFIX)
