@@ -1,6 +1,13 @@
 """Any bytes in a foreign file give rows or a typed error, and never end the process."""
 
+import base64
+import bz2
+import gzip
 import io
+import lzma
+import string
+from functools import partial
+from random import Random
 from typing import Any
 
 import fastavro
@@ -154,6 +161,54 @@ def test_encodings_that_are_not_declared_are_refused_and_declared_ones_read():
             assert line.endswith((" 1 rows", "segment-option")), (encoding, line)
         else:
             assert line.endswith(" 1 rows") == (encoding == "utf-8-sig"), (encoding, line)
+
+
+PACKED = {
+    "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress,
+    "lzma": partial(lzma.compress, format=lzma.FORMAT_ALONE),
+    **{name: partial(pa.compress, codec=name, asbytes=True) for name in ("zstd", "lz4")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PACKED)
+def test_packed_files_are_no_rows_in_an_encoding_that_takes_any_bytes(program):
+    draw = Random(program)  # noqa: S311 - no secret
+    cases = []
+    for encoding in ("iso-8859-1", "windows-1252"):
+        lines = [f"{number},{draw.randbytes(3).hex()}ü" for number in range(draw.randrange(1, 99))]
+        data = PACKED[program]("\n".join(["id,v", *lines]).encode("latin-1"))
+        for header in ("true", "false"):
+            options = (("encoding", encoding), ("header", header))
+            cases.append(Case(file_format="csv", data=data, options=options))
+        text = (("encoding", encoding),)
+        columns = (("value", "STRING"),)
+        cases.append(Case(file_format="text", data=data, columns=columns, options=text))
+    results = [
+        line for line in outcomes(cases) if line.startswith(("segment", "landing", "inferred"))
+    ]
+    assert {line.partition(": ")[2] for line in results} <= {
+        "FormatError format", "FormatError source-file",
+    }, results  # fmt: skip
+
+
+def test_bits_beyond_the_bytes_of_base64_do_not_count(tmp_path):
+    draw = Random(50)  # noqa: S311 - no secret
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    texts, values = [], []
+    for size in range(often(60)):
+        values.append(draw.randbytes(size % 7))
+        text = base64.b64encode(values[-1]).decode()
+        plain = text.rstrip("=")
+        if plain != text:
+            last = letters.index(plain[-1]) + draw.randrange(16 if text[-2] == "=" else 4)
+            plain = plain[:-1] + letters[last]
+        texts.append(plain.ljust(len(text), "="))
+    lines = "".join(f'{{"v": "{text}"}}\n' for text in texts)
+    (tmp_path / "1.json").write_text(lines)
+    columns, kind = pa.schema({"v": pa.binary()}), FileKind(format="json")
+    with open_external_file(LocalFileIO(), str(tmp_path / "1.json"), kind, columns) as opened:
+        read = [value for batch in opened.batches for value in batch["v"].to_pylist()]
+    assert read == values == [base64.b64decode(text, validate=True) for text in texts]
 
 
 @pytest.mark.parametrize("fields", [b'[{"name": 1, "type": "long"}]', b'{"a": 1}', b'[{}]',

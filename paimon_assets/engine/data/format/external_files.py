@@ -56,14 +56,6 @@ _CHANGED = re.compile(r"Column\(/([^/)]+)")
 _TEXTS = ("csv", "json")
 _WITH_FOOTER = ("parquet", "orc")
 _OF_TABLES = (*_WITH_FOOTER, "avro", "json")
-_MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"\xfd7zXZ": "xz",
-    b"PK\x03\x04": "zip",
-}
 
 
 class FileKind(Value):
@@ -318,13 +310,10 @@ def _refuse_compressed(file_io: FileIO, path: str, kind: FileKind) -> None:
     if kind.is_text and _suffix(path) in text_streams.COMPRESSIONS:
         return
     with file_io.open_input(path) as file:
-        start = file.read(8)
-    codec = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
-    if codec is None:
-        return
-    way_out = (
-        f"Only CSV and JSON files are decompressed, and their names end in "
-        f"{', '.join('.' + suffix for suffix in text_streams.COMPRESSIONS)}."
-    )
-    message = f"'{path}' is compressed with {codec}, but would be read as {kind.format}. {way_out}"
-    raise FormatError(message, kind="source-file", path=path)
+        codec = text_streams.program_of(file.read(text_streams.MAGIC_BYTES))
+    if codec:
+        way_out = text_streams.UNPACKED
+        message = (
+            f"'{path}' is compressed with {codec}, but would be read as {kind.format}. {way_out}"
+        )
+        raise FormatError(message, kind="source-file", path=path)

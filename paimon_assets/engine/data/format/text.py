@@ -336,6 +336,7 @@ def _instants(times: Any, zone: str) -> Any:
 
 
 def _from_base64(texts: Array) -> Any:
+    """Return bytes; bits of a last letter beyond them do not count, as for Spark and Java."""
     bounds, data = parts_of_texts(texts)
     data, lengths = data.copy(), np.diff(bounds)
     if (lengths % 4).any():

@@ -5,6 +5,7 @@ the stream, a block at a time. Nor do they parse objects as maps, or numbers and
 texts: such members are rewritten.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,24 @@ _LONGEST_EMPTY = 1024
 """Longer files have rows, or are refused; no request is made to look."""
 COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Suffix of a file's name → codec."""
+_PACKED = {
+    "gzip": rb"\x1f\x8b",
+    "bzip2": rb"BZh\d1AY&SY",
+    "zstd": rb"\x28\xb5\x2f\xfd",
+    "lz4": rb"\x04\x22\x4d\x18",
+    "xz": rb"\xfd7zXZ",
+    "lzma": rb"(?s)\]\0\0..(\xff{8}|.{6}\0\0)",
+    "7z": rb"7z\xbc\xaf\x27\x1c",
+    "compress": rb"\x1f\x9d",
+    "snappy": rb"\xff\x06\0\0sNaPpY",
+    "zip": rb"PK\x03\x04",
+}
+"""Program → how its files begin."""
+MAGIC_BYTES = 13
+UNPACKED = (
+    "Only CSV and JSON files are decompressed, and their names end in "
+    f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
+)
 _OPEN, _CLOSE = b"[{", b"]}"
 
 
@@ -38,7 +57,17 @@ def open_text_stream(
     stream = source if codec is None else pa.CompressedInputStream(source, codec)
     if options.encoding == "utf-8":
         return stream
+    if codec is None:  # bytes that are no text would be letters of many encodings
+        program = program_of(bytes(source.read(MAGIC_BYTES)))
+        if program:
+            raise pa.ArrowInvalid(f"it is compressed with {program}. {UNPACKED}")
+        source.seek(0)
     return pa.transcoding_input_stream(stream, options.encoding, "utf-8")
+
+
+def program_of(start: bytes) -> str:
+    """Return the program that compresses files which begin so; empty if there is none."""
+    return next((name for name, magic in _PACKED.items() if re.match(magic, start)), "")
 
 
 def has_rows(
