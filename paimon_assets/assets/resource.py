@@ -85,7 +85,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         `spark.executor.memory=4g …`. A value `$NAME` stays the name of a variable, which the UI
         shows in place of it: give secrets so.
 
-        `fields` come before what the environment says.
+        `fields` take precedence over the environment.
 
         Raises:
             InvalidInputError: A word of `SPARK_SETTINGS` is no `key=value` of Spark's.
@@ -271,7 +271,7 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         last two stay variables: the UI shows names, no values. Spark as
         `PaimonSparkResource.from_env`.
 
-        `fields` come before what the environment says.
+        `fields` take precedence over the environment.
 
         Raises:
             InvalidInputError: As `PaimonSparkResource.from_env`.

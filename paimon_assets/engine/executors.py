@@ -129,7 +129,7 @@ def new_executor(
     Args:
         kind: One of `EXECUTOR_KINDS`.
         session: Returns the SparkSession; called if Spark is asked for, with `auto` when needed.
-        log: Gets lines of progress of what this process does.
+        log: Gets lines of progress of the work of this process.
 
     Raises:
         InvalidInputError: Another kind, or pyspark is not installed.

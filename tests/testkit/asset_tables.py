@@ -1,4 +1,4 @@
-"""What the asset tests share: one small key table and one small append table."""
+"""Fixtures of the asset tests: one small key table and one small append table."""
 
 import atexit
 import shutil
@@ -129,7 +129,7 @@ def catalog_on(file_io: FileIO, warehouse: str) -> PaimonCatalogResource:
 
 
 def instance_beside(paimon: PaimonCatalogResource) -> dg.DagsterInstance:
-    """An instance in memory; what it must write lies beside the warehouse."""
+    """Return an instance in memory; the files that it must write are beside the warehouse."""
     directory = Path(f"{paimon.warehouse}-dagster")
     directory.mkdir(parents=True, exist_ok=True)
     return dg.DagsterInstance.ephemeral(tempdir=str(directory))
@@ -170,7 +170,7 @@ def data_snapshot_of(event: dg.AssetMaterialization | dg.AssetObservation) -> in
 
 
 def failure_text(result: dg.ExecuteInProcessResult) -> str:
-    """What a person reads of the one failed step: its message and those of its causes."""
+    """Return the text of the one failed step: its message and those of its causes."""
     [event] = [e for e in result.all_events if e.is_step_failure]
     error = event.step_failure_data.error
     texts = []

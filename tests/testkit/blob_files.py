@@ -6,7 +6,7 @@ import zlib
 from paimon_assets.engine.data.format.blob import MAGIC
 
 PLACEHOLDER = object()
-"""A row whose value lies in an older file."""
+"""A row whose value is in an older file."""
 
 
 def _varint(value: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Values of the metadata with a default for all but what a test is about."""
+"""Values of the metadata with defaults for the members that a test does not set."""
 
 from typing import Any
 

@@ -51,7 +51,7 @@ def nanos_of(text):
 
 
 def bytes_of(quoted):
-    """Take the quotes off a text and undo `\\xNN`, which stands for a byte."""
+    """Take the quotes off a text and decode `\\xNN` to a byte."""
     inner = quoted[1:-1]
     return re.sub(rb"\\x([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), inner.encode())
 

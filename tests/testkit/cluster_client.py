@@ -1,4 +1,4 @@
-"""What a process with a session on a standalone cluster does; run by `test_cluster`.
+"""A process with a session on a standalone cluster; run by `test_cluster`.
 
 python -m tests.testkit.cluster_client MASTER HOME
 """
@@ -57,7 +57,7 @@ def refused(session: Any, work: Any, **context: str) -> dict[str, Any]:
 
 
 def main(master: str, home: Path) -> None:
-    """Do it all in one session; print what came of it as JSON."""
+    """Do all steps in one session; print the results as JSON."""
     archive = home / "environment.tar.gz"
     pack_environment(archive)
     os.environ["PYSPARK_PYTHON"] = "./environment/bin/python"

@@ -1,4 +1,4 @@
-"""What the tests of compaction share: tables written in many small steps, and their changelog."""
+"""Fixtures of the tests of compaction: tables written in many small steps, and their changelog."""
 
 from uuid import uuid4
 
@@ -132,7 +132,7 @@ def changelog_of(table, snapshot):
 
 
 def replay(state, changes):
-    """Apply changelog rows to {key: row}, checking that each is about what is there."""
+    """Apply changelog rows to {key: row}, checking that each fits the present row."""
     for change in changes:
         kind = change["_kind"]
         row = {name: value for name, value in change.items() if name != "_kind"}

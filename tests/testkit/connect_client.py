@@ -1,4 +1,4 @@
-"""What a process with Spark Connect does; run by `test_connect`, for it knows no other session.
+"""A process with Spark Connect; run by `test_connect`, because it must have no other session.
 
 python -m tests.testkit.connect_client ADDRESS HOME
 """
@@ -34,7 +34,7 @@ ROWS = 1000
 
 
 class Deeds:
-    """One method a test; what it returns, or the error it raises, goes to the test as JSON."""
+    """One method a test; its result, or the error it raises, is sent to the test as JSON."""
 
     def __init__(self, address: str, home: Path) -> None:
         self.address, self.home = address, home
@@ -93,7 +93,7 @@ class Deeds:
     def sql(self) -> Any:
         def run(text: str) -> list[list[Any]]:
             frame = spark_sql(self.session, self.catalog, text)
-            # Looked at later: what it reads lies in the plan, not in names of the session.
+            # Looked at later: its reads are in the plan, not in names of the session.
             return sorted([list(row) for row in frame.collect()])
 
         run("CREATE TABLE db.s (id BIGINT, v INT) TBLPROPERTIES ('primary-key' = 'id')")

@@ -54,7 +54,7 @@ def connect_server(home: Path) -> Iterator[str]:
         start_new_session=True,
     )
     log = iter(process.stderr or ())
-    # A pipe that nobody empties would stop the server.
+    # A full pipe would stop the server.
     emptied = threading.Thread(target=deque, args=(log, 0), daemon=True)
     try:
         port = _port(log)

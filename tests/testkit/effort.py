@@ -1,4 +1,4 @@
-"""Effort: how much is drawn. Little and always the same in the suite, much and anew in a hunt."""
+"""Effort: how much is drawn. Little and always the same in the suite, much and new in a hunt."""
 
 from hypothesis import HealthCheck, settings
 

@@ -1,6 +1,6 @@
-"""EvolvingModel: what a table must hold whose schema changes between its writes.
+"""EvolvingModel: the expected rows of a table whose schema changes between its writes.
 
-It keeps every record as it was written, by field id, with the type of that moment. A read casts
+It keeps every record as it was written, by field id, with the type of that time. A read casts
 each value from the type it was written with to the newest one (`cast_value`, plain Python, after
 Java's rules), and then lets the records of one key compete. Only a commit's own records compete
 before they are stored.

@@ -1,4 +1,4 @@
-"""Tables whose columns lie in several files: changes of them, also beside others."""
+"""Tables whose columns are in several files: changes of them, also beside other writers."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -2,7 +2,7 @@
 
 One fault is planned: on the i-th call, or on the first call that touches a file of a given name. It
 either *fails* (nothing happens, `StorageError`), or *loses the answer* (it happens, but the caller
-is not told: `CommitUnknownError` from a publish, `StorageError` else), or *tears* a write (half of
+gets a `CommitUnknownError` from a publish, `StorageError` else), or *tears* a write (half of
 the bytes are there, `StorageError`). Calls are counted from 0 and recorded.
 
     for call in itertools.count():
@@ -36,7 +36,7 @@ class Fault(StrEnum):
 
 
 class FaultyFileIO(DelegatingFileIO):
-    """A FileIO that goes wrong once, where it is told to."""
+    """A FileIO that fails once, where it is planned."""
 
     def __init__(
         self,

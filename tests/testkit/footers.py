@@ -36,7 +36,7 @@ def change_orc_statistics(
     metadata: Mapping[bytes, bytes] | None = None,
     calendar: int | None = None,
 ) -> bytes:
-    """Return an ORC file without compression whose footer says other statistics of each type.
+    """Return an ORC file without compression whose footer has other statistics of each type.
 
     `change` gets the number of the type and the message, with numbers and bytes as values.
     """

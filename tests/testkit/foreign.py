@@ -1,4 +1,4 @@
-"""Folders that somebody else wrote: files for segments, and proof that nobody touched them."""
+"""Folders of foreign files for segments, and proof that they are unchanged."""
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
 """Bytes from outside through every parser of foreign files, in a child: they may end the process.
 
-Call `ends_well` with cases; the child prints what each gave, and a death names its case.
+Call `ends_well` with cases; the child prints the outcome of each, and a death names its case.
 """
 
 import json
@@ -53,7 +53,7 @@ class Case:
 
 
 def outcomes(cases: Sequence[Case]) -> list[str]:
-    """Return what each way in said of each case: rows, or the class and kind of an error.
+    """Return the outcome of each reader and case: rows, or the class and kind of an error.
 
     Raises:
         AssertionError: The child died, or an error is no `PaimonError`; names the case.
@@ -143,7 +143,7 @@ def _run(cases: Sequence[str]) -> int:
                     said = f"{attempt()} rows"
                 except PaimonError as error:
                     said = f"{type(error).__name__} {error.kind}"
-                except BaseException:  # noqa: BLE001 - what the cases look for
+                except BaseException:  # noqa: BLE001 - the faults that the cases look for
                     failures += 1
                     said = f"UNTYPED of case {number}"
                     traceback.print_exc()

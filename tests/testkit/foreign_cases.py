@@ -69,7 +69,7 @@ FORMATS = ("parquet", "orc", "avro", "arrow", "csv", "json", "text")
 
 
 def case_of(seed: int) -> Case:
-    """Draw a file and a table; files that Arrow cannot write become others."""
+    """Draw a file and a table; files that Arrow cannot write are replaced."""
     draw = Random(seed)  # noqa: S311 - no secret
     file_format = draw.choice(FORMATS)
     columns = (("value", "STRING"),) if file_format == "text" else _columns(draw)

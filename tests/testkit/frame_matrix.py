@@ -1,7 +1,7 @@
 """Every dtype of pandas, polars and Arrow, and every column type: the frames of the matrix.
 
-A source is one dtype with values; each of its columns is handed in alone. What a person put in is
-kept beside it as Python objects, so that what is stored can be judged without any conversion.
+A source is one dtype with values; each of its columns is handed in alone. The input is kept beside
+it as Python objects, so that stored values can be judged without any conversion.
 """
 
 import datetime as dt
@@ -42,14 +42,14 @@ COLUMN_TYPES = (
 
 @dataclass(frozen=True)
 class Source:
-    """A column of one frame library, and what a person put into it."""
+    """A column of one frame library, and its input as Python objects."""
 
     library: str
     dtype: str
     given: list[Any]
     frame: Any
     nan_is_null: bool = True
-    """Whether NaN stands for what is missing, as in pandas' own dtypes."""
+    """Whether NaN means a missing value, as in pandas' own dtypes."""
 
 
 def sources() -> Iterator[Source]:
@@ -279,7 +279,7 @@ def _arrow_source(dtype: str, given: list[Any], column: Any) -> Source:
 
 
 def is_same(given: Any, stored: Any, *, nan_is_null: bool = True) -> bool:  # noqa: PLR0911
-    """Whether a stored value is exactly what was given; null where it was missing."""
+    """Whether a stored value is exactly the given one; null where it was missing."""
     if _is_missing(given, nan_is_null=nan_is_null):
         return stored is None
     if stored is None:

@@ -1,4 +1,4 @@
-"""Real HTTP servers of this process: one that answers as told, and proxies that lose and count."""
+"""Real HTTP servers of this process: one that answers by a script, proxies that lose and count."""
 
 import hashlib
 import http.client
@@ -121,7 +121,7 @@ class Say:
     silent: bool = False
     """Whether it breaks before the answer."""
     hangs: bool = False
-    """Whether nothing comes for as long as the server lives."""
+    """Whether it sends nothing for as long as the server lives."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Asked:
 
 
 class ScriptedServer(LocalServer):
-    """Answers what a test says, in order; `says` is what it will answer, `asked` what came."""
+    """Answers by a list, in order; `says` is the list, `asked` the requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class LossyProxy(LocalServer):
 
 
 _DELAY_SECONDS = 0.01
-"""So long every counted request takes at least: what is sent side by side overlaps."""
+"""Seconds that every counted request takes at least, so that parallel requests overlap."""
 
 
 @dataclass
@@ -262,7 +262,7 @@ BUCKET = "lake"
 
 
 class GoogleServer(LocalServer):
-    """Holds objects in memory; `lie` is asked first what to answer to a listing of a prefix."""
+    """Holds objects in memory; `lie` may replace the answer to a listing of a prefix."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the tests of the IO manager share: runs through it, and frames of every kind."""
+"""Fixtures of the tests of the IO manager: runs through it, and frames of every kind."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -77,7 +77,7 @@ class IndexRowLayout:
 
 
 def index_to_row(index: manifest.IndexFileMeta, layout: IndexRowLayout) -> bytes:
-    """Encode an index file as a row without arity; what the layout has no place for is left out."""
+    """Encode an index file as a row without arity; members that the layout lacks are left out."""
     vectors, covers = index.deletion_vectors, index.global_index
     values = (
         index.index_type,
@@ -298,7 +298,7 @@ def _read_before_10(source: DataInput, layout: _Layout) -> tuple[DataIncrement, 
 def _read_files(source: DataInput, arity: int) -> tuple[DataFileMeta, ...]:
     rows = [source.read_bytes() for _ in range(source.read_int())]
     for row in rows:
-        # The name is longer than a slot, so it lies right behind the slots.
+        # The name is longer than a slot, so it is right behind the slots.
         (place,) = _NAME_SLOT.unpack_from(row.ljust(_NAME_SLOT.size, b"\0"))
         if place >> 32 != 8 + 8 * arity:
             raise FormatError(

@@ -1,4 +1,4 @@
-"""What Spark calls the jobs it ran."""
+"""The names of the jobs that Spark ran."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ _APPLICATION = "--application"
 
 @cache
 def archive() -> Path | None:
-    """Return where the archive lies, or would; None where Spark or Java is missing."""
+    """Return the path of the archive, made or not; None where Spark or Java is missing."""
     java = os.environ.get("JAVA_HOME") or shutil.which("java")
     try:
         spark = version("pyspark")
@@ -52,7 +52,7 @@ def sharing(options: str) -> str:
 def share_classes() -> None:
     """Let Sparks that this process or a child of it submits to map the archive, if there is one.
 
-    Only beside `JVM_OPTIONS`: others are somebody's wish.
+    Only beside `JVM_OPTIONS`: other options are the user's.
     """
     if os.environ.get(_OPTIONS) == JVM_OPTIONS:
         os.environ[_OPTIONS] = sharing(JVM_OPTIONS)
@@ -75,7 +75,7 @@ def begin_archive() -> "subprocess.Popen[bytes] | None":
 def make_archive(path: Path) -> None:
     """Run the application on a JVM that keeps its classes when it ends.
 
-    The application is Spark's child, not the other way round: nobody waits for the JVM but here.
+    The application is Spark's child, not the other way round: only this function waits for it.
     """
     import pyspark
 
@@ -98,7 +98,7 @@ def make_archive(path: Path) -> None:
 
 
 def use_spark() -> None:
-    """Let Spark load what tests need: plan, compute, exchange rows with Python, read and write."""
+    """Let Spark load the classes of tests: plan, compute, exchange rows, read and write."""
     from paimon_assets.engine.spec.schema.schema import Schema
     from paimon_assets.engine.table.api import open_catalog
     from paimon_assets.spark.executor import SparkExecutor

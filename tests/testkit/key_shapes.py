@@ -1,4 +1,4 @@
-"""Shapes of primary keys beside shapes of partitions, and what a table makes of their rows."""
+"""Shapes of primary keys beside shapes of partitions, and the rows that a table makes of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ def drawn_rows(draw: Random) -> list[Row]:
 
 
 def merged(schema: Schema, rows: Iterable[Row]) -> list[Row]:
-    """Return what a table holds after rows without nulls were written to it, in order."""
+    """Return the rows of a table after rows without nulls were written to it, in order."""
     engine = schema.options.get("merge-engine", "deduplicate")
     held: dict[tuple[Any, ...], Row] = {}
     for row in rows:

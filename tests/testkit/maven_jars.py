@@ -14,7 +14,7 @@ _SECONDS = 180
 
 
 def fetched_jars(name: str, pom: str) -> Path:
-    """Return the folder of what a pom depends on; skip the test where that is not to be had."""
+    """Return the folder of a pom's dependencies; skip the test where they cannot be fetched."""
     folder = HOME / name
     HOME.mkdir(exist_ok=True)
     with (HOME / f"{name}.lock").open("w") as lock:

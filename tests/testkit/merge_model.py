@@ -1,4 +1,4 @@
-"""Merging said record by record: what the columnar merge functions must equal.
+"""Merging record by record: the results that the columnar merge functions must equal.
 
 A record is (kind, row), a row a dict of plain Python values: lists, and dicts for maps and nested
 rows. Everything is as plain as the rules: one record after the other, one column after the other.
@@ -130,7 +130,7 @@ class _PartialUpdate:
         if all(given[name] is None for name in group.fields):
             return None
         pairs = zip(_sequence(given, group.fields), _sequence(self.row, group.fields), strict=True)
-        # What neither is larger nor smaller ties: NaN with every number.
+        # Neither is larger nor smaller: a tie, as of NaN with every number.
         return next((new > old for new, old in pairs if new > old or new < old), True)
 
     def _retract(self, kind: RowKind, given: Row) -> None:
@@ -171,7 +171,7 @@ def _sequence(row: Row, fields: Sequence[str]) -> list[tuple[bool, Any]]:
 
 
 class Function:
-    """One aggregate function: (what there is, what comes) → what there is then."""
+    """One aggregate function: (present value, new value) → the value then."""
 
     def __init__(self, settings: FieldAggregation, data_type: DataType) -> None:
         self.settings = settings

@@ -43,7 +43,7 @@ ORPHAN = "data-00000000-0000-4000-8000-000000000000-0.parquet"
 
 @dataclass(slots=True)
 class FixedClock:
-    """A clock that stands still, and remembers how long it was told to wait."""
+    """A clock whose time is constant, and that records how long it was asked to wait."""
 
     now: int = 1_700_000_000_000
     waits: list[float] = field(default_factory=list)

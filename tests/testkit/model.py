@@ -1,8 +1,8 @@
-"""ModelTable: what a table must hold, said by a dict. The oracle of interop.
+"""ModelTable: the expected rows of a table, computed by a dict. The oracle of interop.
 
 It knows no files and no levels: among the records of one key the greatest
 (sequence values, whether the record adds, arrival) wins; the second counts only where
-`row-kind-flag` comes first in the padding: behind a counter, arrival has decided.
+`row-kind-flag` is first in the padding: behind a counter, arrival has decided.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ class ModelTable:
                 self._appended.append(row)
 
     def overwrite(self, rows: Iterable[Row], replaced: Callable[[Row], bool] | None) -> None:
-        """Commit rows in the place of others.
+        """Commit rows in the place of stored ones.
 
         `replaced` tells of a row whether its partition is; without it, those of `rows` are.
         """

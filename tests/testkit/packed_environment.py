@@ -1,4 +1,4 @@
-"""A packed environment for Spark's workers, as venv-pack makes them: Python and what it imports.
+"""A packed environment for Spark's workers, as venv-pack makes them: Python and its packages.
 
 It is small, because its packages are links: whoever unpacks it must be on this machine.
 """
@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 _LEFT_OUT = ("paimon_assets", "__editable__", "_paimon", "pyspark", "py4j")
-"""What the session itself brings, and Spark."""
+"""Packages that the session itself brings, and Spark."""
 
 
 def base_interpreter() -> str:

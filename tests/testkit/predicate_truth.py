@@ -1,4 +1,4 @@
-"""What SQL says of a predicate and one row: the model that pruning and filters are held against."""
+"""The value of a predicate for one row in SQL: the model for pruning and filters."""
 
 import math
 import operator
@@ -47,7 +47,7 @@ _RESULTS: Mapping[str, Callable[[Any], Any]] = {
     "hour": operator.attrgetter("hour"),
     "cast INT": int,
     "cast STRING": str,
-    "cast DATE": lambda moment: moment.date(),
+    "cast DATE": lambda time: time.date(),
     "cast BOOLEAN": bool,
 }
 

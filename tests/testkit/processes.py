@@ -1,4 +1,4 @@
-"""Children of tests: they start with default signals, compile nothing anew, end for certain."""
+"""Children of tests: they start with default signals, compile nothing again, end for certain."""
 
 import contextlib
 import os
@@ -28,8 +28,8 @@ WORKER_START = str(Path(__file__).with_name("worker_start"))
 def restore_signals() -> None:
     """Let this process, and thereby its children, be interrupted and ended.
 
-    A shell without job control lets what it starts in the background ignore SIGINT, and whoever is
-    started inherits what is ignored. Dagster handles SIGTERM as SIGINT is handled, so that a child
+    A shell without job control lets its background processes ignore SIGINT, and their children
+    inherit that. Dagster handles SIGTERM as SIGINT is handled, so that a child
     started after a run of Dagster's would ignore that as well.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -43,7 +43,7 @@ def restore_signals() -> None:
 
 
 def keep_bytecode() -> None:
-    """Let this process and its children keep what they compile, whatever the environment says.
+    """Let this process and its children keep compiled modules, whatever the environment has.
 
     Else each of some hundred children compiles the package again, and each worker every test.
     """
@@ -65,7 +65,7 @@ def start_workers_lightly() -> None:
 
 
 def end(process: subprocess.Popen[Any], seconds: float = 20.0) -> None:
-    """End a child that leads a session of its own, and all it started; kill what stays so long."""
+    """End a child that leads a session of its own, with its children; kill those that stay."""
     try:
         _signal(process, signal.SIGTERM)
         process.wait(timeout=seconds)
@@ -80,7 +80,7 @@ def _signal(process: subprocess.Popen[Any], number: signal.Signals) -> None:
 
 
 def keep_migrations() -> None:
-    """Let Alembic keep what it read of a directory of migrations; none changes while tests run.
+    """Let Alembic keep its reading of a directory of migrations; none changes while tests run.
 
     It loads forty modules for each SQLite file of a run's events: a tenth of a second of a core.
     """

@@ -1,4 +1,4 @@
-"""What `docs/supported.md` says is refused, provoked: one call for each row of its table."""
+"""Calls that provoke the refusals of `docs/supported.md`: one for each row of its table."""
 
 import importlib
 import json
@@ -543,7 +543,7 @@ REFUSALS: dict[str, Provocation] = {
     "TIME column on": spark_refusals.time,
     "TIMESTAMP on Spark": spark_refusals.nanoseconds,
 }
-"""How what begins with these words in the document is provoked."""
+"""Calls that provoke the rows of the document that begin with these words."""
 
 
 def _served(at: Path) -> TableCatalog:

@@ -168,7 +168,7 @@ class Served:
     def walk(
         self, command: Sequence[str], database: str, options: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Let a client walk through everything, and return what it saw."""
+        """Let a client walk through everything, and return its results."""
         before = self.tokens()
         done = subprocess.run(
             [*command, self.uri, "outside", database],
@@ -189,7 +189,7 @@ def digest_of(token: str) -> str:
 
 
 def principal(name: str, token: str, *grants: tuple[str, Sequence[str]], more: str = "") -> str:
-    """Return one principal of a file of them; a grant is on what, and which rights."""
+    """Return one principal of a file of them; a grant is an item and its rights."""
     shown = ", ".join(f'{{ on = "{on}", may = {json.dumps(may)} }}' for on, may in grants)
     return (
         f'[[principal]]\nname = "{name}"\ntoken-sha256 = ["{digest_of(token)}"]\n'
@@ -199,7 +199,7 @@ def principal(name: str, token: str, *grants: tuple[str, Sequence[str]], more: s
 
 @contextmanager
 def served_to_outsiders(folder: Path) -> Iterator[Served]:
-    """Serve an empty warehouse, with data tokens, to one principal, who may do everything."""
+    """Serve an empty warehouse, with data tokens, to one principal with all rights."""
     (folder / "secret").write_text(SECRET)
     principals = folder / "principals.toml"
     keys = 'access-keys = [{ id = "AK", secret-file = "secret" }]'

@@ -45,7 +45,7 @@ def commit_body(table: Mapping[str, Any], snapshot: Snapshot, **others: Any) -> 
 
 
 class Posted:
-    """The last step of a commit, by the server. Counts what it lost."""
+    """The last step of a commit, by the server. Counts lost answers."""
 
     def __init__(self, client: RestClient, table: Mapping[str, Any], branch: str = "") -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""What tests of changed rows share: tables of every kind, and executors that do more."""
+"""Fixtures of the tests of changed rows: tables of every kind, and executors that do more."""
 
 from pathlib import Path
 

@@ -21,13 +21,13 @@ from tests.testkit.http_servers import Handler, Headers, LocalServer
 ENDED = -400
 """Status in a plan: 400, of a token that has ended; S3 has no more to say to a HEAD."""
 KEPT = -200
-"""Status in a plan: 200, of a deletion of many that says in its body what it kept, and why."""
+"""Status in a plan: 200, of a deletion of many whose body lists the keys that it kept, and why."""
 CUT = -1
 """No status in a plan: the answer breaks off in its midst."""
 RESET = -2
 """No status in a plan: the connection is reset before the answer."""
 SLOW = -3
-"""No status in a plan: the answer comes after those to the next requests."""
+"""No status in a plan: the answer follows those to the next requests."""
 HTML = -4
 """A lie in a plan: 200, with a page that is no S3's."""
 HTML_ETAG = -5
@@ -90,7 +90,7 @@ class _Plan:
 
 @dataclass(slots=True, kw_only=True)
 class S3Faults:
-    """What goes wrong, and what went."""
+    """The planned faults, and those that happened."""
 
     plans: list[_Plan] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -130,7 +130,7 @@ class S3Faults:
             return left <= 0
 
     def reset(self) -> None:
-        """Forget what was planned and what happened."""
+        """Forget plans and events."""
         self.plans.clear()
         self.lives.clear()
         self.fired.clear()
@@ -171,7 +171,7 @@ class _Proxy(LocalServer):
             status, headers, data = handler.forward(self._upstream, body, without=ignored)
         if plan is not None and plan.status == RESET:
             handler.close_connection = True
-            never = struct.pack("ii", 1, 0)  # linger: what was not sent yet is dropped
+            never = struct.pack("ii", 1, 0)  # linger: unsent bytes are dropped
             handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, never)
             return
         if plan is not None and plan.status == SILENT:

@@ -1,9 +1,9 @@
-"""ServedCatalog: a catalog that owns what is the newest; its clients write data and manifests only.
+"""ServedCatalog: a catalog that owns the newest versions; clients write data and manifests only.
 
-It stands for a server, in this process: names, uuids, newest snapshots and schemas are in its
-memory. Tables lie where no name tells. What clients may not do is refused at their storage, and
+It acts as a server, in this process: names, uuids, newest snapshots and schemas are in its
+memory. Paths of tables do not have their names. Forbidden writes are refused at the storage, and
 noted in `bypassed`: to write snapshots, schemas, tags, branches or consumers, to read a hint or a
-consumer. A snapshot and a schema that never were lie above the newest: whoever goes by a listing
+consumer. A false snapshot and schema are above the newest: a reader that trusts a listing
 falls over them.
 """
 
@@ -82,15 +82,15 @@ class ServedCatalog:
         self._lock = threading.RLock()
         self._clients = FaultyFileIO(_STORAGE, before=self._guard)
         self.answers: deque[Answer] = deque()
-        """What becomes of the next commits; all is well after them."""
+        """Outcomes of the next commits; after them all succeed."""
         self.meddling: Callable[[], object] | None = None
-        """What another does just before the next commit is judged."""
+        """Another writer's operation just before the next commit is judged."""
         self.loses_answer = False
         """Whether the next change of a schema, or new tag, is made without an answer."""
         self.bypassed: list[str] = []
-        """What clients did that is not theirs to do."""
+        """Forbidden operations of clients."""
         self.statistics: list[PartitionStatistics] = []
-        """What the last commit said."""
+        """The statistics of the last commit."""
         self.is_lost = False
         self.is_silent = False
         """Whether a commit that was lost cannot be looked up either."""
@@ -351,7 +351,7 @@ class ServedCatalog:
                 yield served
 
     def _look_again(self, served: _Served) -> None:
-        """Take what a rollback or a branch has left for the newest snapshots."""
+        """Take the newest snapshots that a rollback or a branch has left."""
         for branch in self._branches(served):
             newest = self._store(served, branch).snapshots.latest()
             if newest is not None:
@@ -359,7 +359,7 @@ class ServedCatalog:
 
     @contextmanager
     def _working(self, served: _Served) -> Iterator[None]:
-        """Work in a directory without what never was, as Paimon's own catalog would leave it."""
+        """Work in a directory without the false files, as Paimon's own catalog would leave it."""
         if served.is_external:
             yield
             return

@@ -51,5 +51,5 @@ def audit_lines(caplog):
 
 @pytest.fixture
 def name(request):
-    """A name for what one test makes."""
+    """Return a name for the items of one test."""
     return "t_" + "".join(c if c.isalnum() else "_" for c in request.node.name)[-60:]

@@ -1,4 +1,4 @@
-"""What `docs/supported.md` says is refused on Spark, provoked without a session."""
+"""Calls that provoke the refusals of `docs/supported.md` on Spark, without a session."""
 
 import importlib
 
@@ -46,5 +46,5 @@ def nanoseconds(_at):
 
 
 def stream_without_checkpoint(at):
-    """Write a stream that says nowhere how far it came."""
+    """Write a stream without a checkpoint."""
     _stream({"path": at.table().path})

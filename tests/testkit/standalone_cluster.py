@@ -62,7 +62,7 @@ def _daemon(
         start_new_session=True,
     )
     log = iter(process.stderr or ())
-    # A pipe that nobody empties would stop the process.
+    # A full pipe would stop the process.
     emptied = threading.Thread(target=deque, args=(log, 0), daemon=True)
     try:
         started = _first(log, is_up, name)

@@ -99,9 +99,9 @@ def write(target: Table | WriteBuilder, *rows: Any, executor: Executor[Any] = EX
     """Commit rows once, and return the snapshot; None if there was nothing to commit.
 
     Args:
-        target: A table; or its write builder, which says how: `with_overwrite({})`.
+        target: A table; or its write builder, such as `with_overwrite({})`.
         rows: Tuples or dicts as `arrow` takes them; or one frame or reader.
-        executor: Who writes.
+        executor: Writes the rows.
     """
     builder = target if isinstance(target, WriteBuilder) else target.new_write_builder()
     is_frame = len(rows) == 1 and not isinstance(rows[0], tuple | list | Mapping)
@@ -126,10 +126,10 @@ def read(
     """Return the rows as sorted tuples, nulls first.
 
     Args:
-        source: A table; or its read builder, which says what: `at_snapshot(1)`.
+        source: A table; or its read builder, such as `at_snapshot(1)`.
         columns: Names; all columns by default.
         where: Rows to return; all by default.
-        executor: Who reads.
+        executor: Reads the rows.
     """
     rows = [tuple(row.values()) for row in read_dicts(source, columns, where, executor=executor)]
     try:

@@ -1,4 +1,4 @@
-"""What draws its input runs in the suite too, if shortly."""
+"""Tests that draw their input run in the suite too, if shortly."""
 
 
 def test_the_suite_leaves_out_other_implementations_and_benchmarks_only(pytestconfig):

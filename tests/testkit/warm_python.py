@@ -1,8 +1,8 @@
-"""A Python that has imported what a program needs, and forks for each of its runs.
+"""A Python that has imported the modules of a program, and forks for each of its runs.
 
 test ──a line of JSON──► host ──fork──► `python -m PROGRAM` with an environment of its own
 
-A run is spared two seconds of a core. Of the checkout's modules it imports anew those that read the
+A run is spared two seconds of a core. It imports those modules of the checkout again that read the
 environment when they are imported.
 """
 

@@ -96,7 +96,7 @@ class Run:
         return event["description"], values(event["metadataEntries"])
 
     def failure(self) -> tuple[str, dict[str, Any]]:
-        """What a person reads of the step that failed, and its metadata."""
+        """Return the shown text of the step that failed, and its metadata."""
         [event] = [
             event for event in self._events if event["__typename"] == "ExecutionStepFailureEvent"
         ]
@@ -124,7 +124,7 @@ def _value(entry: dict[str, Any]) -> Any:
 
 
 class Webserver:
-    """What a browser asks of a running server."""
+    """The requests of a browser to a running server."""
 
     def __init__(self, port: int, log: Path) -> None:
         self._url = f"http://127.0.0.1:{port}/graphql"
@@ -155,7 +155,7 @@ class Webserver:
         self._until(is_up, "the server is up")
 
     def launch(self, job: str, config: str, assets: list[list[str]] | None = None) -> str:
-        """Launch a job with what was typed into its Launchpad; return the run's id."""
+        """Launch a job with the text of its Launchpad; return the run's id."""
         selector: dict[str, Any] = {**LOCATION, "pipelineName": job}
         if assets is not None:
             selector |= {"assetSelection": [{"path": path} for path in assets]}

@@ -1,4 +1,4 @@
-"""What the tests of writing share: a context on a real disk, and rows read back from the files."""
+"""Fixtures of the tests of writing: a context on a real disk, and rows read back from the files."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +29,7 @@ def write(path, schema, rows, *, file_io=FILE_IO, **changes):
 
 
 def states(*results):
-    """What a planner would say of the buckets after these writes."""
+    """Return the states of the buckets that a planner would find after these writes."""
     buckets = {}
     for result in results:
         for message in result.messages:

@@ -1,6 +1,6 @@
-"""A table fed by a source: each run ingests what is new since the last one, exactly once.
+"""A table fed by a source: each run ingests the new files since the last one, exactly once.
 
-    source ─▶ intake: what is new (ledger) ─▶ frame in its order ─▶ transform ─▶ snapshot + ledger
+    source ─▶ intake: new files (ledger) ─▶ frame in their order ─▶ transform ─▶ snapshot + ledger
 
 The ledger (`assets.files.ledger`) travels with the snapshot: a crash anywhere leaves both, or
 neither.
@@ -79,7 +79,7 @@ def build_file_ingestion_asset(
     Args:
         table: `database.table`.
         schema: The declared table.
-        source: The folder and what is in its files; or topics (`paimon_assets.cdc.KafkaSource`).
+        source: The folder and the format of its files; or topics (`paimon_assets.cdc.KafkaSource`).
         transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
             RecordBatchReader) to the frame of the table's rows; anything `engine.table.frames`
             takes. A Spark frame has one column more, which remembers the order of rows: keep it
@@ -211,7 +211,7 @@ class IngestionRun(Generic[_Intake]):
             .with_commit_identifier(ledger.generation)
             .with_properties(self.step.properties(self.target.code_version))
             .with_properties({key: name})
-            .with_empty_commits()  # what has no rows is ingested too
+            .with_empty_commits()  # a file without rows is ingested too
             .with_last_check(self.intake.check_unchanged)
             .with_condition(unless_ingested(ledger))
         )
@@ -365,9 +365,9 @@ def follow(
 ) -> dg.MaterializeResult[Any]:
     """Ingest again and again; return the materialization of the last commit.
 
-    This saves the start of a process that each run of a few seconds would pay. The others are
-    logged when their commits are made, so what hangs on them sees them at once. What may succeed
-    next time is logged and tried again; a run that is terminated leaves its last commit.
+    This saves the start of a process that each run of a few seconds would pay. Materializations
+    before the last are logged with their commits, so that sensors see them at once. An error that
+    may not last is logged, and the run tries again; terminated, it leaves its last commit.
     """
     end, failures, now_config = time.monotonic() + config.follow_seconds, 0, config
     while True:

@@ -1,6 +1,6 @@
 """The files of a landing folder: which are new, and how one run takes them.
 
-A file that cannot be read goes to quarantine, if the source has one, and the others are read again.
+A file that cannot be read is quarantined, if the source has a quarantine; the rest are read again.
 """
 
 from collections import deque
@@ -99,7 +99,7 @@ class FileIntake:
     log: Any
     """Takes lines for the log of the run."""
     ledger: Ledger = field(init=False)
-    """Of what the table holds before the run, with the quarantine of the run."""
+    """The files that the table has ingested before the run, with the quarantine of the run."""
     files: tuple[FolderFile, ...] = ()
     """Files that the run ingests."""
     quarantined: tuple[Quarantined, ...] = ()
@@ -113,7 +113,7 @@ class FileIntake:
     """New files beyond the most of a run."""
 
     def __post_init__(self) -> None:
-        """Begin with what the table holds."""
+        """Begin with the ledger of the table."""
         self.ledger, self.quarantined = self.landing.ledger, self.landing.pending.quarantined
         self.dead_letters = DeadLetters(
             table=self.source.dead_letters, shows_values=self.paimon.show_values
@@ -278,7 +278,7 @@ class FileIntake:
         return error
 
     def can_leave_out(self, error: PaimonError) -> bool:
-        """Whether a file that cannot be read goes to quarantine; then it is there."""
+        """Whether a file that cannot be read is put into quarantine; then it is there."""
         path = str(error.details.get("path") or error.details.get("file"))
         if not self.has_quarantine or path not in self.paths:
             return False

@@ -3,7 +3,7 @@
 A ledger is a JSON file below the table, `ingestion/ledger-<uuid>.json`, that names the parts which
 hold the files of one source that were ingested so far. It is written before the
 commit, and the commit's snapshot names it in the property `paimon-assets.ingestion.<source>`. So
-the newest snapshot that carries the property says what the table holds; a ledger no snapshot names
+the newest snapshot that carries the property names the ledger of the table; one no snapshot names
 belongs to a commit that never happened, and counts for nothing. Rolling the table back rolls the
 ledger back.
 
@@ -48,7 +48,7 @@ _SHOWN = 5
 _SOURCES_KEPT = 64
 
 PART_FILES = 100_000
-"""Most names of a part that is merged of others."""
+"""Most names of a part that is merged of several."""
 
 _INTEGER: pa.DataType = pa.int64()
 _SCHEMA = pa.schema([("name", pa.string()), ("size", _INTEGER), ("modified", _INTEGER)])
@@ -321,7 +321,7 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
     """Return the newest snapshot that names a ledger of the source, None if there is none.
 
     If those that did have expired, the pointer they left decides (`engine.control.ledgers`): then
-    it is the newest snapshot, with what the pointer says.
+    it is the newest snapshot, with the ledger of the pointer.
 
     Cost:
         One read a snapshot, backwards, until the first one found; a process looks at each once.
@@ -392,7 +392,7 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
     At least so many of the last names are kept as are `remembered`; None keeps all.
 
     Cost:
-        What is new; now and then a merge of parts, of at most `PART_FILES` names.
+        The new files; now and then a merge of parts, of at most `PART_FILES` names.
     """
     most = most_of_a_part(remembered)
     parts = merged(ledger.parts, lambda part: _rows_of(part, table), most=most)

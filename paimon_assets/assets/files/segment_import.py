@@ -2,7 +2,7 @@
 
     folder ─▶ footers (executor) ─▶ one snapshot that names the files where they lie
 
-Each run ingests what no live segment holds yet: new partition folders, new files.
+Each run ingests the files that no live segment holds yet: new partition folders, new files.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class SegmentImportConfig(dg.Config):
         "are called name=value; empty for a table without partitions.",
     )
     only_new: bool = Field(
-        default=False, description="Take what no segment holds yet, instead of refusing the path."
+        default=False, description="Take files that no segment holds, instead of refusing the path."
     )
     options: dict[str, str] = Field(
         default={},
@@ -80,7 +80,7 @@ class SegmentImportConfig(dg.Config):
     )
     dry_run: bool = Field(
         default=False,
-        description="Only show the files, their columns and what differs; commit nothing.",
+        description="Only show the files, their columns and differences; commit nothing.",
     )
 
     @property
@@ -98,7 +98,7 @@ class SegmentImportConfig(dg.Config):
 class SegmentConfig(dg.Config):
     """The config of a segment asset's run."""
 
-    dry_run: bool = Field(default=False, description="Only show what is new; commit nothing.")
+    dry_run: bool = Field(default=False, description="Only show new files; commit nothing.")
     refresh: bool = Field(
         default=False,
         description="Also take files that changed or went since they were imported as they are "
@@ -115,7 +115,7 @@ def build_segment_asset(
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
-    """Make a folder a segment of a table: each run ingests what the table does not read yet.
+    """Make a folder a segment of a table: each run ingests the files that are new to the table.
 
     No byte is copied. Several assets may feed one table from folders of different formats: give
     all but one a `key` of their own. Without anything new, nothing is committed.
@@ -124,7 +124,7 @@ def build_segment_asset(
         table: `database.table`.
         schema: The declared table: append, without primary key and buckets.
         source: The folder, its format and the partition option.
-        executor: Who reads the footers; the resource's choice by default.
+        executor: Reads the footers; the resource's choice by default.
         warehouse: Root of the warehouse, to show the table's address before the first run.
         **options: As for `dg.asset`.
 
@@ -245,7 +245,7 @@ def build_segment_import_job(
 
     Args:
         name: The name of the job.
-        suggestion: What fills the Launchpad; a dry run is a good one.
+        suggestion: The values in the Launchpad; a dry run is a good one.
         translator: Names the asset of the table.
         resource_key: The catalog's.
     """

@@ -78,8 +78,8 @@ class OnBadFile(StrEnum):
     REFUSE = "refuse"
     """The run fails and names it; nothing of the run is committed."""
     QUARANTINE = "quarantine"
-    """It is left out and noted with the reason; the others are ingested. It is tried again when it
-    has changed. `build_quarantine_check` shows what was left out."""
+    """It is left out and noted with the reason; the rest are ingested. It is tried again when it
+    has changed. `build_quarantine_check` shows the files that were left out."""
 
 
 class IngestConfig(dg.Config):
@@ -117,19 +117,19 @@ class FileSource(Value, dict=True):
     """How CSV and JSON files are written, as for segments: `sep`, `header`, `quote`, `encoding`,
     `dateFormat`, `timestampFormat`, `multiLine`, `nullValue` ..."""
     on_changed: str = OnChanged.REFUSE
-    """What becomes of a file that changed after it was ingested: `refuse`, `ignore`, `again`."""
+    """Treatment of a file that changed after it was ingested: `refuse`, `ignore`, `again`."""
     on_bad_file: str = OnBadFile.REFUSE
-    """What becomes of a file that cannot be read, or has other columns: `refuse`, `quarantine`."""
+    """Treatment of a file that cannot be read, or has other columns: `refuse`, `quarantine`."""
     may_be_missing: bool = False
     """Whether a folder that does not exist holds no files, instead of being an error."""
     schema: Schema | None = None
     """Columns of the files, where they are not those of the table."""
     missing_columns: MissingColumns = "error"
-    """What becomes of a file that lacks a column: it is refused (`error`), or has null there
-    (`null`)."""
+    """Treatment of a file that lacks a column: it is refused (`error`), or has null there
+     (`null`)."""
     extra_columns: ExtraColumns = "error"
-    """What becomes of a file that has more columns: it is refused (`error`), or they are left out
-    (`ignore`), or are added to the table (`add`): with the file's type, or, of CSV and JSON, with
+    """Treatment of a file that has more columns: it is refused (`error`), or they are left out
+     (`ignore`), or are added to the table (`add`): with the file's type, or, of CSV and JSON, with
     one that surely holds the values of all new files, else text. Declared columns have their
     declared type."""
     dead_letters: str | None = None
@@ -262,7 +262,7 @@ class FileSource(Value, dict=True):
 
     @property
     def title(self) -> str:
-        """What feeds a table, for its asset."""
+        """The folder or topics, as the asset shows them."""
         return f"{self.format} files that land in a folder"
 
     @property
@@ -298,7 +298,7 @@ class FileSource(Value, dict=True):
 
         Raises:
             StorageError: The storage failed.
-            UnsupportedFeatureError: Of a pattern with folders: below it lies a table with a log.
+            UnsupportedFeatureError: Of a pattern with folders: a table with a log is below it.
 
         Cost:
             One listing; of a pattern with folders, one for each folder below.

@@ -49,7 +49,7 @@ class Intake(Protocol):
         """Return the rows; None if something is left out, so that the run begins again."""
 
     def can_leave_out(self, error: PaimonError) -> bool:
-        """Whether the run goes on without what cannot be read; then it is left out."""
+        """Whether the run may leave out files that cannot be read, and continue."""
 
     def name_record(self, error: PaimonError) -> PaimonError:
         """Return the error that names the record at fault, where there is one; else this one."""
@@ -62,7 +62,7 @@ class Intake(Protocol):
         """Return the ledger of the table once the rows are committed."""
 
     def check_unchanged(self) -> None:
-        """Refuse what changed while it was read; called right before the commit."""
+        """Refuse files that changed while they were read; called right before the commit."""
 
 
 class Opening(Value):

@@ -354,7 +354,7 @@ def build_compaction_job(
 def chosen_tables(
     config: CompactionConfig, declared: DeclaredTables, catalog: TableCatalog
 ) -> tuple[list[DeclaredTable], list[DeclaredTable]]:
-    """Return (declared tables, others) that a form names; InvalidInputError if it names none."""
+    """Return the declared and the further tables of a form; InvalidInputError if it names none."""
     config.check()
     if not config.tables and not declared.tables:
         raise _refusal("the form names no table: fill in 'tables' as database.table")

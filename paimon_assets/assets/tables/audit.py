@@ -234,7 +234,7 @@ def _key_of(function: Callable[..., Any], options: dict[str, Any]) -> dg.AssetKe
 def _audit_frame(
     function: Callable[..., Any], checks: Sequence[BatchCheck]
 ) -> Callable[..., Iterator[Any]]:
-    """Wrap a function: its frame goes to the IO manager with the checks, results are yielded."""
+    """Wrap a function: yield its frame with the checks to the IO manager, and yield results."""
 
     @functools.wraps(function)
     def compute(*args: Any, **inputs: Any) -> Iterator[Any]:

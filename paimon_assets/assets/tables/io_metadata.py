@@ -270,7 +270,7 @@ def view_rows(
 
 
 class NestedColumns(Value):
-    """The columns of an input, some of them inside others."""
+    """The columns of an input, some of them nested."""
 
     paths: dict[str, tuple[str, ...]]
     """Name in the frame → the column it is of, and the fields below that."""

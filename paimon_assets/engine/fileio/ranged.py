@@ -1,4 +1,4 @@
-"""RangedFile: an object that is read by ranges, and no byte beyond what a reader needs.
+"""RangedFile: an object that is read by ranges, without bytes beyond those that a reader needs.
 
     plan (ranges) ─▶ blocks ─▶ sent ahead, as far as the window has room ─▶ read ─▶ forgotten
 

@@ -130,7 +130,7 @@ class RequestPlanner:
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
         """Send requests; one listing in place of three or more about small directories.
 
-        It says which files there are, and which are still the ones that were read or written here.
+        It shows which files exist, and which are still the ones that were read or written here.
         S3 lists directories side by side, such as those of a table, from the first asked one on.
         """
         sent: dict[Question, Future[Any]] = {}

@@ -1,7 +1,7 @@
 """Jobs of one table, run by processes of their own that may be killed; a server forks them.
 
 test ─▶ run process ─▶ step process     each step of a run has one: Dagster's multiprocess executor
-             ✝              ✝           who dies, and at which moment of a step, a file says
+            ✝              ✝           a file names the process that dies, and the step
 """
 
 import os
@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
 
 class Fate(StrEnum):
-    """Who dies at the moment that is given, and who goes on."""
+    """The processes that die at the given step, and those that continue."""
 
     STEP = "step, re-executed from failure"
     POLICY = "step, retried by its policy"
@@ -57,7 +57,7 @@ def numbers(values: list[int]) -> pa.Table:
 
 
 def expected(kind: Kind) -> list[int]:
-    """Return what the table holds after one run."""
+    """Return the rows of the table after one run."""
     before = [number for write in BEFORE for number in write]
     match kind:
         case Kind.COMPACTION:

@@ -18,7 +18,7 @@ SCHEMA = Schema.of(
 
 
 def follow(home: str) -> bool:
-    """Apply what landed; True if the run succeeded."""
+    """Apply landed files; True if the run succeeded."""
     asset = build_change_log_asset(
         TABLE,
         SCHEMA,
@@ -31,7 +31,7 @@ def follow(home: str) -> bool:
 
 
 def follow_until_killed(home: str, steps: int) -> None:
-    """Apply what landed; die at the n-th thing done to a file of the warehouse."""
+    """Apply landed files; die at the n-th operation on a file of the warehouse."""
     Countdown(steps).watch(f"{home}/lake")
     if follow(home):
         os._exit(SURVIVED)

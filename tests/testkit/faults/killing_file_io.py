@@ -17,7 +17,7 @@ from paimon_assets.engine.fileio.local import local_path
 _AUDITED = frozenset(
     {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir"}
 )
-"""What Python itself reports before it asks the operating system."""
+"""Events that Python itself reports before it asks the operating system."""
 
 TORN_BYTES = 1
 """How much of a file the last write of a process leaves."""
@@ -41,7 +41,7 @@ class Countdown:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def tick_before_torn_write(self) -> None:
-        """Count one moment; after the last one the kernel kills within the next write to a file."""
+        """Count one step; after the last one the kernel kills within the next write to a file."""
         if self._reaches_end():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_FSIZE, (TORN_BYTES, TORN_BYTES))

@@ -41,7 +41,7 @@ def materialize(warehouse: str, mode: str, numbers: list[int], wait: Barrier | N
 def succeeds(
     asset: dg.AssetsDefinition, home: str, config: dg.RunConfig | None = None, **resources: Any
 ) -> bool:
-    """Run an asset, with what its instance writes beside a folder."""
+    """Run an asset; its instance writes beside a folder."""
     folder = Path(f"{home}-dagster-{os.getpid()}")
     folder.mkdir(exist_ok=True)
     with warnings.catch_warnings(), dg.DagsterInstance.ephemeral(tempdir=str(folder)) as instance:
@@ -59,5 +59,5 @@ def materialize_until_killed(warehouse: str, mode: str, numbers: list[int], step
 
 
 def materialize_beside(warehouse: str, mode: str, numbers: list[int], wait: Barrier) -> None:
-    """Materialize, committing when the others are about to."""
+    """Materialize, committing when the other processes are about to."""
     os._exit(0 if materialize(warehouse, mode, numbers, wait) else 1)

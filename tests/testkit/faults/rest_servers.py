@@ -48,7 +48,7 @@ def serve_until_killed(
 def mortal_server(
     context: ForkServerContext, warehouse: str, roots: tuple[str, ...], steps: int
 ) -> Iterator[tuple[BaseProcess, RestClient]]:
-    """Serve in a child that dies after `steps` moments; it is ended in any case."""
+    """Serve in a child that dies after `steps` steps; it is ended in any case."""
     with socket.create_server(("127.0.0.1", 0), backlog=16) as listening:
         port = listening.getsockname()[1]
         process = context.Process(

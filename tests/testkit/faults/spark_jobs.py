@@ -1,4 +1,4 @@
-"""What Spark does to a table, on a cluster whose executors, workers and driver may be killed.
+"""Jobs of Spark on a table, on a cluster whose executors, workers and driver may be killed.
 
 python -m tests.testkit.faults.spark_jobs DIRECTORY JOB ROUNDS SEED    kills, checks, reports
 python -m tests.testkit.faults.spark_jobs DIRECTORY JOB                does it, and may be killed
@@ -47,7 +47,7 @@ _UNHARMED = 2
 """Times a job is done before the first kill: they say how long it takes."""
 _EXECUTOR, _WORKER = b"CoarseGrainedExecutorBackend", b"pyspark.daemon"
 JVM = b"org.apache.spark.deploy.SparkSubmit"
-"""What the command lines of processes of Spark hold."""
+"""Part of the command lines of Spark's processes."""
 
 Rows = dict[int, int]
 """id → v."""
@@ -179,7 +179,7 @@ def before() -> Rows:
 
 
 def end_and_check(directory: Path, job: Job) -> bool:
-    """Look at what was left, do it again, and check; return whether it had been committed."""
+    """Look at the state, repeat the job, and check; return whether it had been committed."""
     table = open_table(str(directory / "warehouse" / "d.db" / "t"))
     made = len(table.snapshots())
     landing = foreign.states(directory / "landing")
@@ -214,7 +214,7 @@ def below(root: int) -> Iterator[tuple[int, bytes]]:
 
 
 class Opened:
-    """Waits, by inotify, until somebody has opened so many data files below a directory."""
+    """Waits, by inotify, until another process has opened so many data files below a directory."""
 
     def __init__(self, directory: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -278,7 +278,7 @@ _Victims = tuple[str, list[int]]
 
 
 def _victims(rng: random.Random) -> _Victims:
-    """Return what all executors or all workers of them are called, and who they are."""
+    """Return the names of executors' or workers' processes, and a function that lists them."""
     name, wanted = rng.choice((("executor", _EXECUTOR), ("worker", _WORKER)))
     return name, [pid for pid, command in below(os.getpid()) if wanted in command]
 
@@ -311,7 +311,7 @@ def _say(line: str) -> None:
 
 
 def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
-    """Do a job, and kill what does it; print one line of JSON for each time."""
+    """Do a job, and kill its processes; print one line of JSON for each round."""
     job = JOBS[name]
     session = new_session(job)
     prepare(directory / "template", job)

@@ -2,7 +2,7 @@
 
 python -m tests.testkit.faults.spark_steps DIRECTORY JOB STEP VICTIM SEED
 
-Does the job once unharmed, which says how many files its tasks write, and then once on `COPY`.
+Does the job once unharmed, to count the files that its tasks write, and then once on `COPY`.
 A Python that outlives its JVM prints how the job ended, as one line of JSON.
 """
 
@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.001
 
 
 class Step(StrEnum):
-    """What a driver is about to do, or its tasks have begun, when it dies."""
+    """Steps of a driver or its tasks at which it dies."""
 
     PLAN = "plan"
     TASKS = "tasks"
@@ -128,7 +128,7 @@ def main(directory: Path, name: str, step: Step, victim: Victim, rng: random.Ran
     try:
         with _TaskWatch(copy, wanted, strike):
             job.perform(table, session)
-    except Exception as error:  # noqa: BLE001  # what a lost JVM does
+    except Exception as error:  # noqa: BLE001  # a lost JVM may raise anything
         raised = f"{type(error).__name__}: {error}"
     sys.stdout.write(f"{json.dumps({'raised': raised, 'files': files, 'at': wanted})}\n")
 

@@ -1,4 +1,4 @@
-"""Everything that changes a table: what the tests of deaths and of lost answers do to it."""
+"""Every operation that changes a table, for the tests of deaths and of lost answers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ PARTITIONED = {"partition_keys": ["part"]}
 KEYED = {"primary_keys": ["part", "id"], **PARTITIONED}
 VECTORS = {"deletion-vectors.enabled": "true"}
 COMMITS = 3
-"""Commits before the deed."""
+"""Commits before the operation."""
 
 Rows = list[tuple[Any, ...]]
 

@@ -1,4 +1,4 @@
-"""Tables of one column that others change meanwhile: their rows, and whether they are whole."""
+"""Tables of one column with concurrent writers: their rows, and whether they are whole."""
 
 from itertools import pairwise
 from pathlib import Path

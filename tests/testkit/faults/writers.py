@@ -1,4 +1,4 @@
-"""What the processes of these tests do; a server that imported this module forks them."""
+"""The processes of these tests; a server that imported this module forks them."""
 
 import multiprocessing
 import signal
@@ -36,7 +36,7 @@ COMMIT_USER = "mortal"
 BARRIER_SECONDS = 60.0
 SURVIVED = 3
 DEATHS = {-signal.SIGKILL, -signal.SIGXFSZ, SURVIVED}
-"""How a process ends that was to die at some moment."""
+"""Exit codes of a process that was to die at some step."""
 
 _SERVED = (
     "writers",
@@ -49,7 +49,7 @@ _SERVED = (
 
 
 def fork_server() -> ForkServerContext:
-    """Return a context whose processes start in milliseconds, with what they do imported.
+    """Return a context whose processes start in milliseconds, with their modules imported.
 
     A process of tests has one such server: the first list it is given is the one it keeps.
     """
@@ -133,7 +133,7 @@ class AllKindsExecutor(OneStorageExecutor):
 
 @contextmanager
 def mortal_table(table_path: str, steps: int) -> Iterator[Table]:
-    """Lend a table to a process that is killed after `steps` moments.
+    """Lend a table to a process that is killed after `steps` steps.
 
     Exits with `SURVIVED` if it was to die at its next write, and wrote nothing more.
     """
@@ -180,5 +180,5 @@ def commit_in_step_with_others(
             barrier.wait(BARRIER_SECONDS)
             acknowledged.append(writer.commit(result.messages).id)
     except BaseException:
-        barrier.abort()  # the others would wait for this worker
+        barrier.abort()  # the other workers would wait for this one
         raise

@@ -1,4 +1,4 @@
-"""What writers and keepers of a table do to it, and to its history."""
+"""Operations of writers and maintenance on a table and its history."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -178,7 +178,7 @@ def _change_rows(
         return
     if outcome is None:
         return
-    if outcome.plans > 1 or drops:  # the last plan saw what others did meanwhile
+    if outcome.plans > 1 or drops:  # the last plan saw the commits of other writers
         rows = history.matching(history.state, test)
     elif history.commits > commits and machine.world.engine != "append":
         there = {history.key(row) for row in rows}
@@ -188,7 +188,7 @@ def _change_rows(
     if outcome.snapshot is None:
         assert not rows
         return
-    if drops:  # whole partitions, with what waits in them
+    if drops:  # whole partitions, with their waiting files
         history.overwrite(lambda row: test(named(row, machine.table.schema)), [])
     else:
         take(rows)
@@ -203,7 +203,7 @@ def merge(machine: Machine, chance: Random) -> None:
     schema = machine.table.schema
     on = [PART, ID] if world.partitioned or world.engine == "append" else [ID]
     inserts, waited = chance.random() < 0.7, history.waits
-    # Rows that are inserted have every column; others only those that they give values to.
+    # Rows that are inserted have every column; updated rows only those that get values.
     chosen = [column.id for column in schema.fields] if inserts else (PART, ID, VALUE, TEXT)
     columns = [schema.by_id[number] for number in chosen]
     drawn = {tuple(row[n] for n in on): row for row in machine.rows(chance)}
@@ -223,8 +223,8 @@ def merge(machine: Machine, chance: Random) -> None:
         return
     if outcome is None:
         return
-    # Others may have changed rows meanwhile, but none that could match: that is a conflict. Rows
-    # that others appended come after a merge that inserted none.
+    # Other writers may have changed rows meanwhile, but none that could match: that is a conflict.
+    # Rows that they appended follow a merge that inserted none.
     seen = before if world.engine == "append" and outcome.plans == 1 else history.state
     given = {tuple(row[n] for n in on): row for row in rows}
     matched = history.matching(seen, lambda row: tuple(row[n] for n in names) in given)
@@ -242,7 +242,7 @@ def merge(machine: Machine, chance: Random) -> None:
 
 
 def compact(machine: Machine, chance: Random) -> None:
-    """Compact what is due, or everything."""
+    """Compact due files, or everything."""
     history = machine.history
     full = chance.random() < 0.4
     if machine.world.hides_level_0 or machine.world.producer != "none":
@@ -323,7 +323,7 @@ def tag(machine: Machine, chance: Random) -> None:
 
 
 def roll_back(machine: Machine, chance: Random) -> None:
-    """Undo what came after a snapshot or a tag."""
+    """Roll back to a snapshot or a tag."""
     history = machine.history
     if history.tags and chance.random() < 0.5:
         name = chance.choice(sorted(history.tags))
@@ -362,7 +362,7 @@ def alter(machine: Machine, chance: Random) -> None:
 
 
 def branch(machine: Machine, chance: Random) -> None:
-    """Write to a branch; main does not see it, until it goes on from there."""
+    """Write to a branch; main does not see it, until it continues from there."""
     history, table = machine.history, machine.table
     usable = [n for n, v in history.versions.items() if v.schema.id == table.schema.id]
     if not usable or machine.world.crosses:
@@ -402,21 +402,21 @@ CHANGES: dict[str, tuple[int, Action]] = {
     "alter": (3, alter),
     "branch": (1, branch),
 }
-"""Name → how often, and what."""
+"""Name → weight, and operation."""
 
 OTHERS = (write, write, write, overwrite, empty, delete, merge, compact, compact, tag, alter)
-"""What somebody else may do in the middle of a step."""
+"""Operations of another writer in the middle of a step."""
 
 
 def read(machine: Machine, chance: Random) -> None:
-    """Read all of it; what others do between plan and read is not seen."""
+    """Read all of it; commits between plan and read are not seen."""
     expected = machine.history.rows()
     table, executor = machine.hands(chance)
     machine.agree(table.new_read_builder().to_arrow(executor), expected)
 
 
 def ask(machine: Machine, chance: Random) -> None:
-    """Read some columns of some rows, now or as of a moment."""
+    """Read some columns of some rows, now or as of a time."""
     history = machine.history
     reader, version = machine.table.new_read_builder(), None
     if history.versions and chance.random() < 0.4:
@@ -437,7 +437,7 @@ def ask(machine: Machine, chance: Random) -> None:
 
 
 def changes(machine: Machine, chance: Random) -> None:
-    """Read what changed between two snapshots."""
+    """Read the changes between two snapshots."""
     if machine.world.engine == "append":
         _appended(machine, chance)
     elif chance.random() < 0.5 and machine.world.producer != "none":
@@ -484,7 +484,7 @@ def _rows(machine: Machine, version: Version):
 
 
 def _changelog(machine: Machine, chance: Random) -> None:
-    """Replay a changelog: from what was there it leads to what is there."""
+    """Replay a changelog: from the first state it leads to the present one."""
     versions = machine.history.versions
     told = [number for number, version in versions.items() if version.told]
     if len(told) < 2:
@@ -524,4 +524,4 @@ READS: dict[str, tuple[int, Action]] = {
     "ask": (14, ask),
     "changes": (5, changes),
 }
-"""Name → how often, and what."""
+"""Name → weight, and check."""

@@ -1,4 +1,4 @@
-"""History: what a table holds and held, said by dicts. Rows are field id → value."""
+"""History: the rows of a table at all times, in dicts. Rows are field id → value."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ NamedRow = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Record:
     order: tuple[Any, ...]
-    """Of two records of a key, the greater one comes later."""
+    """Of two records of a key, the greater one is later."""
     kind: RowKind
     row: Row
 
@@ -42,7 +42,7 @@ class Version:
     added: tuple[Row, ...] = ()
     """Rows it appended."""
     told: bool = False
-    """Whether the changelog tells everything up to here."""
+    """Whether the changelog has all changes up to here."""
 
 
 class History:
@@ -61,7 +61,7 @@ class History:
         self._arrivals = 0
         self._rules: dict[int, MergeRules] = {}
 
-    # What is there
+    # State
 
     @property
     def schema(self) -> TableSchema:
@@ -99,7 +99,7 @@ class History:
     def waits(self) -> bool:
         return self.world.hides_level_0 and self.state.settled != self.state.records
 
-    # What happens
+    # Operations
 
     def write(self, rows: Iterable[Row]) -> None:
         rows = tuple(rows)
@@ -136,7 +136,7 @@ class History:
         self.state = replace(self.state, settled={**kept[1], **new})
 
     def settle(self, state: State) -> None:
-        """Show what a state held: it was compacted."""
+        """Show the rows of a state: it was compacted."""
         self.state = replace(self.state, settled=state.records)
 
     def matching(self, state: State, test: Callable[[NamedRow], bool]) -> list[Row]:

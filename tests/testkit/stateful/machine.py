@@ -1,4 +1,4 @@
-"""Machine: one table, its history, and the random steps of everybody who works on it."""
+"""Machine: one table, its history, and the random steps of all its users."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class Once:
 
 
 class PatientExecutor:
-    """The embedded executor in one thread; lets others do something when its work is done."""
+    """The embedded executor in one thread; runs another writer when its work is done."""
 
     def __init__(self, turn: Turn) -> None:
         self._inner = EmbeddedExecutor(threads=1)
@@ -82,7 +82,7 @@ class PatientExecutor:
 T = TypeVar("T")
 
 TURNS = 0.2
-"""Part of the steps in whose middle somebody else does something."""
+"""Part of the steps in whose middle another writer has a turn."""
 _IDS = 7
 _FRESH_IDS = 1000
 _TEXTS = ("", "x", "yy", "zz top")
@@ -118,15 +118,15 @@ class Machine:
     def note(self, text: object) -> None:
         self.trace.append(f"      {text}")
 
-    # Who does it
+    # Executors of a step
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether somebody else will have a turn in this step."""
+        """Whether another writer will have a turn in this step."""
         return self._others_turn is not None
 
     def hands(self, chance: Random) -> tuple[Table, PatientExecutor]:
-        """Return the table and an executor; perhaps with a turn of somebody else inside."""
+        """Return the table and an executor; perhaps with a turn of another writer inside."""
         others, self._others_turn = self._others_turn, None
         if others is None:
             return self.table, PatientExecutor(lambda: None)
@@ -146,12 +146,12 @@ class Machine:
         return table, PatientExecutor(lambda: None)
 
     def hands_alone(self) -> PatientExecutor:
-        """Return an executor for a step in which nobody else has a turn."""
+        """Return an executor for a step without turns of other writers."""
         self._others_turn = None
         return PatientExecutor(lambda: None)
 
     def attempt(self, deed: Callable[[], T]) -> T | None:
-        """Do something that may lose against others; None if it did."""
+        """Do an operation that may lose against other writers; None if it did."""
         before = self.history.commits
         try:
             return deed()

@@ -1,4 +1,4 @@
-"""Run worlds, and make what fails small.
+"""Run worlds, and shrink failures.
 
     python -m tests.testkit.stateful.run [--steps 1000000] [--seed 1] [--processes 2] [--world N]
 
@@ -66,7 +66,7 @@ def _others(machine: Machine, chance: Random) -> None:
 
 
 def run_world(seed: int, steps: Sequence[int]) -> tuple[Machine, Failure | None]:
-    """Do some steps in a fresh world; return what went wrong, if anything did."""
+    """Do some steps in a fresh world; return the failure, if there was one."""
     home = _MEMORY if _MEMORY.is_dir() else None
     directory = Path(tempfile.mkdtemp(prefix="world-", dir=home))
     machine = Machine(directory, seed)
@@ -75,7 +75,7 @@ def run_world(seed: int, steps: Sequence[int]) -> tuple[Machine, Failure | None]
         for step in steps:
             machine.step(step, actions, _others)
         machine.check_everything()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+    except Exception as error:  # noqa: BLE001 - any error is a finding
         return machine, _failure(machine, steps, error)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -98,7 +98,7 @@ def _failure(machine: Machine, steps: Sequence[int], error: Exception) -> Failur
 
 
 def shrunk(failure: Failure) -> Failure:
-    """Leave out steps as long as the same goes wrong."""
+    """Leave out steps as long as the same failure remains."""
     runs, size = 0, max(1, len(failure.steps) // 2)
     while size and runs < _MOST_RUNS_TO_SHRINK:
         for start in range(len(failure.steps) - size, -1, -size):

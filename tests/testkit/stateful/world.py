@@ -70,7 +70,7 @@ class World:
     def remembers_deletes(self) -> bool:
         """Whether a deleted key must not come again.
 
-        What it would become depends on whether a compaction has dropped the delete already.
+        The result depends on whether a compaction has dropped the delete already.
         """
         return self.engine != "append" and (
             self.engine != "deduplicate" or "sequence.field" in self.options
@@ -169,5 +169,5 @@ def _producer(engine: str, options: dict[str, str], chance: Random) -> str:
     if engine == "first-row":
         return "lookup" if producer in ("lookup", "full-compaction") else "none"
     if producer == "input" and (engine != "deduplicate" or "sequence.field" in options):
-        return "none"  # the input tells other changes than the table goes through
+        return "none"  # the changes of the input are not those of the table
     return producer

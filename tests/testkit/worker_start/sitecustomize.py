@@ -1,7 +1,7 @@
-"""What every Python of a test runs first: one that Spark started gets ready.
+"""The first module of every Python of a test: one that Spark started gets ready.
 
 Spark's processes compile pyspark from an archive at each start. Each worker that a `pyspark.daemon`
-forks would import what its tasks need, and look through all of that for garbage after each task.
+forks would import the modules of its tasks, and search them all for garbage after each task.
 """
 
 import gc
@@ -17,7 +17,7 @@ _NEEDED = {
     "pyspark.sql.worker.plan_data_source_read": (_SOURCE, _READ),
     "pyspark.sql.worker.write_into_data_source": (_SOURCE,),
 }
-"""Module of a worker → what its tasks import."""
+"""Module of a worker → modules of its tasks."""
 
 
 def _take_installed_modules() -> None:

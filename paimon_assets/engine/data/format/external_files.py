@@ -149,7 +149,7 @@ def open_external_file(
 def open_fitted(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema
 ) -> Iterator[RowFile]:
-    """Open a file whose rows have these columns; see `FileKind.others`."""
+    """Open a file whose rows have these columns; see the attributes of `FileKind`."""
     only = columns if kind.others else None
 
     def fit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """A table's first schema, and (TableSchema, changes) → the next one, or why not.
 
-Changes are applied one after the other, each to what those before it made; whether a column is a
+Changes are applied one after the other, each to the result of those before; whether a column is a
 key is asked of the *old* schema, as in Java. Ids are never used again: `highest_field_id` only
 grows, and a column that is dropped and added again has a new id, so that its old values stay gone.
 The result must be a legal schema (`spec.evolution.schema_validation`).
