@@ -130,7 +130,14 @@ def test_twins_and_tables_without_a_key_are_refused(
     (tmp_path / "1.json").unlink()
     other = message("orders", "c", 20, id=1).replace('"public"', '"private"')
     land(tmp_path, "2", message("orders", "c", 10, id=1), other)
-    assert "would be one table" in failure_text(run(assets_of(tmp_path), paimon))
+    assert "would be one table: leave one out" in failure_text(run(assets_of(tmp_path), paimon))
+    source = FileSource(folder=str(tmp_path), format="debezium-json")
+    log = cdc.ChangeLog(source_table="private.orders")
+    twin = cdc.build_change_log_asset("shop.twin", ORDERS, source=source, log=log)
+    rest = assets_of(tmp_path, excluding=("*.private.orders",))
+    result = run([*rest, twin], paimon)
+    assert result.success, failure_text(result)
+    assert [row[0] for name in ("orders", "twin") for row in rows_of(paimon, name)] == [1, 1]
 
 
 def test_a_recorded_database_is_followed_whole(

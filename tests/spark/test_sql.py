@@ -207,6 +207,14 @@ def test_rows_that_do_not_fit_are_refused(sql, new_catalog, rows, kind):
     assert new_catalog.get_table("db.t").latest_snapshot() is None
 
 
+def test_value_that_does_not_fit_is_null_by_try_cast(sql):
+    sql(KEYED)
+    with pytest.raises(errors.PaimonError, match="try_cast\\(… AS INT\\), which is null"):
+        sql("INSERT INTO db.t VALUES (1, 3000000000, 'x')")
+    sql("INSERT INTO db.t VALUES (1, try_cast(3000000000 AS INT), 'x')")
+    assert sql("SELECT * FROM db.t") == [(1, None, "x")]
+
+
 def test_rows_are_deleted(sql, any_table, new_catalog):
     assert done(sql, "DELETE FROM db.t WHERE id = 1")[0] == 2
     assert held(new_catalog, "id") == [(2,), (3,)]

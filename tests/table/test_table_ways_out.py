@@ -6,8 +6,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_assets import InvalidInputError, Schema, UnsupportedFeatureError
-from paimon_assets.engine.spec.evolution.schema_change import set_option
+from paimon_assets import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    Schema,
+    UnsupportedFeatureError,
+    add_column,
+    drop_column,
+    open_catalog,
+    set_option,
+    update_column_type,
+)
+from tests.testkit import foreign
 from tests.testkit.errors import refused
 from tests.testkit.evolving import EVOLVING, Doubling, update
 from tests.testkit.tables import new_table, read, write
@@ -93,3 +104,45 @@ def test_rows_without_ids_are_changed_once_they_have_some(tmp_path):
     table = table.enable_row_ids(data_evolution=True)
     update(table, {"n": 6})
     assert _double(table) == [(1, 12)]
+
+
+def test_number_beyond_its_column_is_written_once_the_column_holds_it(catalog):
+    table = catalog.create_table("db.t", Schema.of({"n": "INT"}))
+    rows = pa.table({"n": [2**40]})
+    with refused(InvalidInputError, "Correct it, or alter the column", kind="input-value"):
+        table.append(rows)
+    table = table.alter([update_column_type("n", "BIGINT")])
+    table.append(rows)
+    assert read(table) == [(2**40,)]
+
+
+@pytest.mark.parametrize("columns", [{"a": pa.int32()}, {"a": pa.int64(), "b": pa.string()}])
+def test_segment_of_other_columns_is_taken_once_the_table_has_them(catalog, tmp_path, columns):
+    rows = pa.table({name: pa.nulls(1, kind) for name, kind in columns.items()})
+    foreign.write(tmp_path / "in" / "1.parquet", rows)
+    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+    with refused(InvalidInputError, "Alter the table to the file's columns", kind="segment-schema"):
+        foreign.add_segment(table, tmp_path / "in", "parquet")
+    change = update_column_type("a", "BIGINT") if "b" in columns else drop_column("b")
+    foreign.add_segment(table.alter([change]), tmp_path / "in", "parquet")
+    assert table.refresh().count() == 1
+
+
+def test_consumers_columns_and_types_are_refused_with_their_kinds(catalog):
+    table = catalog.create_table("db.t", Schema.of({"n": "INT"}))
+    write(table, (1,))
+    consumer = table.new_read_builder().with_consumer("c")
+    with refused(InvalidInputError, "leave out the limit", kind="consumer-limit"):
+        consumer.with_limit(1).plan()
+    assert len(consumer.plan().splits) == 1
+    with refused(AlreadyExistsError, "exists already", kind="column-exists"):
+        table.alter([add_column("n", "INT")])
+    with refused(FormatError, "Did you mean|did you mean", kind="data-type"):
+        table.alter([add_column("m", "STRNG")])
+
+
+def test_catalog_of_another_kind_is_opened_as_a_warehouse(catalog, tmp_path):
+    options = {"metastore": "glue"}
+    with refused(UnsupportedFeatureError, "'metastore' = filesystem", kind="unsupported-metastore"):
+        open_catalog(str(tmp_path), options)
+    assert open_catalog(str(tmp_path), {"metastore": "filesystem"}).list_databases() == []

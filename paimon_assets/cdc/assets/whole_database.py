@@ -96,6 +96,10 @@ def _is_named(source_table: str, name: str) -> bool:
     return f".{source_table}".endswith(f".{name}")
 
 
+_TWIN = (
+    "leave one out (excluding), and follow it under another name by build_change_log_asset, with "
+    "ChangeLog(source_table=…)."
+)
 _TABLES_TEXT = (
     "Only these, as the lake calls them, such as one that is loaded again; all if empty. One that "
     "is not there yet is looked for in all files or topics."
@@ -146,7 +150,7 @@ def build_change_log_assets(
         raise invalid_choice("Tables of a database are topics each: give KafkaSource(pattern=…).")
     names = [database.identifier(name) for name in database.tables]
     if len({*names}) < len(names):
-        raise invalid_choice(f"Two of {shorten([*database.tables])} would be one table.")
+        raise invalid_choice(f"Two of {shorten([*database.tables])} would be one table: {_TWIN}")
     assets = [
         build_change_log_asset(
             database.identifier(name), schema, source=source, log=database.log_of(name),
@@ -316,8 +320,7 @@ class _OtherTables(Struct, frozen=True):
         twins = [self.database.identifier(name) for name in (*known, *seen)]
         if len({*twins}) < len(twins):
             raise invalid_choice(
-                f"Two of {shorten(sorted((*known, *seen)))} would be one table: leave one out "
-                "(excluding), and let assets of its own follow it."
+                f"Two of {shorten(sorted((*known, *seen)))} would be one table: {_TWIN}"
             )
         return seen
 

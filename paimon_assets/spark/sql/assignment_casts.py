@@ -37,7 +37,8 @@ def cast_for_storage(frame: DataFrame, place: str, column: DataField, table: str
     if isinstance(target, st.StringType | st.StructType | st.ArrayType | st.MapType):
         return found.cast(target).alias(column.name)
     error = InvalidInputError(
-        f"A value given for column '{column.name}' of table '{table}' is no {column.type}.",
+        f"A value given for column '{column.name}' of table '{table}' is no {column.type}. "
+        f"Correct it, or write try_cast(… AS {target.simpleString().upper()}), which is null then.",
         kind="input-value",
         table=table,
         column=column.name,

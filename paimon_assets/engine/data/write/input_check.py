@@ -201,7 +201,8 @@ class InputCheck:
             bad = first_failing(plain, lambda part: _cast(part, target))
             self._refuse(
                 f"column '{column.name}' is {column.type}; not every value of type {values.type} "
-                f"in the rows fits it{self._example(plain, bad)}, row {self._rows_seen + bad}.",
+                f"in the rows fits it{self._example(plain, bad)}, row {self._rows_seen + bad}. "
+                "Correct it, or alter the column to a type that holds it.",
                 "input-value",
                 column.name,
                 error if self._shows_values else None,

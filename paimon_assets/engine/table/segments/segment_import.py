@@ -291,7 +291,9 @@ def schema_problem(
     file = ", ".join(f"{column.name} {column.type_text}" for column in footers[name].columns)
     return errors.InvalidInputError(
         f"Schema is not same. Table schema is : ({table}) and segment schema is : ({file}) in "
-        f"'{root}/{name}': {'; '.join(faults)}.",
+        f"'{root}/{name}': {'; '.join(faults)}. "
+        "Alter the table to the file's columns, or leave the file out and import it into a table "
+        "that has them.",
         kind="segment-schema",
         table=store.label,
         path=f"{root}/{name}",
