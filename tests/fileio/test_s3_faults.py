@@ -194,8 +194,9 @@ def test_foreign_object_is_not_taken_for_ones_own(catalog, table, faults):
 
 @pytest.mark.parametrize("status", [403, 500])
 def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
-    for pattern in ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1"):
-        options = {**proxied[1], "s3.connect-timeout": "9 s"}  # another client: it knows no file
+    patterns = ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1")
+    for seconds, pattern in enumerate(patterns, 7):
+        options = {**proxied[1], "s3.connect-timeout": f"{seconds} s"}  # a client of no known file
         opened = open_table(table.path, options)
         faults.plan("GET", pattern, status)
         forget_manifests()
