@@ -10,12 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".interop-venv"
 PINS = ("pypaimon==2.1.0", "pypaimon-rust==0.4.0")
-"""What is installed; change a pin and the environment is made anew."""
+"""Installed packages; a change of a pin makes the environment again."""
 
 JAVA_ARTIFACT = "org.apache.paimon:paimon-bundle:1.4.2"
 """Java Paimon as one jar; Hadoop's classes come with pyspark."""
 ROCKSDB_ARTIFACT = "com.ververica:frocksdbjni:6.20.3-ververica-2.0"
-"""What Java Paimon's index of keys that may change partition is made of."""
+"""The library of Java Paimon's index of keys that may change partition."""
 
 
 ICEBERG_PINS = (
@@ -38,7 +38,7 @@ def peer_python() -> Path:
 
 
 def iceberg_home() -> Path:
-    """Return the environment of Iceberg's readers, beside that of the others."""
+    """Return the environment of Iceberg's readers, beside that of the other peers."""
     return HOME.with_name(f"{HOME.name}-iceberg")
 
 
@@ -63,7 +63,7 @@ LINEAGE_PINS = ("dagster-openlineage==0.2.1", "openlineage-python==1.54.0")
 
 
 def lineage_packages() -> Path:
-    """Return the folder of the emitter, with what it needs beside Dagster; fetched if absent."""
+    """Return the folder of the emitter, with its dependencies beside Dagster; fetched if absent."""
     folder = HOME.joinpath("-".join(("lineage", *LINEAGE_PINS)).replace("==", "-"))
     if not folder.exists():
         emitter, library = LINEAGE_PINS
@@ -77,7 +77,7 @@ REST_SERVER_ARTIFACTS = (
     "org.apache.paimon:paimon-core:1.4.2:jar:tests",
     "com.squareup.okhttp3:mockwebserver:4.9.3",
 )
-"""Java Paimon's own tests, with the server its REST client is tested with, and what that needs."""
+"""Java Paimon's own tests, with the test server of its REST client, and their dependencies."""
 _OF_WEB_SERVER = (
     "com/squareup/**",
     "org/jetbrains/kotlin/**",
@@ -123,7 +123,7 @@ def rest_server_jars() -> list[Path]:
 
 
 def java_classpath() -> str:
-    """Return what Java needs to run Java Paimon: its jar; pyspark lends Hadoop and codecs."""
+    """Return the class path of Java Paimon: its jar; pyspark lends Hadoop and codecs."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         raise RuntimeError("pyspark is not installed; Java Paimon takes Hadoop's classes from it")

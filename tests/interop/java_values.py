@@ -1,4 +1,4 @@
-"""Rows as Java Paimon's JSON says them, to compare ours with its."""
+"""Rows in the form of Java Paimon's JSON, to compare ours with its."""
 
 import base64
 import math
@@ -23,7 +23,7 @@ def as_java_says(table: pa.Table, fields: Sequence[DataField]) -> list[str]:
 
 
 def java_rows(java: Oracle, table: str, fields: Sequence[DataField], **arguments: Any) -> list[str]:
-    """Return what Java reads, sorted; arguments are those of the command `rows`."""
+    """Return the rows that Java reads, sorted; arguments are those of the command `rows`."""
     rows = java.call("rows", table=table, **arguments)
     return _sorted(
         [_theirs(value, field) for value, field in zip(row, fields, strict=True)] for row in rows

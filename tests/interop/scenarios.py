@@ -1,4 +1,4 @@
-"""Tables with everything that keeps state between commits, and what happens to them."""
+"""Tables with all kinds of state between commits, and the steps on them."""
 
 from dataclasses import dataclass, field
 
@@ -140,7 +140,7 @@ PIECEMEAL: tuple[Step, ...] = (
     Write(rows(range(3, 9), "d")),
     Compact(is_full=False),
 )
-"""Levels that fill while everybody takes turns compacting what is due."""
+"""Levels that fill while all sides take turns compacting due files."""
 
 
 def _sorted(curve: Curve) -> tuple[Step, ...]:

@@ -1,9 +1,9 @@
-"""What may happen to a table, said as values: each side does it in its own way, a model on paper.
+"""Steps on a table, as values: each side does them in its own way, a model on paper.
 
 Write(rows)             upsert or append       Write(rows, replaces={})   overwrite
 Empty()                 truncate               Empty(({"day": "a"},))     drop partitions
-Compact()               everything; Compact(is_full=False) what is due
-Sort(columns, curve)    rows in another order          Keep(chore)        what keeps a table healthy
+Compact()               everything; Compact(is_full=False) due files
+Sort(columns, curve)    rows in another order          Keep(chore)        maintenance of a table
 """
 
 import uuid
@@ -59,14 +59,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """Files of a table without key written anew, their rows in order. Java needs Flink for it."""
+    """Files of a table without key written again, their rows in order. Java needs Flink for it."""
 
     columns: tuple[str, ...]
     curve: Curve
 
 
 class Chore(StrEnum):
-    """What keeps a table healthy; named as Java's side knows it."""
+    """Maintenance of a table; named as Java's side names it."""
 
     EXPIRE = "expire"
     """All snapshots but the newest."""

@@ -28,7 +28,7 @@ def lake(tmp_path_factory):
 
 
 def walked(lake, reader):
-    """Return what a reader saw that has no key of its own."""
+    """Return the results of a reader without a key of its own."""
     before = lake.reads
     own = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     done = subprocess.run(

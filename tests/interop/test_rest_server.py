@@ -78,7 +78,7 @@ def test_foreign_clients_are_refused(served):
 
 
 def test_pypaimons_catalog_of_the_file_system_stumbles_over_nothing(served, tmp_path):
-    """What the server keeps beside tables is no table of theirs, and goes when they drop."""
+    """The server's files beside tables are no table of theirs, and are deleted when they drop."""
     client = RestClient(int(served.uri.rsplit(":", 1)[1])).of(TOKEN)
     assert client.post("databases", {"name": "mixed", "options": {"a": "b"}}).status == 200
     made = created(client, "t", "mixed", partitionKeys=["text"])

@@ -27,7 +27,7 @@ ONLY_DECODES = "plain"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Where an engine's code lies and which environment runs it."""
+    """The folder of an engine's code, and the environment that runs it."""
 
     module: str
     is_peer: bool

@@ -5,7 +5,7 @@
 A small write is ten rows through the front door; `metadata` is its part on metadata: looking for an
 earlier commit, preparing the writer, and committing; the rest sorts and encodes the rows. The first
 writes of new tables and the last of old ones are made by turns, because disks are faster at one
-moment than at another; so are as many plain files as a write makes, of no more than their bytes.
+time than at another; so are as many plain files as a write makes, of no more than their bytes.
 
 The last lines are commits of ten rows to one table: by one `Table` on a disk, by clients of a
 catalog server and clients of S3, whose requests take 30 ms. Clients are threads of this process.
@@ -119,7 +119,7 @@ def large_commit(files: int, directory: Path) -> float:
 def small_writes(
     new_table: Callable[[], Table], folder: Path, options: argparse.Namespace, *, overwrites: bool
 ) -> list[str]:
-    """Return what one kind of table and write took, as it is printed."""
+    """Return the times of one kind of table and write, as printed."""
     sizes = files_of_one_write(new_table())
     first, last, plain = [], [], []
     for pair in range(options.pairs):

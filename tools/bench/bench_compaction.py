@@ -3,11 +3,11 @@
     python -m tools.bench.bench_compaction [rows, default 2000000] [--buckets 1] [--spark] [--java]
     python -m tools.bench.bench_compaction --upserts [--scale 1.0] [--java]
 
-A primary-key table gets eight upserts of random keys, so that every run overlaps all others and
+A primary-key table gets eight upserts of random keys, so that every run overlaps all other runs and
 about half of the rows is left. These are timed on copies of it: pyarrow alone decodes every file
 and encodes as many rows as a compaction leaves (the floor), the compaction in this process, and, if
 asked, on Spark local[2] and by Java Paimon (`make interop-java` fetches it). Java's seconds are
-those inside its process, of which the first compaction is told apart: later ones find warm code.
+those inside its process; the first compaction is printed alone: later ones find warm code.
 Then reads before and after. Prints medians; the data is seeded.
 
 `--upserts` takes the table of `make bench` instead: two million rows in two buckets and three

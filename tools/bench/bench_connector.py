@@ -2,7 +2,7 @@
 
     PAIMON_SPARK_CONNECTOR=paimon-spark-4.0_2.13-1.4.2.jar python -m tools.bench.bench_connector
 
-[--scale 0.1] [--repeat 3] [--cores 2] [--steps write,…] [--s3 30]. CONTRIBUTING.md says how the jar
+[--scale 0.1] [--repeat 3] [--cores 2] [--steps write,…] [--s3 30]. CONTRIBUTING.md has how the jar
 is compiled: of those for Spark 4 none is published. It must suit the installed Spark.
 
 `--s3` has both warehouses on an S3 server whose answers come so many milliseconds later, and counts
@@ -10,7 +10,7 @@ requests instead of CPU. Java's needs its own jar for that, behind a comma: paim
 hadoop-aws and its bundle of Amazon's SDK are there too, Spark's reader opens S3 for ours.
 
 Every table has both: `ours` and `java`, of one schema and with the same options. Rows come from
-Parquet files, some with columns that Spark computes. What is read is compared; what is written is
+Parquet files, some with columns that Spark computes. Rows of reads are compared; those of writes
 counted.
 """
 
@@ -58,7 +58,7 @@ def consume(frame: DataFrame) -> tuple[Any, ...]:
 
 
 class Side:
-    """One of the two; each method is what is timed."""
+    """One of the two; each method is timed."""
 
     name: str
 
@@ -84,7 +84,7 @@ class Side:
         raise NotImplementedError
 
     def merge(self, table: str, rows: DataFrame) -> None:
-        """Update what matches by id, and insert the rest."""
+        """Update rows that match by id, and insert the rest."""
         raise NotImplementedError
 
     def delete(self, table: str, where: str) -> None:
@@ -203,7 +203,7 @@ class Step:
 
 @dataclass(kw_only=True)
 class Figures:
-    """What one side and step took."""
+    """The times and requests of one side and step."""
 
     wall: list[float] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)
@@ -313,7 +313,7 @@ def _computed(rows: DataFrame) -> DataFrame:
 
 
 def _join(side: Side) -> Any:
-    """Aggregate by a column of one table what is joined from another."""
+    """Aggregate by a column of one table the joined rows of another."""
     appended, keyed = side.frame("append"), side.frame("pk")
     joined = appended.join(keyed.select("id", fn.col("cat").alias("kind")), "id")
     totals = joined.groupBy("kind").agg(fn.sum("amount").alias("total"), fn.max("qty"))
@@ -455,7 +455,7 @@ def compare(
     spent: Callable[[], float],
     options: argparse.Namespace,
 ) -> None:
-    """Run all steps in warehouses at a place, and print what they took."""
+    """Run all steps in warehouses at a place, and print their figures."""
     jar = os.environ.get(CONNECTOR, "")
     session = session_with(
         jar, f"{place}/java" if store else f"file://{place}/java", store, options.cores
@@ -476,7 +476,7 @@ def compare(
         if not wanted or any(name in step.name for name in wanted):
             _add(table, step.name, measured(step, sides, options.repeat, spent))
         elif "write" in step.name or step.name in ("(four runs)", "compaction"):
-            # Others read what it makes.
+            # Later steps read its tables.
             for side in sides:
                 step.before(side)
                 step.work(side)

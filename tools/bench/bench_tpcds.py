@@ -141,7 +141,7 @@ def measure(
 
 
 def parsed(session: SparkSession, queries: dict[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield the queries that Spark parses; print the others."""
+    """Yield the queries that Spark parses; print the rest."""
     parser = session._jsparkSession.sessionState().sqlParser()
     for number, text in queries.items():
         try:

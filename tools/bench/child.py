@@ -22,7 +22,7 @@ from tools.bench.workload import TABLES, UPSERTS, load_input
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is timed: one write or one read of one table."""
+    """A timed step: one write or one read of one table."""
 
     table: str
     """Key of `workload.TABLES`."""
@@ -41,7 +41,7 @@ STEPS = {
     "append_write": Step(table="append", input="append", creates=True),
     "append_read": Step(table="append", input=None),
 }
-"""In the order they must run: later ones find what earlier ones wrote."""
+"""In the order they must run: later ones read the tables of earlier ones."""
 
 
 def checksum(table: pa.Table) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def checksum(table: pa.Table) -> dict[str, Any]:
 def peak_mib() -> float:
     """Return the largest memory this process ever held, in MiB.
 
-    Linux counts what the *parent* held into `ru_maxrss`, so its own record of the process is asked.
+    Linux adds the memory of the *parent* to `ru_maxrss`, so its own record of the process is asked.
     """
     status = Path("/proc/self/status")
     if status.exists():

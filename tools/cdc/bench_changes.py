@@ -3,7 +3,7 @@
     python -m tools.cdc.bench_changes [--records 50000] [--repeat 2] [--kafka] [--spark]
 
 One table of 14 columns; inserts, updates and deletes as connectors write them. Microseconds of CPU
-of this process a record, the best of some runs: on Spark what its JVM does is not in them.
+of this process a record, the best of some runs: on Spark without those of its JVM.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     PAIMON_KAFKA_READER=1.jar,2.jar python -m tools.cdc.bench_topics [--repeat 3]
 
-The jars are those of `spark-sql-kafka-0-10_2.13` and what it needs, of the installed Spark. A
-broker is started for it. Rows are objects of JSON of 130 bytes in two partitions; what both read is
+The jars are those of `spark-sql-kafka-0-10_2.13` and its dependencies, of the installed Spark. A
+broker is started for it. Rows are objects of JSON of 130 bytes in two partitions; both results are
 compared. Tables are written by our writer for both; changes are a whole run of ours alone.
 """
 

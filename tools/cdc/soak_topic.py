@@ -49,7 +49,7 @@ SCHEMA = Schema.of(
 
 
 class Place:
-    """What all processes share: the table's asset, and Dagster's storage."""
+    """The values that all processes share: the table's asset, and Dagster's storage."""
 
     def __init__(self, home: Path, address: str) -> None:
         self.home = home
@@ -74,7 +74,7 @@ class Place:
             ).success
 
     def keep(self) -> None:
-        """Compact when the sensor says so, and expire, for ever."""
+        """Compact when the sensor asks for it, and expire, for ever."""
         compaction = assets.build_compaction_job([self.asset])
         jobs = {"compaction": compaction, "maintenance": assets.build_maintenance_job([self.asset])}
         sensor = assets.build_file_debt_sensor(compaction, tables=[self.asset])
@@ -97,7 +97,7 @@ class Place:
 
 
 def _watch(path: Path, done: Event) -> None:
-    """Write what this process needs, each minute."""
+    """Write the memory and files of this process, each minute."""
     before: Counter[str] = Counter()
     while True:
         gc.collect()
@@ -170,7 +170,7 @@ def _feed(
 
 
 def _commits(place: Place) -> list[tuple[float, list[dict[str, Any]]]]:
-    """Return when each commit was told to Dagster, and its offsets."""
+    """Return when Dagster got each commit, and its offsets."""
     found = []
     with place.instance() as instance:
         cursor = None

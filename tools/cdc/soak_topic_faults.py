@@ -2,7 +2,7 @@
 
 python -m tools.cdc.soak_topic_faults [--minutes 30] [--seed 1] [--into .soak-faults]
 
-The runs commit several times a second. They are killed at any moment and the broker under them,
+The runs commit several times a second. They are killed at any time and the broker under them,
 too; partitions are added, the topic is deleted and made again, retention passes the position;
 producers send twice, abort, or die with a transaction open; compactions run beside. A run may end
 with an error of docs/cdc/kafka.md, where that is due; then its way out is taken. After some
@@ -38,16 +38,16 @@ _SCHEMAS = {
     "every": Schema.of(_COLUMNS),
 }
 _WAYS_OUT: dict[str, dict[str, Any]] = {
-    "cannot go on with partition": {"lost_position": "earliest"},
+    "cannot continue with partition": {"lost_position": "earliest"},
     "has new partitions": {"new_partitions": True},
     "does not answer": {},
     "sends nothing more": {},
     "no record at the position any more": {},
     "has no topic": {},
 }
-"""What a message says → the config of the next run."""
-_PASSING = _WAYS_OUT.keys() - {"cannot go on with partition", "has new partitions"}
-"""What a run may hear while a topic or a broker comes again."""
+"""Part of a message → the config of the next run."""
+_PASSING = _WAYS_OUT.keys() - {"cannot continue with partition", "has new partitions"}
+"""Messages that a run may get while a topic or a broker is started again."""
 _STEPS = (
     *("send",) * 10, *("kill",) * 5, *("leave_open",) * 2, *("settle",) * 2, "compact",
     "restart", "expire", "lose", "make_again", "grow",
@@ -110,7 +110,7 @@ class Follower:
 
 
 class Game:
-    """The steps and what must be true after them."""
+    """The steps, and the checks after them."""
 
     def __init__(self, broker: Broker, home: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -153,20 +153,20 @@ class Game:
 
     def expire(self) -> None:
         self.settle()
-        self.allow("cannot go on with partition")  # a position may be before aborted records
+        self.allow("cannot continue with partition")  # a position may be before aborted records
         self.world.expire()
 
     def lose(self) -> None:
         self.settle()
         for each in self.followers:
             each.kill()
-        self.allow("cannot go on with partition")
+        self.allow("cannot continue with partition")
         self.world.lose()
         self.world.send()
 
     def make_again(self) -> None:
         self.settle()
-        self.allow("cannot go on with partition")
+        self.allow("cannot continue with partition")
         self.world.make_again()
         self.world.send()
 
@@ -194,7 +194,7 @@ class Game:
             each.config = {}
 
     def wrong(self) -> str:
-        """Return what the tables have too many or too few, nothing if they are right."""
+        """Return the surplus and missing rows of the tables, nothing if they are right."""
         try:
             keyed, every = (self._table(name).to_arrow() for name in ("keyed", "every"))
         except NotFoundError as error:  # not there yet

@@ -48,7 +48,7 @@ DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
     "travel": (5, moments.travel),
     "changes": (5, moments.changes),
 }
-"""Name → how often, and what."""
+"""Name → weight, and operation."""
 
 STEPS_OF_A_TABLE = 25
 _MOST_RUNS_TO_SHRINK = 40
@@ -65,7 +65,7 @@ class Finding:
     trace: tuple[str, ...]
     error: str
     place: str
-    """What went wrong, roughly: shrinking keeps to it."""
+    """Rough name of the failure: shrinking keeps to it."""
 
     def __str__(self) -> str:
         seed, table = self.seed.split("/")
@@ -81,7 +81,7 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
-    """What each side did, and was not refused."""
+    """Operations that each side did, and was not refused."""
     features: Counter[str] = field(default_factory=Counter)
     """Tables that had a format, a type, an option."""
     findings: list[Finding] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Fuzz:
         return self.java
 
     def play(self, seed: str, steps: Sequence[int], report: Report | None = None) -> Finding | None:
-        """Do some steps on a fresh table; return what went wrong, if anything did."""
+        """Do some steps on a fresh table; return the failure, if there was one."""
         drawn = draw_table(seed)
         done: list[int] = []
         game = None
@@ -161,7 +161,7 @@ class Fuzz:
         game.ask(chance)
 
     def shrunk(self, finding: Finding) -> Finding:
-        """Leave out steps as long as the same goes wrong."""
+        """Leave out steps as long as the same failure remains."""
         runs, size = 0, max(1, len(finding.steps) // 2)
         while size and runs < _MOST_RUNS_TO_SHRINK:
             for start in range(len(finding.steps) - size, -1, -size):

@@ -1,4 +1,4 @@
-"""Deeds: what may happen to a table, drawn by chance."""
+"""Operations on a table, drawn by chance."""
 
 from collections.abc import Callable
 from random import Random
@@ -318,7 +318,7 @@ def _change_rows(game: Game, chance: Random, column: DataField | None) -> None:
 
 
 def merge(game: Game, chance: Random) -> None:
-    """Merge rows: those that match are updated or deleted, the others perhaps inserted."""
+    """Merge rows: those that match are updated or deleted, the rest perhaps inserted."""
     schema = game.table().schema
     on = list(schema.primary_keys) or ["id"]
     if game.drawn.only_java_writes or game.drawn.is_padded:
@@ -398,7 +398,7 @@ def delete_first(game: Game, chance: Random) -> None:
 
 
 def put_columns(game: Game, chance: Random) -> None:
-    """Let Java write some columns of all rows anew, into files beside the old ones."""
+    """Let Java write some columns of all rows again, into files beside the old ones."""
     if game.drawn.kind != "evolution":
         return
     schema = game.table().schema
@@ -525,7 +525,7 @@ def _schema_change(  # noqa: PLR0911 - one line a change
 
 
 def add_segment(game: Game, chance: Random) -> None:
-    """Import a folder of files that somebody else wrote."""
+    """Import a folder of foreign files."""
     if not game.drawn.takes_segments or game.branch is not None:
         return
     fields = game.table().schema.fields

@@ -1,4 +1,4 @@
-"""Game: a table, perhaps with its twin, and what both sides do to it in turns."""
+"""Game: a table, perhaps with its twin, and the operations of both sides in turns."""
 
 import base64
 import shutil
@@ -26,7 +26,7 @@ SideName = Literal["we", "java"]
 SIDES: tuple[SideName, SideName] = ("we", "java")
 DATABASE = "fuzz"
 _WRONG_IN_ORC = frozenset({TypeRoot.CHAR, TypeRoot.FLOAT, TypeRoot.DOUBLE})
-"""Java's filters leave rows of these columns out: for what fills up a CHAR, and NaN."""
+"""Java's filters leave rows of these columns out: for the padding of a CHAR, and NaN."""
 _FUNCTIONS = {
     "equal": CompareOp.EQ, "notEqual": CompareOp.NE, "lessThan": CompareOp.LT,
     "lessOrEqual": CompareOp.LE, "greaterThan": CompareOp.GT, "greaterOrEqual": CompareOp.GE,
@@ -34,7 +34,7 @@ _FUNCTIONS = {
 
 
 class DifferenceError(Exception):
-    """Both sides do not agree; the message says on what."""
+    """Both sides do not agree; the message has the difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Filter:
 
 
 class Game:
-    """One table and what happened to it."""
+    """One table and its history."""
 
     def __init__(self, ours: OurSide, java: Oracle, drawn: Drawn) -> None:
         self.ours, self.java, self.drawn = ours, java, drawn
@@ -103,7 +103,7 @@ class Game:
 
     @property
     def others(self) -> Path:
-        """Where the files of others lie."""
+        """Return the folder of foreign files."""
         return self.ours.warehouse.parent / "others"
 
     @property
@@ -120,7 +120,7 @@ class Game:
             if base is not None:
                 shutil.rmtree(Path(self.ours.open(base).path), ignore_errors=True)
 
-    # What is done
+    # Operations
 
     def act(self, deed: Deed, side: SideName) -> bool:
         """Do something, in the twin by the other side; say whether it was done."""
@@ -217,7 +217,7 @@ class Game:
         return self.plain(reader.to_arrow(self.ours.executor), reader.read_schema().fields)
 
     def plain(self, table: pa.Table, fields: Sequence[DataField]) -> list[PlainRow]:
-        """Return what we read; lists without an order are sorted."""
+        """Return our rows; lists without an order are sorted."""
         return self._ordered(plain_rows(table, fields), fields)
 
     def _ordered(
@@ -263,7 +263,7 @@ class Game:
         self._same(ours, theirs, f"we, {which}", "java")
 
     def ask(self, chance: Random) -> None:
-        """Compare what both find by a filter."""
+        """Compare the rows that both find by a filter."""
         if self.drawn.refused:
             return
         drawn = self.draw_filter(chance)
@@ -281,7 +281,7 @@ class Game:
             self._exchange(name, reader, drawn, found)
 
     def _exchange(self, name: str, reader: Any, drawn: Filter, rows: list[PlainRow]) -> None:
-        """Compare what each side reads of the splits that the other one planned."""
+        """Compare the reads of each side of the splits that the other one planned."""
         self.counts["splits"] += 1
         plan, fields = reader.plan(), self.ours.open(name).schema.fields
         each = (replace(plan, splits=(split,)).to_bytes() for split in plan.splits)

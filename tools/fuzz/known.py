@@ -1,4 +1,4 @@
-"""What differs and is known to: every entry has its row in docs/supported.md."""
+"""Known differences: every entry has its row in docs/supported.md."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Deeds with a table's history: tags, branches, going back; and reads of the past."""
+"""Operations on a table's history: tags, branches, rollback; and reads of the past."""
 
 from collections import Counter
 from random import Random
@@ -116,7 +116,7 @@ def branch(game: Game, chance: Random) -> None:
 
 
 def travel(game: Game, chance: Random) -> None:
-    """Read a moment of the past."""
+    """Read a table as of the past."""
     name = chance.choice(game.names)
     table = game.ours.open(name)
     options = {}
@@ -149,7 +149,7 @@ def _merges_otherwise(game: Game) -> bool:
 
 
 def changes(game: Game, chance: Random) -> None:
-    """Read what changed between two snapshots."""
+    """Read the changes between two snapshots."""
     name = chance.choice(game.names)
     table = game.ours.open(name)
     snapshots = [snapshot.id for snapshot in table.snapshots()]

@@ -90,7 +90,7 @@ def act_until_killed(path: str, steps: int, deed: str, arguments: tuple[Any, ...
 
 
 class History:
-    """A table, and what its rows should be: row id → column's number → value."""
+    """A table, and the rows it should have: row id → column's number → value."""
 
     def __init__(self, place: Path, peer: Oracle, seed: int) -> None:
         self.chance, self.peer, self.name = Random(seed), peer, f"db.t{seed}"  # noqa: S311
@@ -150,7 +150,7 @@ class History:
         return happened
 
     def _is_changed(self, deed: str) -> bool:
-        """Whether a killed step happened, by what the table holds."""
+        """Whether a killed step happened, by the rows of the table."""
         if deed in ("add", "rename", "drop"):
             return set(self.table.schema.field_names) != set(self.numbers)
         ids = sorted(row[0] for row in read(self.table, ["_ROW_ID"]))
@@ -170,7 +170,7 @@ class History:
         return self.chance.choice(extras) if extras else None
 
     def _changed(self, passes: Any, new: Any) -> Any:
-        """Return what gives the rows with new values of those that pass."""
+        """Return a function that gives the rows with new values of those that pass."""
         return lambda: {
             i: {**row, **new(i, row)} if passes(i, row) else row for i, row in self.rows.items()
         }
@@ -245,7 +245,7 @@ class History:
         values = dict(read(self.table, ["_ROW_ID", name]))
         assert values.keys() == before.keys()
         for i, row in before.items():
-            # A range that was not behind keeps what was written by hand.
+            # A range that was not behind keeps the values that were written by hand.
             assert values[i] in (row[2], row.get(number))
             self.rows[i] = {**row, number: values[i]}
 

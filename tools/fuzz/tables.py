@@ -78,7 +78,7 @@ _INDEXED = {
 _ZONES = ("UTC", "UTC", "Asia/Shanghai", "America/New_York", "Asia/Kolkata")
 TABLES_OF_A_ZONE = 16
 ELSEWHERE = "file://elsewhere"
-"""Stands for a folder outside the warehouse."""
+"""A folder outside the warehouse."""
 _LEGACY = "orc.timestamp-ltz.legacy.type"
 _COMMON = {
     "commit.min-retry-wait": "1 ms",
@@ -107,7 +107,7 @@ class Drawn:
     seed: str
     schema: Schema
     kind: str
-    """Merge engine, or what an append table is."""
+    """Merge engine, or the kind of an append table."""
     twin: bool = False
     """Whether a second table goes through the same steps, each done by the other side."""
     only_java_writes: bool = False
@@ -122,7 +122,7 @@ class Drawn:
     zone: str = "UTC"
     values: int = POOL
     side: Literal["we", "java"] | None = None
-    """Who does all steps, in the twin the other one; by turns if None."""
+    """The side of all steps, in the twin the other one; by turns if None."""
     refused: str = ""
     """Why we must refuse it, at its creation or its first write."""
 
@@ -139,7 +139,7 @@ class Drawn:
         return self.options["file.format"]
 
     def features(self) -> Iterator[str]:
-        """Yield what of formats, types and options this table has."""
+        """Yield the formats, types and options of this table."""
         yield f"format {self.format} {self.options['file.compression']}"
         buckets = {"-1": "dynamic", "-2": "postponed"}.get(self.options.get("bucket", ""), "fixed")
         if not self.is_keyed:
@@ -277,7 +277,7 @@ class _Draft:
     refused: str = ""
 
     def drawn(self, schema: Schema, kind: str, **more: Any) -> Drawn:
-        """Return the table; what only one side may do takes its twin away."""
+        """Return the table; features of only one side take its twin away."""
         alone = more.get("only_java_writes") or more.get("only_we_write") or self.refused
         twin = self.twin and not alone
         return Drawn(
@@ -437,7 +437,7 @@ def _append(draft: _Draft) -> Drawn:
     kind = chance.choice(
         ("plain", "plain", "vectors", "buckets", "tracking", "evolution", "segments")
     )
-    if kind == "segments":  # what plain writers of Parquet and ORC store as Paimon does
+    if kind == "segments":  # values that plain writers of Parquet and ORC store as Paimon does
         partitions = {}
         columns = {
             "id": "INT",
@@ -565,7 +565,7 @@ def _buckets(draft: _Draft, *, crosses: bool, postpones: bool) -> None:
 def _order(
     draft: _Draft, engine: str, columns: dict[str, str], values: dict[str, str], *, crosses: bool
 ) -> None:
-    """Add what orders records, and their kinds."""
+    """Add the order of records, and their kinds."""
     chance, options = draft.chance, draft.options
     orders = ("INT", "BIGINT", "TIMESTAMP(3)", "DOUBLE", "DATE")
     if engine != "first-row" and not crosses and chance.random() < 0.35:

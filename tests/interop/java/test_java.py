@@ -1,4 +1,4 @@
-"""Java Paimon, in a process of its own: it reads what we write, appends to it and compacts it."""
+"""Java Paimon, in a process of its own: it reads our files, appends to them and compacts them."""
 
 from dataclasses import replace
 from pathlib import Path

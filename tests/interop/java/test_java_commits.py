@@ -1,4 +1,4 @@
-"""Java Paimon goes on after our overwrites, and after all else that our snapshots may hold."""
+"""Java Paimon continues after our overwrites, and after every kind of our snapshots."""
 
 from pathlib import Path
 from typing import Any

@@ -57,7 +57,7 @@ LITERALS: tuple[tuple[str, Any, str], ...] = (
     ("x", NAN, "NaN"),
 )
 RAW = bytes([20 * 6])
-"""Between the others, as unsigned bytes; Java's filters compare signed ones."""
+"""Between the other values, as unsigned bytes; Java's filters compare signed ones."""
 
 
 def test_java_filters_as_we_do(java: Oracle, ours: OurSide) -> None:

@@ -1,4 +1,4 @@
-"""Tags, branches, rollback and expiration: each side goes on after what the other did."""
+"""Tags, branches, rollback and expiration: each side continues after the other."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
 """Java Paimon merges and compacts alike: every engine and function, over hundreds of random keys.
 
-Left out is what changed after the release asked here: blank texts in listagg, count-limit and the
-order of nested rows; `tests/data/test_merge_engines.py` says what they do.
+Left out are changes after the release under test: blank texts in listagg, count-limit and the
+order of nested rows; `tests/data/test_merge_engines.py` has them.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Random steps by us and by Java Paimon in turns: after each, both read what the model says."""
+"""Random steps by us and by Java Paimon in turns: after each, both read the rows of the model."""
 
 import random
 

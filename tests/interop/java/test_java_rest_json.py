@@ -1,4 +1,4 @@
-"""The golden documents of REST catalogs are what Java reads and writes."""
+"""Java reads and writes the golden documents of REST catalogs."""
 
 import json
 

@@ -58,7 +58,7 @@ def test_java_walks_through(served, options, request):
 
 
 def test_java_on_the_file_system_stumbles_over_nothing(java, shared_warehouse):
-    """What the server keeps beside tables is no table, and no orphan, of Java's."""
+    """The server's files beside tables are no table, and no orphan, of Java's."""
     with serving(ServeSettings(warehouse=str(shared_warehouse), insecure=True)) as client:
         assert client.post("databases", {"name": "beside", "options": {"a": "b"}}).status == 200
         made = created(client, "t", "beside", partitionKeys=["text"])

@@ -1,4 +1,4 @@
-"""Rows that we delete, update and merge are so for Java, which goes on with the table; and back."""
+"""Java sees the rows that we delete, update and merge, and continues; and the other way round."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Row ids that we give are those of Java, which goes on with the table; and the other way round."""
+"""Row ids of ours are those of Java, which continues with the table; and the other way round."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_both_compact_and_changed_rows_keep_their_ids(options, java: Oracle, our
     table.delete("k = 2")
     assert [row[2] for row in same()] == [0, 1, 3, 4, 5, 6, 7]
     before = same()
-    if options == TRACKED:  # with vectors, Java 1.4.2 loses the ids of what it compacts
+    if options == TRACKED:  # with vectors, Java 1.4.2 loses the ids of compacted rows
         javas.do(name, Compact())
     assert same() == before
     table.new_row_change_builder().update({"v": "y"}, "_ROW_ID = 7")

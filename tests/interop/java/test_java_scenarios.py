@@ -1,4 +1,4 @@
-"""We and Java Paimon take turns on one table; what both read is what the model says."""
+"""We and Java Paimon take turns on one table; both read the rows of the model."""
 
 from itertools import cycle
 

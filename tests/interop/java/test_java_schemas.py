@@ -1,4 +1,4 @@
-"""Changed schemas: both sides change alike, and read what was written before alike."""
+"""Changed schemas: both sides change alike, and read earlier files alike."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from tests.testkit.rows import plain_rows
 pytestmark = pytest.mark.interop
 
 NO_TEXT = "\\x"
-"""Stands for a byte in the vectors; JSON has none."""
+"""A byte in the vectors; JSON has none."""
 
 
 def _is_mended_later(vector: dict[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Imported files: Java reads them where they lie, and its expiration spares what we hold."""
+"""Imported files: Java reads them in place, and its expiration spares our files."""
 
 from collections.abc import Callable
 from pathlib import Path

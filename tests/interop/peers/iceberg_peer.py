@@ -17,7 +17,7 @@ _EXTENSIONS = ("avro", "iceberg")
 
 
 class Peer:
-    """pyiceberg and duckdb; a table `duckdb:/path` is read by duckdb, others by pyiceberg.
+    """pyiceberg and duckdb; a table `duckdb:/path` is read by duckdb, the rest by pyiceberg.
 
     Tables `own:NAME` are written by pyiceberg, partitioned by their column `p`.
     """

@@ -1,4 +1,4 @@
-"""What Iceberg's readers do over our catalog server, and what they see; in their environment.
+"""Reads of Iceberg's readers over our catalog server; in their environment.
 
 python -m tests.interop.peers.iceberg_rest pyiceberg|duckdb URI DATABASE: the bearer token on stdin,
 the answers as JSON on stdout.
@@ -14,10 +14,10 @@ from typing import Any
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or the class and the text of its error."""
+    """Return the result of a call, or the class and the text of its error."""
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - what it cannot do, it says
+    except Exception as error:  # noqa: BLE001 - the error is the result
         return f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""What Spark does over our catalog server by Iceberg's own catalog; runs where our pyspark is.
+"""Reads of Spark over our catalog server by Iceberg's own catalog; in our environment of pyspark.
 
 python -m tests.interop.peers.iceberg_spark JARS URI DATABASE: as `iceberg_rest`.
 """
@@ -13,7 +13,7 @@ from tests.interop.peers.iceberg_rest import outcome
 
 
 def walk(jars: str, uri: str, token: str, database: str) -> dict[str, Any]:
-    """Ask what a reader asks, and try to change something."""
+    """Send the requests of a reader, and try to change a table."""
     builder = SparkSession.builder.master("local[1]").appName("iceberg")
     settings = {
         "spark.jars": jars,

@@ -1,7 +1,7 @@
-"""What a client of pypaimon does over a REST catalog, and what it sees; runs in its environment.
+"""Calls of a client of pypaimon over a REST catalog; in its environment.
 
 python -m tests.interop.peers.pypaimon_rest URI WAREHOUSE DATABASE: options as JSON on stdin,
-what it saw as JSON on stdout.
+the results as JSON on stdout.
 """
 
 import json
@@ -42,7 +42,7 @@ def raised(what: Any, *arguments: Any) -> str:
     """Return the name of the error that a call raises."""
     try:
         what(*arguments)
-    except Exception as error:  # noqa: BLE001 - its name is what counts
+    except Exception as error:  # noqa: BLE001 - its name is the result
         return type(error).__name__
     return "nothing"
 

@@ -1,4 +1,4 @@
-"""What a client of pypaimon-rust does over a REST catalog, and what it sees; in its environment.
+"""Calls of a client of pypaimon-rust over a REST catalog; in its environment.
 
 python -m tests.interop.peers.rust_rest URI WAREHOUSE DATABASE: as `pypaimon_rest`.
 """
@@ -50,7 +50,7 @@ def walk(sql: Any, catalog: Any, database: str) -> dict[str, Any]:
         try:
             sql.sql(statement)
             seen[key] = True
-        except Exception as error:  # noqa: BLE001 - what it cannot do, it says
+        except Exception as error:  # noqa: BLE001 - the error is the result
             seen[key] = str(error)[:300]
         if key == "roll back":
             seen["rolled back"] = read(catalog.get_table((database, "t")))

@@ -19,7 +19,7 @@ PEERS = {
 
 
 def answer(peer: Any, request: dict[str, Any]) -> Any:
-    """Do what a request asks; tables are paths of Arrow IPC files."""
+    """Answer a request; tables are paths of Arrow IPC files."""
     match request.pop("command"):
         case "version":
             return peer.version()
@@ -39,7 +39,7 @@ def answer(peer: Any, request: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Answer until the pipe closes; what libraries print goes to stderr."""
+    """Answer until the pipe closes; prints of libraries are sent to stderr."""
     name, warehouse = sys.argv[1:]
     answers, sys.stdout = sys.stdout, sys.stderr
     peer = importlib.import_module(PEERS[name]).Peer(warehouse)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 
 class Peer:
-    """A directory of Parquet files; `warehouse` of ours lies beside it, named `ours`."""
+    """A directory of Parquet files; `warehouse` of ours is beside it, named `ours`."""
 
     def __init__(self, warehouse: str) -> None:
         self._directory = Path(warehouse)
