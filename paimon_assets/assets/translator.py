@@ -161,12 +161,16 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
             resource = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
             owner = owners.setdefault((resource, str(table)), spec.key)
             if owner != spec.key:
-                message = (
-                    f"Assets '{owner.to_user_string()}' and '{spec.key.to_user_string()}' both "
-                    f"write table '{table}'. Give one of them another table: the default is the "
-                    "last two parts of its key."
-                )
-                raise InvalidInputError(message, kind="asset-table", table=str(table))
+                raise two_writers(owner, spec.key, str(table))
+
+
+def two_writers(one: dg.AssetKey, other: dg.AssetKey, table: str) -> InvalidInputError:
+    """Return the error of a table that two assets write."""
+    message = (
+        f"Assets '{one.to_user_string()}' and '{other.to_user_string()}' both write table "
+        f"'{table}'. Give one of them another table: the default is the last two parts of its key."
+    )
+    return InvalidInputError(message, kind="asset-table", table=table)
 
 
 def resource_key_of(asset: dg.AssetsDefinition | dg.AssetSpec) -> str:

@@ -9,8 +9,14 @@ import pandera.pandas as pandera
 import pyarrow as pa
 import pytest
 
-from paimon_assets.assets import PaimonCatalogResource, PaimonSparkResource, paimon_asset
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.assets import (
+    PaimonCatalogResource,
+    PaimonIOManager,
+    PaimonSparkResource,
+    paimon_asset,
+    paimon_input,
+)
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
 
@@ -170,3 +176,56 @@ def test_inputs_of_tables_load_by_the_catalog_s_resource(warehouse: str) -> None
 def test_a_spark_resource_refuses_unknown_fields() -> None:
     with pytest.raises(InvalidInputError, match=r"no field 'mster'\. Did you mean 'master'"):
         PaimonSparkResource(mster="local[1]")
+
+
+def test_two_assets_of_one_table_fail_when_definitions_load(warehouse: str) -> None:
+    """A run found it before; `dg check defs` builds the repository, as here."""
+    one = paimon_asset("shop.orders")(records)
+    other = paimon_asset("shop.orders", key=["copy", "orders"])(records)
+    resources = {"paimon": PaimonCatalogResource(warehouse=warehouse)}
+    with pytest.raises(InvalidInputError, match=r"both write table 'shop\.orders'"):
+        dg.Definitions.validate_loadable(dg.Definitions([one, other], resources=resources))
+    far = paimon_asset("shop.orders", key=["far", "orders"], resource_key="far")(records)
+    both = {**resources, "far": PaimonCatalogResource(warehouse=f"{warehouse}2")}
+    dg.Definitions.validate_loadable(dg.Definitions([one, far], resources=both))
+
+
+def test_keys_of_dagster_s_io_managers_are_understood_or_refused(warehouse: str) -> None:
+    @dg.asset(
+        key=["shop", "days"],
+        partitions_def=dg.StaticPartitionsDefinition(["a", "b"]),
+        metadata={"partition_expr": "note"},
+    )
+    def days(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"id": [1], "note": [context.partition_key]})
+
+    @dg.asset(ins={"days": dg.AssetIn(["shop", "days"], metadata={"columns": ["id"]})})
+    def ids(days: pa.Table) -> pa.Table:
+        return pa.table({"names": days.column_names})
+
+    resources = {"io_manager": PaimonIOManager(warehouse=warehouse)}
+    for key in ("a", "b"):
+        assert dg.materialize([days], resources=resources, partition_key=key).success
+    assert dg.materialize([days, ids], selection=[ids], resources=resources).success
+    catalog = PaimonCatalogResource(warehouse=warehouse).catalog()
+    assert rows_of(catalog.get_table("default.ids")) == [{"names": "id"}]
+    assert catalog.get_table("shop.days").count() == 2
+
+    @dg.asset(key=["days"], metadata={"schema": "shop"})
+    def other() -> pa.Table:
+        return ROWS
+
+    result = dg.materialize([other], resources=resources, raise_on_error=False)
+    assert "the table names it" in failure_text(result)
+    with pytest.raises(InvalidInputError, match=r"Did you mean 'read\.batch-size'"):
+        paimon_input(options={"read.batch-sise": "1"})
+
+
+def test_health_of_no_table_is_an_error_and_its_record_makes_a_database(
+    paimon: PaimonCatalogResource,
+) -> None:
+    assert run(paimon_asset("shop.orders")(records), paimon).success
+    catalog = paimon.catalog()
+    with pytest.raises(NotFoundError, match=r"No table matches 'nope\.\*'"):
+        catalog.health("shop.*", "nope.*")
+    assert catalog.record_health("ops.health", catalog.health("shop.*")).count() == 1

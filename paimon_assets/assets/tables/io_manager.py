@@ -106,14 +106,16 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 nothing was committed.
             RetryRequested: A lost race or a failing storage.
         """
-        definition = context.definition_metadata
+        definition = io_metadata.in_our_keys(context.definition_metadata)
         identifier = self._identifier(context, definition)
         audited = obj if isinstance(obj, audit.AuditedFrame) else audit.AuditedFrame(frame=obj)
         with dagster_failures(identifier, context), audit.reporting_checks(context):
             has_key = context.has_asset_key
             key = context.asset_key.to_user_string() if has_key else context.name
             io_metadata.check_keys(
-                definition, io_metadata.OUTPUT_KEYS, f"{'asset' if has_key else 'output'} '{key}'"
+                context.definition_metadata,
+                io_metadata.OUTPUT_KEYS,
+                f"{'asset' if has_key else 'output'} '{key}'",
             )
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
@@ -137,11 +139,15 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """
         upstream = context.upstream_output
         produced = upstream.definition_metadata if upstream is not None else {}
-        metadata = {**produced, **context.definition_metadata}
+        own = io_metadata.in_our_keys(context.definition_metadata)
+        metadata = {**io_metadata.in_our_keys(produced), **own}
         identifier = self._identifier(upstream or context, metadata)
         with dagster_failures(identifier, context):
-            own = context.definition_metadata
-            io_metadata.check_keys(own, io_metadata.INPUT_KEYS, f"input '{_input_name(context)}'")
+            io_metadata.check_keys(
+                context.definition_metadata,
+                io_metadata.INPUT_KEYS,
+                f"input '{_input_name(context)}'",
+            )
             kind = frame_kind(context.dagster_type.typing_type)
             try:
                 table = self._table_to_read(identifier, io_metadata.declared_schema(metadata))
@@ -218,7 +224,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     ) -> tuple[EnsuredTable | None, Frame | None, bool]:
         """Return the table, the frame (converted, if it makes the table), whether it is new."""
         catalog = self.paimon.catalog()
-        metadata = context.definition_metadata
+        metadata = io_metadata.in_our_keys(context.definition_metadata)
         schema = io_metadata.declared_schema(metadata)
         policy = schema_policy(
             metadata.get(io_metadata.SCHEMA_POLICY, SchemaPolicy.ERROR), str(identifier)
@@ -250,7 +256,9 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     def _write_of(
         self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[audit.BatchCheck]
     ) -> TableWrite:
-        metadata = {**context.definition_metadata, **context.output_metadata}
+        metadata = io_metadata.in_our_keys(
+            {**context.definition_metadata, **context.output_metadata}
+        )
         table, step, partitions = ensured.table, step_of_output(context), None
         if context.has_asset_partitions:
             definition = context.asset_partitions_def

@@ -25,6 +25,7 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json, sche
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.executors import SPARK_FROM_BYTES, spark_module
+from paimon_assets.engine.spec.evolution.option_rules import key_hints
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
@@ -179,14 +180,34 @@ def _check_input(options: InputOptions) -> None:
             "up to which.",
             kind="input-option",
         )
+    for key, known in key_hints(options.get("options", ())).items():
+        message = f"paimon_input has the table option '{key}'. Did you mean '{known}'?"
+        raise InvalidInputError(message, kind="option-unknown", option=key)
     if "where" in options:
         as_predicate(options["where"])
     if "executor" in options:
         executor_kind(options["executor"])
 
 
+_OF_DAGSTER = {"columns": COLUMNS, "partition_expr": PARTITION_COLUMNS}
+
+
+def in_our_keys(metadata: Mapping[str, Any]) -> Metadata:
+    """Return metadata with keys of Dagster's IO managers of databases under ours, unless set."""
+    return {**{_OF_DAGSTER.get(key, key): metadata[key] for key in metadata}, **metadata}
+
+
 def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -> None:
-    """Refuse unknown keys that begin with `paimon/`; `known` are `OUTPUT_KEYS` or `INPUT_KEYS`."""
+    """Refuse unknown keys that begin with `paimon/`; `known` are `OUTPUT_KEYS` or `INPUT_KEYS`.
+
+    So is the database that Dagster's IO managers take as `schema`.
+    """
+    if isinstance(metadata.get("schema"), str):
+        message = (
+            f"The metadata of {owner} has 'schema', by which IO managers name a database. Here"
+            " the table names it: paimon_output(table='database.table'), or a key of two parts."
+        )
+        raise InvalidInputError(message, kind="metadata-key", option="schema")
     ours = [key for key in metadata if key.startswith(_PREFIX)]
     refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 

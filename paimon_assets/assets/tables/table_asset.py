@@ -9,6 +9,7 @@ its earlier try by run, step and partition, and reports it instead of writing ag
 import asyncio
 import functools
 import inspect
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
@@ -50,14 +51,17 @@ from paimon_assets.assets.tables.declared_table import (
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
 from paimon_assets.assets.translator import (
+    ADDS_SEGMENTS,
     DEFAULT_RESOURCE_KEY,
     DEFAULT_TRANSLATOR,
     STORAGE_KIND,
     STORAGE_KIND_KEY,
+    WRITES_COLUMNS,
     PaimonTranslator,
     identifier_of,
     kinds_of,
     pool_of,
+    two_writers,
 )
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
@@ -424,7 +428,8 @@ def define_asset(
     kinds = set(options.get("kinds") or kinds_of(target.executor))
     settings["kinds"] = kinds | {STORAGE_KIND} if len(kinds) < _MOST_KINDS else kinds
     settings.setdefault("pool", pool_of(target.identifier))
-    settings["io_manager_key"] = reader = f"{target.resource_key}_tables"
+    reader = re.sub(r"\W", "_", f"{target.resource_key}_tables_{target.identifier}")
+    settings["io_manager_key"] = reader
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
     checks = target.before_commit
     if checks:
@@ -434,19 +439,35 @@ def define_asset(
         reporting_refusals(compute) if checks else compute
     )
     attributes = asset.get_attributes_dict()
-    resources = {reader: _reader_of_tables(target.resource_key), **attributes["resource_defs"]}
+    is_part = ADDS_SEGMENTS in settings["metadata"] or WRITES_COLUMNS in settings["metadata"]
+    written = None if is_part else target.identifier
+    of_table = _Reader(target.resource_key, asset.key, written)
+    resources = {reader: of_table, **attributes["resource_defs"]}
     return dg.AssetsDefinition.dagster_internal_init(**{**attributes, "resource_defs": resources})
 
 
-@functools.cache
-def _reader_of_tables(resource_key: str) -> dg.IOManagerDefinition:
-    """Return the IO manager that loads the asset downstream, from the catalog it was written to."""
+class _Reader(dg.IOManagerDefinition):
+    """The IO manager that loads a table downstream, from the catalog it was written to.
 
-    @dg.io_manager(required_resource_keys={resource_key})
-    def reader(context: dg.InitResourceContext) -> PaimonIOManager:
-        return PaimonIOManager(paimon=getattr(context.resources, resource_key))
+    Dagster compares resources of one key when it builds the jobs of its definitions, also for
+    `dg check defs`: it then meets the second writer of a table.
+    """
 
-    return reader
+    def __init__(self, resource_key: str, writer: dg.AssetKey, table: Identifier | None) -> None:
+        def reader(context: dg.InitResourceContext) -> PaimonIOManager:
+            return PaimonIOManager(paimon=getattr(context.resources, resource_key))
+
+        super().__init__(reader, required_resource_keys={resource_key})
+        self._writer, self._table = writer, table
+
+    __hash__ = dg.IOManagerDefinition.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Reader):
+            return False
+        if self is not other and self._table is not None and self._table == other._table:
+            raise two_writers(self._writer, other._writer, str(self._table))
+        return True  # any reader of a catalog loads any of its tables
 
 
 Run = Callable[

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from fnmatch import filter as matching
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -329,7 +330,7 @@ class TableCatalog:
             limits: From how much on upkeep is due; the defaults of `HealthLimits`.
 
         Raises:
-            NotFoundError: A name without `*` is of no table.
+            NotFoundError: A name is of no table, or no table matches its pattern.
             StorageError: The databases cannot be listed. A table that cannot be read shows nulls.
 
         Cost:
@@ -339,10 +340,17 @@ class TableCatalog:
             if "*" not in name and not self.table_exists(name):
                 self.get_table(name)
         health = self._global(Identifier(SYSTEM_DATABASE, "table_health"), None)
-        return replace(health, patterns=patterns, limits=limits).to_arrow()
+        rows = replace(health, patterns=patterns, limits=limits).to_arrow()
+        columns = (rows.column("database_name"), rows.column("table_name"))
+        names = [f"{a}.{b}" for a, b in zip(*(c.to_pylist() for c in columns), strict=True)]
+        for pattern in patterns:
+            if not matching(names, pattern):
+                message = f"No table matches '{pattern}'."
+                raise errors.NotFoundError(message, kind="table-not-found", table=pattern)
+        return rows
 
     def record_health(self, identifier: str | Identifier, health: pa.Table) -> Table:
-        """Append the health of tables to a table, made if it is missing: a history to query.
+        """Append the health of tables to a table, made if it is missing, with its database.
 
         Args:
             identifier: The table of the history; its column `measured_at` is the time of the rows.
@@ -350,7 +358,6 @@ class TableCatalog:
 
         Raises:
             InvalidInputError: The table has other columns.
-            NotFoundError: There is no such database.
             CommitUnknownError: The storage's answer was lost; rows may be there.
         """
         import pyarrow as pa
@@ -358,6 +365,8 @@ class TableCatalog:
         now = pa.scalar(time.time_ns() // 1_000_000, pa.timestamp("ms", "UTC"))
         times = pa.repeat(now, health.num_rows)
         rows = health.add_column(0, "measured_at", times)
+        database = _user_identifier(identifier).database
+        self.create_database(database, ignore_if_exists=True)
         table = self.create_table(identifier, rows.schema, ignore_if_exists=True)
         table.append(rows)
         return table
