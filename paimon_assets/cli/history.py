@@ -143,7 +143,7 @@ def diff(args: Arguments) -> None:
 def promote(args: Arguments) -> None:
     """Make tables equal to their branch BRANCH; none if main has moved in one.
 
-    All tables that have it, or TABLES. Exit code 6 if main has moved. Stop main's writers first.
+    All tables that have it, or TABLES. Exit code 6 if main has moved; no commit of main is undone.
     """
     from msgspec import to_builtins
 

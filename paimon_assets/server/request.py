@@ -91,6 +91,8 @@ def _status(error: errors.PaimonError) -> int:
             return HTTPStatus.BAD_REQUEST
         case errors.UnsupportedFeatureError():
             return HTTPStatus.NOT_IMPLEMENTED
+        case errors.CommitConflictError() if error.kind == "branch-behind":
+            return HTTPStatus.CONFLICT  # the same again would not help
         case errors.CommitConflictError():
             # Surely nothing was changed, and clients wait and ask again.
             return HTTPStatus.SERVICE_UNAVAILABLE

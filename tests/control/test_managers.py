@@ -17,6 +17,7 @@ from paimon_assets.engine.spec.evolution.schema_change import AddColumn
 from paimon_assets.engine.spec.paths import TablePaths
 from paimon_assets.engine.spec.types.data_types import bigint
 from tests.testkit import metadata_tables as kit
+from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 
@@ -213,6 +214,69 @@ def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault
         assert kit.live_names(reopened(tagged)) == ["one", "new"]
         if not calls.fired:
             break
+
+
+def _ahead(directory):
+    """Return a table and its branch, which has two commits more."""
+    main = kit.new_store(directory)
+    kit.commit(main, kit.message(kit.plain_file("one")))
+    main.tags.create("v1", main.snapshots.snapshot(1))
+    main.branches.create("b", tag="v1")
+    side = on_branch(main, "b")
+    for name in ("two", "three"):
+        kit.commit(side, kit.message(kit.plain_file(name)))
+    return main
+
+
+def test_no_commit_beside_a_promotion_is_undone(tmp_path):
+    """Beside each storage call of it: the commit is built on the branch, or that is refused."""
+    ends = set()
+    for number in itertools.count():
+        main = _ahead(tmp_path / str(number))
+
+        def commit(call, *_, main=main, number=number):
+            if call == number:
+                kit.commit(reopened(main), kit.message(kit.plain_file("late")))
+
+        calls = FaultyFileIO(LocalFileIO(), before=commit)
+        branches = FileStore.open(calls, main.table_path).branches
+        started = len(calls.calls)
+        try:
+            branches.fast_forward("b", keeps_main=True)
+            end = "promoted"
+            assert {"one", "two", "three"} <= set(kit.live_names(reopened(main)))
+        except errors.CommitConflictError:
+            end = "refused"
+        if len(calls.calls) <= number:
+            break
+        assert "late" in kit.live_names(reopened(main))
+        ids = reopened(main).snapshots.list_ids()
+        assert ids == [*range(1, ids[-1] + 1)]
+        ends |= {end} if started <= number else set()
+    assert ends == {"promoted", "refused"}
+
+
+@pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
+def test_a_promotion_that_died_is_finished_by_the_next_one(tmp_path, fault):
+    for call in itertools.count():
+        main = _ahead(tmp_path / str(call))
+        calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
+        with suppress(errors.PaimonError):
+            FileStore.open(calls, main.table_path).branches.fast_forward("b", keeps_main=True)
+        assert reopened(main).branches.fast_forward("b", keeps_main=True).id == 3
+        assert kit.live_names(reopened(main)) == ["one", "two", "three"]
+        if not calls.fired:
+            break
+
+
+def test_a_branch_whose_first_snapshots_expired_is_not_promoted(tmp_path):
+    main = _ahead(tmp_path)
+    retention = Retention(min_count=1, max_count=1, time_ms=0, limit=10)
+    expire_snapshots(on_branch(main, "b"), retention=retention)
+    message = "snapshot 1, and the branch's next ones"
+    with refused(errors.CommitConflictError, message, kind="branch-behind"):
+        main.branches.fast_forward("b", keeps_main=True)
+    assert kit.live_names(reopened(main)) == ["one"]
 
 
 def test_names_and_sources_are_checked(tagged):

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets import EmbeddedExecutor, Identifier, Schema, Table, TableCatalog, add_column
+from paimon_assets import (
+    CommitConflictError,
+    EmbeddedExecutor,
+    Identifier,
+    Schema,
+    Table,
+    TableCatalog,
+    add_column,
+)
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.control.catalog.catalog import LoadedTable
 from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
@@ -20,6 +28,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import Retention,
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.spec.metadata.snapshot import Tag
+from paimon_assets.engine.table.previews import discard, promote
 from paimon_assets.iceberg.follow import repair
 
 Rows = Mapping[int, tuple[int | None, ...]]
@@ -124,6 +133,18 @@ def _branch(catalog: TableCatalog, task: Task) -> None:
 
 def _forward(catalog: TableCatalog, _: Task) -> None:
     table_of(catalog).branches.fast_forward("side")
+
+
+def _promote(catalog: TableCatalog, task: Task) -> object:
+    """Write to a preview of a pull request, and promote it; else discard it."""
+    name = f"pr-{task.number}"
+    preview = TableCatalog(catalog._catalog, preview=name)
+    made = _append(preview, task)
+    [one] = promote(catalog, name, [TABLE], executor=EXECUTOR)
+    if not one.is_promoted:
+        discard(catalog, name, [TABLE])
+        raise CommitConflictError(one.refusal)
+    return made
 
 
 def _alter(catalog: TableCatalog, task: Task) -> None:
@@ -242,6 +263,7 @@ OPERATIONS: dict[str, Operation] = {
     "tag": Operation(perform=_tag),
     "branch": Operation(perform=_branch),
     "forward": Operation(perform=_forward, undoes=True),
+    "promote": Operation(perform=_promote, change=lambda rows, n: {**rows, n: (n,)}),
     "follow": Operation(perform=_follow),
     "alter": Operation(perform=_alter),
     "rename": Operation(perform=_rename),

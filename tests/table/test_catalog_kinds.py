@@ -14,6 +14,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.previews import promote
 from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.server.serve import ServeSettings
@@ -360,6 +361,26 @@ def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
         found.state.change_made_since([add_column("more", "INT")], table.state.created_ms)
         is not None
     )
+
+
+def test_a_pull_request_is_promoted_where_main_has_not_moved(table, catalog):
+    preview = TableCatalog(catalog._catalog, preview="pr")
+    side = preview.get_table("d.t")
+    side.new_write_builder().write(rows_of(6))
+    side.alter([add_column("more", "INT")])
+    assert (side.latest_snapshot().id, table.latest_snapshot().id) == (4, 3)
+    before, after = read(table), read(preview.get_table("d.t"))
+    [shown] = promote(catalog, "pr", dry_run=True)
+    assert (shown.refusal, shown.is_promoted, read(table)) == ("", False, before)
+    table.new_write_builder().write(rows_of(7))
+    with refused(errors.CommitConflictError, "which the branch lacks", kind="branch-behind"):
+        table.branches.fast_forward("pr", keeps_main=True)
+    assert promote(catalog, "pr")[0].refusal.startswith("main has moved from snapshot 3 to ")
+    table.rollback_to(3)
+    assert read(table.refresh()) == before
+    assert promote(catalog, "pr")[0].is_promoted
+    assert (read(catalog.get_table("d.t")), table.refresh().schema.id) == (after, 1)
+    assert (table.branches.list(), table.tags.list()) == ({}, [])
 
 
 def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):

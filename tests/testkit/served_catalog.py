@@ -307,9 +307,10 @@ class ServedCatalog:
             self._store(served, identifier.branch).branches.delete(name)
             served.newest.pop(name, None)
 
-    def fast_forward(self, identifier: Identifier, name: str) -> None:
+    def fast_forward(self, identifier: Identifier, name: str, *, keeps_main: bool = False) -> None:
         with self._changing(identifier) as served:
-            self._store(served, identifier.branch).branches.fast_forward(name)
+            branches = self._store(served, identifier.branch).branches
+            branches.fast_forward(name, keeps_main=keeps_main)
             self._look_again(served)
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:

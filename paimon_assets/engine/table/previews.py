@@ -1,7 +1,7 @@
 """Branches of many tables under one name: a preview of a change, until it is promoted or discarded.
 
     first write ─▶ tag `preview-NAME` of main's newest snapshot ─▶ branch NAME that begins with it
-    promote     ─▶ main is still at that tag, in all tables ─▶ each becomes equal to its branch
+    promote     ─▶ main is still at that tag, in all tables ─▶ each takes its branch's snapshots
     discard     ─▶ the branches go, then the tags; files that only they named are orphans
 
 The tag keeps the files that main and the branch share, and says whether main has moved since.
@@ -12,8 +12,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from paimon_assets.engine.contract.executor import TaskRunner
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.diff import LATEST, TableDiff
@@ -71,11 +74,10 @@ def promote(
 ) -> list[Promotion]:
     """Make the tables equal to their branches, or none of them if main has moved in one.
 
-    Writers of main are to be stopped: a commit between the look and the promotion is undone.
+    A commit of main meanwhile is kept: it is built on the branch, or its table is refused.
 
     Raises:
         NotFoundError: There is no such table.
-        CommitConflictError: Main was rolled back meanwhile; do it again.
     """
     opened = list(_with_branch(catalog, branch, tables))
     report = [
@@ -88,11 +90,7 @@ def promote(
     ]
     if dry_run or any(one.refusal for one in report):
         return report
-    for table in opened:
-        if table.at_branch(branch).latest_snapshot() is not None:
-            table.branches.fast_forward(branch)
-        _discard(table, branch)
-    return [Promotion(table=one.table, diff=one.diff, is_promoted=True) for one in report]
+    return [_promote_table(*each, branch) for each in zip(opened, report, strict=True)]
 
 
 def discard(catalog: Previews, branch: str, tables: Sequence[str] = ()) -> list[str]:
@@ -120,13 +118,27 @@ def _refusal(table: Table, branch: str) -> str:
     base, newest = table.tags.get_or_none(preview_tag(branch)), table.latest_snapshot()
     if not table.branches.exists(branch):
         return ""
-    if newest != (None if base is None else base.snapshot):
-        at = "none" if newest is None else newest.id
+    theirs = table.at_branch(branch).new_read_builder().store.snapshots
+    number = 0 if newest is None else newest.id
+    is_theirs = newest is not None and newest == theirs.snapshot_or_none(number)
+    if not is_theirs and newest != (None if base is None else base.snapshot):
         since = "an empty table" if base is None else f"snapshot {base.snapshot.id}"
-        return f"main has moved from {since} to snapshot {at} since the branch began"
+        return f"main has moved from {since} to snapshot {number} since the branch began"
+    if min(theirs.list_ids(), default=0) > number + 1:
+        return "the branch's first snapshots have expired"
     own = {schema.id: schema for schema in table.at_branch(branch).schemas()}
     lost = [s.id for s in table.schemas() if s.id not in own or own[s.id].fields != s.fields]
     return f"main has the schema {lost[0]}, which the branch lacks" if lost else ""
+
+
+def _promote_table(table: Table, one: Promotion, branch: str) -> Promotion:
+    if table.branches.exists(branch) and table.at_branch(branch).latest_snapshot() is not None:
+        try:
+            table.branches.fast_forward(branch, keeps_main=True)
+        except CommitConflictError as error:
+            return replace(one, refusal=f"main has moved meanwhile: {error.message}")
+    _discard(table, branch)
+    return replace(one, is_promoted=True)
 
 
 def _discard(table: Table, branch: str) -> None:

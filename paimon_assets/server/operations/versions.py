@@ -216,7 +216,8 @@ def rename_branch(service: Service, request: Request) -> None:
 def forward_branch(service: Service, request: Request) -> None:
     """Make the main branch equal to a branch."""
     table = service.table(request, Action.UPDATE).managed(service)
-    table.store.branches.fast_forward(request.names["branch"])
+    body = request.read(bodies.ForwardBranchRequest)
+    table.store.branches.fast_forward(request.names["branch"], keeps_main=bool(body.keeps_main))
     changed(table.store)
 
 

@@ -214,6 +214,9 @@ class RenameBranchRequest(Structure):
 class ForwardBranchRequest(Structure):
     """Make a branch the main one."""
 
+    keeps_main: _Unsent[bool] = None
+    """Refuse if main has a commit that the branch lacks. Ours, other servers undo it."""
+
 
 class ResetConsumerRequest(Structure):
     consumer_id: str

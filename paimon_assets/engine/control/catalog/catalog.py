@@ -409,8 +409,13 @@ class VersionedCatalog(Catalog, Protocol):
         """Delete a branch; NotFoundError (kind `branch-not-found`) if there is none."""
         ...
 
-    def fast_forward(self, identifier: Identifier, name: str) -> None:
-        """Make main equal to a branch; NotFoundError (`branch-not-found`) if there is none."""
+    def fast_forward(self, identifier: Identifier, name: str, *, keeps_main: bool = False) -> None:
+        """Make main equal to a branch.
+
+        Raises:
+            NotFoundError: There is no such branch (kind `branch-not-found`).
+            CommitConflictError: Main has a commit that the branch lacks, and `keeps_main`.
+        """
         ...
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:

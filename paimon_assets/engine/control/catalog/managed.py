@@ -252,11 +252,11 @@ class CatalogBranchManager(BranchManager):
             )
         self._managed.catalog.create_branch(self._managed.identifier, name, from_tag=tag)
 
-    def _forward(self, name: str) -> Snapshot:
+    def _forward(self, name: str, *, keeps_main: bool) -> Snapshot:
         catalog, main = self._managed.catalog, self._managed.identifier
         if catalog.load_snapshot(main.at_branch(name)) is None:
             raise self._empty(name)
-        catalog.fast_forward(main, name)
+        catalog.fast_forward(main, name, keeps_main=keeps_main)
         newest = catalog.load_snapshot(main)
         if newest is None:
             raise self._empty(name)

@@ -496,10 +496,13 @@ class RestCatalog:
         with naming(identifier):
             self._api.delete(path_of_main(identifier, "branches", name))
 
-    def fast_forward(self, identifier: Identifier, name: str) -> None:
+    def fast_forward(self, identifier: Identifier, name: str, *, keeps_main: bool = False) -> None:
         with naming(identifier):
             path = path_of_main(identifier, "branches", name, "forward")
-            self._api.post(path, rest.ForwardBranchRequest())
+            try:
+                self._api.post(path, rest.ForwardBranchRequest(keeps_main=keeps_main or None))
+            except errors.AlreadyExistsError as error:
+                raise errors.CommitConflictError(error.message, kind="branch-behind") from error
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         with naming(identifier):

@@ -23,6 +23,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager
+from paimon_assets.engine.control.publishing import published
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
@@ -84,11 +85,14 @@ class BranchManager:
         except errors.AlreadyExistsError as error:
             raise self._name_conflict(new_name) from error
 
-    def fast_forward(self, name: str) -> Snapshot:
+    def fast_forward(self, name: str, *, keeps_main: bool = False) -> Snapshot:
         """Make main equal to a branch: main's commits since the branch began are undone.
 
         A branch begins with its first snapshot, or that of an older tag. A crash leaves main at one
         of its own states or of the branch's; call it again.
+
+        With `keeps_main` none is undone: a commit of main that the branch lacks is a
+        CommitConflictError (kind `branch-behind`), even one that is published meanwhile.
         """
         self._existing(name)
         if name.startswith(AUDIT_PREFIX):
@@ -100,7 +104,7 @@ class BranchManager:
                 path=self._paths.table,
                 branch=name,
             )
-        newest = self._forward(name)
+        newest = self._forward(name, keeps_main=keeps_main)
         self.after_forward()
         return newest
 
@@ -121,7 +125,7 @@ class BranchManager:
         if source is not None:
             self._look_back(name, source, tag)
 
-    def _forward(self, name: str) -> Snapshot:
+    def _forward(self, name: str, *, keeps_main: bool) -> Snapshot:
         branch = self._of(name)
         theirs, ours = (SnapshotManager(self._file_io, p) for p in (branch, self._paths))
         if theirs.latest() is None:
@@ -140,6 +144,8 @@ class BranchManager:
         tagged_snapshots = {
             tag.snapshot.id: tag.snapshot for tag in TagManager(file_io, branch).list()
         }
+        if keeps_main:
+            return self._extend(name, tagged_snapshots | line, snapshots, schemas, tags=tagged)
         since, oldest = min((tagged_snapshots | line).items())
         shared = since if ours.snapshot_or_none(since) == oldest else since - 1
         # Main is never empty: of its own line, the first one stays until the branch's are there.
@@ -175,6 +181,51 @@ class BranchManager:
         self._drop_above(newest, max(schemas))
         ours.write_latest_hint(newest.id)
         return newest
+
+    def _extend(
+        self,
+        name: str,
+        line: dict[int, Snapshot],
+        snapshots: dict[int, bytes],
+        schemas: dict[int, bytes],
+        *,
+        tags: dict[str, bytes],
+    ) -> Snapshot:
+        """Publish a branch's snapshots as main's next ones, each as a commit does.
+
+        A commit meanwhile takes a number before, or is built on a published one.
+        """
+        file_io, paths = self._file_io, self._paths
+        ours, theirs = (SnapshotManager(file_io, p) for p in (paths, self._of(name)))
+        newest = ours.latest()
+        number = 0 if newest is None else newest.id
+        base = line.get(number)
+        if newest is not None and (base is None or not ours.is_same(base)):
+            raise self._behind(name, f"snapshot {number}, which the branch lacks")
+        copies = [line[n] for n in sorted(snapshots) if n > number]
+        if copies and copies[0].id != number + 1:
+            raise self._behind(name, f"snapshot {number}, and the branch's next ones expired")
+        for schema_id, data in schemas.items():
+            path = paths.schema(schema_id)
+            if read_or_none(file_io, path) != data and not published(file_io, path, data):
+                raise self._behind(name, f"another schema {schema_id} than the branch")
+        for snapshot in copies:
+            path, data = paths.snapshot(snapshot.id), snapshots[snapshot.id]
+            if not published(file_io, path, data) and read_or_none(file_io, path) != data:
+                raise self._behind(name, f"snapshot {snapshot.id}, which the branch lacks")
+        # A rollback may have undone the base meanwhile, and the branch's snapshots may expire.
+        if copies and base is not None and not ours.is_same(base) and ours.break_at(copies[0]):
+            for snapshot in filter(ours.is_same, reversed(copies)):
+                file_io.delete_file(paths.snapshot(snapshot.id))
+            raise self._behind(name, f"no snapshot {number} any more")
+        if expired := [s.id for s in copies if not theirs.is_same(s)] if self.exists(name) else []:
+            for snapshot_id in [n for n in ours.list_ids() if n <= expired[-1]]:
+                file_io.delete_file(paths.snapshot(snapshot_id))
+        for tag, data in tags.items():
+            file_io.replace(paths.tag(tag), data)
+        last = copies[-1] if copies else line[max(line)]
+        ours.write_latest_hint(last.id)
+        return last
 
     def _drop_above(self, newest: Snapshot, schema_id: int) -> None:
         """Delete later schemas, and concurrent commits on top of undone snapshots."""
@@ -261,6 +312,15 @@ class BranchManager:
         return errors.NotFoundError(
             f"Table '{self._paths.table}' has no branch '{name}'.",
             kind="branch-not-found",
+            path=self._paths.table,
+            branch=name,
+        )
+
+    def _behind(self, name: str, reason: str) -> errors.CommitConflictError:
+        return errors.CommitConflictError(
+            f"Table '{self._paths.table}' cannot take the snapshots of its branch '{name}': it has "
+            f"{reason}. Make the branch again, or stop writers and call 'fast_forward'.",
+            kind="branch-behind",
             path=self._paths.table,
             branch=name,
         )
