@@ -7,8 +7,9 @@ import pytest
 
 from paimon_assets import Schema, Table, set_option
 from paimon_assets.engine.codec.rest.structure import changes_to_json
+from paimon_assets.engine.table.upkeep.erase import History
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
-from tests.interop.steps import JavaSide, OurSide, Write
+from tests.interop.steps import Compact, JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import plain_rows
 
@@ -154,3 +155,40 @@ def test_a_fallback_branch_has_a_key_of_its_own(java: Oracle, ours: OurSide) -> 
     expected = [("a", 7, 70), ("a", 7, 71), ("b", 1, 11), ("b", 2, 20)]
     assert _java(java, table.name) == expected
     assert plain_rows(opened.new_read_builder().to_arrow(), columns) == expected
+
+
+ERASED: dict[str, dict[str, str]] = {
+    "plain": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "changelogs": {"changelog-producer": "lookup"},
+    "dynamic": {"bucket": "-1"},
+    "indexes": {"file-index.bloom-filter.columns": "text"},
+    "partial": {"merge-engine": "partial-update", "rowkind.field": "", "ignore-delete": "true"},
+}
+
+
+@pytest.mark.parametrize("kind", ERASED)
+@pytest.mark.parametrize("history", ["keep", "expire"])
+def test_java_reads_and_writes_after_an_erasure(
+    kind: str, history: str, java: Oracle, shared_warehouse: Path
+) -> None:
+    ours = OurSide(shared_warehouse)
+    options = {**KEYED, "bucket": "2", **ERASED[kind]}
+    chosen = {key: value for key, value in options.items() if value}
+    name = f"history.erased_{kind}_{history}"
+    table = ours.create(name, Scenario(name=name, options=chosen, steps=()).schema)
+    for step in COMPACTED:
+        ours.do(table.name, step)
+    table.tags.create("t1", table.snapshots()[1].id)
+    before = _ours(table)
+    report = table.erase("id = 21 or text = 'c17'", history=History(history))
+    assert report.rows > 2
+    left = [row for row in before if row[1] not in (17, 21)]
+    assert _same(java, table) == left
+    states = [{"scan.snapshot-id": str(snapshot.id)} for snapshot in table.snapshots()]
+    for state in [*states, *({"scan.tag-name": tag.name} for tag in table.tags.list())]:
+        assert all(row[1] not in (17, 21) for row in _same(java, table, **state))
+    JavaSide(java, ours).do(table.name, Write(rows(range(17, 25), "java")))
+    JavaSide(java, ours).do(table.name, Compact())
+    ours.do(table.name, Compact())
+    assert {row[1] for row in _same(java, table)} == {row[1] for row in left} | {*range(17, 25)}
