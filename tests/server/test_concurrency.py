@@ -1,9 +1,11 @@
 """Many writers at once, through one server, through two, and beside them on the file system."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
+from paimon_assets.engine.control.commit import file_store_commit
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -29,7 +31,10 @@ def _numbers(writer):
     return [writer * COMMITS + number for number in range(COMMITS)]
 
 
-def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(client, second, name):
+def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(
+    client, second, name, monkeypatch
+):
+    monkeypatch.setattr(file_store_commit, "_turn", lambda _: nullcontext(False))  # as processes
     made = rest_tables.created(client, name, options=PATIENT)
 
     def through(writer):
