@@ -38,9 +38,10 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit import foreign
 from tests.testkit.predicate_truth import truth
+from tests.testkit.retyped_keys import retype, write_on
 from tests.testkit.rows import plain_rows
 from tests.testkit.spark_settings import session_with
-from tests.testkit.tables import compact, new_table, write
+from tests.testkit.tables import arrow, compact, new_table, read, write
 
 INSTANT = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
 condition = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.condition")
@@ -763,6 +764,25 @@ def test_overlapping_files_are_read_by_spark_as_the_engine_merges_them(spark, ne
             f"SELECT a.* FROM db.t{number} a JOIN db.t{number} b ON a.id = b.id WHERE b.id < 300",
         )
         assert plain_rows(joined.toArrow(), names) == expected
+
+
+@pytest.mark.spark
+def test_files_in_the_order_of_another_key_type_are_merged_by_the_engine(spark, new_catalog):
+    columns = {"id": "INT", "v": "STRING"}
+    options = {"bucket": "1"}
+    table = new_table(new_catalog, columns, primary_keys="id", options=options)
+    write(table, *((number, f"old{number}") for number in range(5, 25)))
+    retype(table, "id", "STRING")
+    table = new_catalog.get_table("db.t")
+    write_on(table, arrow(table.schema, *((str(number), f"new{number}") for number in (7, 10, 23))))
+    table = table.refresh()
+    expected = read(table, ["v"])
+    assert len(expected) == 20
+    plan = table.new_read_builder().with_columns(["v"]).plan()
+    native, left = native_scans.read_natively(spark, plan.context, plan.splits, EmbeddedExecutor())
+    assert (native, left) == (None, list(plan.splits))
+    joined = "SELECT a.v FROM db.t a LEFT ANTI JOIN db.t b ON a.v = concat(b.v, 'x')"
+    assert sorted(map(tuple, sql.spark_sql(spark, new_catalog, joined).collect())) == expected
 
 
 @pytest.mark.spark
