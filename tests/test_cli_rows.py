@@ -103,3 +103,11 @@ def test_bytes_and_times_leave_as_json_and_come_back(run, invoke, tmp_path):
     assert json.loads(run("read", "db.two", "--json")) == json.loads(
         run("read", "db.one", "--json")
     )
+
+
+def test_a_long_value_is_cut_in_a_grid_and_whole_in_json(run, invoke, tmp_path):
+    invoke("create", "db.long", "--column", "s STRING")
+    pq.write_table(pa.table({"s": ["x" * 100_000]}), tmp_path / "long.parquet")
+    invoke("write", "db.long", str(tmp_path / "long.parquet"))
+    assert invoke("read", "db.long").count("x") == 4_000
+    assert invoke("read", "db.long", "--json").count("x") == 100_000

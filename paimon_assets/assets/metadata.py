@@ -33,7 +33,9 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
+    ROWKIND_FIELD,
     SEQUENCE_AUTO_PADDING,
+    SEQUENCE_FIELD,
 )
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
@@ -56,6 +58,7 @@ def grid(lines: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
 def preview_metadata(table: Table, snapshot: Snapshot, rows: int) -> dict[str, Any]:
     """Return the first rows of a snapshot as text, nothing if there are none or 0 are asked for.
 
+    Columns that order the records, such as `_position`, are left out if their name begins with _.
     A preview that cannot be read is left out: the snapshot is committed already.
 
     Cost:
@@ -64,8 +67,12 @@ def preview_metadata(table: Table, snapshot: Snapshot, rows: int) -> dict[str, A
     if rows <= 0:
         return {}
     records: list[Mapping[str, Any]] = []
+    options = table.schema.typed_options
+    order = {options.get(ROWKIND_FIELD), *options.get(SEQUENCE_FIELD)}
+    names = [n for n in table.schema.field_names if n not in order or not n.startswith("_")]
+    builder = table.new_read_builder().with_columns(names).at_snapshot(snapshot.id)
     try:
-        with table.new_read_builder().at_snapshot(snapshot.id).with_limit(rows).to_reader() as read:
+        with builder.with_limit(rows).to_reader() as read:
             while len(records) < rows:
                 records += read.read_next_batch().slice(0, rows - len(records)).to_pylist()
     except StopIteration:

@@ -40,6 +40,10 @@ JSON_ASKED = "paimon-assets.json"
 """Key of click's `Context.meta`: whether the command was given --json."""
 
 
+_ELSEWHERE = {"describe": "schema", "desc": "schema", "show": "ls", "stats": "analyze"}
+"""Name of a command in other programs → its name here."""
+
+
 class CommandError(click.ClickException):
     """An error of a command: one line, with --json an object on the standard error."""
 
@@ -88,6 +92,13 @@ class LazyGroup(click.Group):
         """
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            ours = [option for each in self.params for option in each.opts]
+            if error.option_name not in ours or error.ctx is None:
+                raise
+            place = f"{ctx.command_path} {error.option_name} … {error.ctx.info_name}"
+            message = f"{error.format_message()} It precedes the command: {place}."
+            raise click.UsageError(message, error.ctx) from error
         except (errors.PaimonError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read us has gone; click ends quietly
@@ -118,7 +129,7 @@ class LazyGroup(click.Group):
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, known, n=1)
+            near = [_ELSEWHERE[name]] if name in _ELSEWHERE else get_close_matches(name, known, n=1)
             ctx.fail(f"No such command '{name}'." + (f" Did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from paimon_assets.engine.codec.row_files import RowFile
 
 
+_MOST_CHARACTERS = 4_000
+"""Of a value in a grid."""
 _WIDTH_OF_PIPES = 10_000
 """Characters a line may have where no terminal bounds it: nothing is cut."""
 
@@ -193,11 +195,19 @@ def print_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], most: in
     seen = 0
     for batch in batches:
         for row in shown_rows(batch.slice(0, max(0, most - seen))):
-            grid.add_row(*("" if value is None else Text(str(value)) for value in row.values()))
+            grid.add_row(*(Text(_cut(value)) for value in row.values()))
         seen += batch.num_rows
     print_grid(grid)
     shown = min(seen, most)
     click.echo(counted(shown, "row") + (" (use --limit or --out for more)" if seen > most else ""))
+
+
+def _cut(value: object) -> str:
+    """Return a value for a cell; all of a long one is in `--json` and `--out`."""
+    if isinstance(value, str | bytes):
+        value = value[: _MOST_CHARACTERS + 1]
+    text = "" if value is None else str(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
 @contextmanager

@@ -58,6 +58,15 @@ def test_resource_sets_the_number_of_threads(tmp_path: Path, fields: Any, expect
     assert len(lines(shown, "paimon/preview")) == expected
 
 
+def test_columns_that_order_the_records_are_not_shown(tmp_path: Path) -> None:
+    columns = {"id": "BIGINT", "_op": "STRING", "_position": "BIGINT", "_mine": "INT"}
+    options = {"sequence.field": "_position", "rowkind.field": "_op"}
+    schema = Schema.of(columns, primary_keys="id", options=options)
+    frame = pa.table({"id": [1], "_op": ["+I"], "_position": [7], "_mine": [3]})
+    found = metadata_of(run(asset_of(frame, schema=schema), resource(tmp_path)), KEY)
+    assert lines(found, "paimon/preview") == [{"id": "1", "_mine": "3"}]
+
+
 def test_values_of_every_kind_are_texts_of_bounded_length(tmp_path: Path) -> None:
     values = {
         "s": ("STRING", "x" * 10_000),

@@ -78,3 +78,21 @@ def test_nan_and_infinities_are_no_decimals_and_each_way_out_is_taken(catalog):
     doubles = catalog.create_table("db.u", Schema.of({"d": "DOUBLE"}))
     doubles.append(rows)
     assert str(doubles.to_arrow()["d"].to_pylist()) == "[1.5, nan, inf]"
+
+
+def test_a_bad_value_of_a_csv_is_named_with_its_column_and_line(catalog, tmp_path, invoke):
+    table = catalog.create_table("db.t", Schema.of({"i": "INT", "a": "DOUBLE"}))
+    folder = tmp_path / "csv"
+    folder.mkdir()
+    lines = [f"{number}.5,{number}" for number in range(70_000)]
+    lines[60_000] = "abc,1"
+    text = "\n".join(["a,i", *lines])
+    (folder / "a.csv").write_text(text)
+    for message in (
+        _refusal(add_segment, table, folder, "csv"),
+        _refusal(_read_landing, folder, "csv", "DOUBLE"),
+        invoke("create", "db.u", "--column", "a DOUBLE", "--column", "i INT")
+        and invoke("write", "db.u", str(folder / "a.csv"), code=9),
+    ):
+        assert "column 'a', line 60002: " in message
+        assert "'abc'" in message

@@ -9,9 +9,11 @@ import atexit
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from csv import reader
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from typing import Any
 from weakref import WeakSet
 
@@ -70,10 +72,49 @@ def open_rows(
             from pyarrow import csv
 
             convert = csv.ConvertOptions(column_types=columns, **(options or {}))
-            lines = csv.open_csv(as_file(ended_lines(source)), convert_options=convert)
-            return _row_file(lines.schema, lines)
+            in_order = csv.ReadOptions(use_threads=False)  # so that faults have their row
+            parts_of_file = ended_lines(source)
+            first = next(parts_of_file, b"")
+            header = first.partition(b"\n")[0].decode(errors="replace")
+            places = partial(_places, next(reader([header]), []))
+            with places():
+                lines = csv.open_csv(
+                    as_file(chain([first], parts_of_file)),
+                    read_options=in_order,
+                    convert_options=convert,
+                )
+            return _row_file(lines.schema, _in_places(lines, places()))
         case _:
             raise ValueError(f"the readers of tables read {row_format}")
+
+
+@contextmanager
+def _places(names: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise with_place(error, names) from error
+
+
+def _in_places(lines: Any, places: AbstractContextManager[None]) -> Iterator[pa.RecordBatch]:
+    with places:
+        yield from lines
+
+
+def with_place(error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
+    """Return a fault of a CSV with the name of its column in place of the number.
+
+    >>> with_place(pa.ArrowInvalid("In CSV column #1: Row #3: invalid value 'x'"), ["a", "b"])
+    ArrowInvalid("column 'b', line 3: invalid value 'x'")
+    """
+    fault = _CSV_PLACE.search(str(error))
+    if fault is None or int(fault[1]) >= len(names):
+        return error
+    line = f", line {fault[2]}" if fault[2] else ""
+    return pa.ArrowInvalid(f"column '{names[int(fault[1])]}'{line}: {str(error)[fault.end() :]}")
+
+
+_CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
 
 
 class _Blocks(io.RawIOBase):

@@ -30,7 +30,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, binary_of, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
-from paimon_assets.engine.codec.row_files import as_file, ended_lines
+from paimon_assets.engine.codec.row_files import as_file, ended_lines, with_place
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.text_streams import (
     check_width,
@@ -134,9 +134,25 @@ class CsvReader(CountedRows):
         # Without a column pyarrow would decode all of them.
         names = list(columns) or self.schema.names[:1]
         types = {name: read_type(self.schema.field(name).type, self._text) for name in names}
+        try:
+            with self._stream() as stream:
+                for batch in self._open(stream, types, names):
+                    yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
+        except pa.ArrowInvalid as error:
+            raise self._with_place(error, types, names) from error
+
+    def _with_place(
+        self, error: pa.ArrowInvalid, types: dict[str, pa.DataType], names: list[str]
+    ) -> pa.ArrowInvalid:
+        """Return a fault with its column and line: the file is read again, in order."""
+        try:
+            with self._stream() as stream:
+                for _ in self._open(stream, types, names, in_order=True):
+                    pass
+        except pa.ArrowInvalid as found:
+            error = found
         with self._stream() as stream:
-            for batch in self._open(stream, types, names):
-                yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
+            return with_place(error, self._open(stream, {}, None).schema.names)
 
     def _stream(self) -> Any:
         stream, text = self._text_stream(), self._text
@@ -147,12 +163,18 @@ class CsvReader(CountedRows):
         return as_file(ended_lines(stream))
 
     def _open(
-        self, stream: Any, types: dict[str, pa.DataType], columns: list[str] | None
+        self,
+        stream: Any,
+        types: dict[str, pa.DataType],
+        columns: list[str] | None,
+        *,
+        in_order: bool = False,
     ) -> pa_csv.CSVStreamingReader:
         text = self._text
         return pa_csv.open_csv(
             stream,
             read_options=pa_csv.ReadOptions(
+                use_threads=not in_order,
                 block_size=BLOCK_BYTES,
                 column_names=None if text.names is None else list(text.names),
                 skip_rows=int(text.names is not None and text.has_header),

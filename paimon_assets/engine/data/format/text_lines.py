@@ -37,7 +37,9 @@ _REJECTED: dict[str, pa.DataType] = {
 REJECTED_SCHEMA = pa.schema(_REJECTED)
 """Columns of rejected records."""
 _NEWLINE = ord("\n")
-_BAD_VALUE = re.compile(r"(?s)In CSV column #(\d+): CSV conversion error to [^:]+: [^']*'(.*)'")
+_BAD_VALUE = re.compile(
+    r"(?s)column '([^']+)'(?:, line \d+)?: CSV conversion error to [^:]+: [^']*'(.*)'"
+)
 _BAD_MEMBER = re.compile(r"Column\(/([^/)]+)\) changed from \w+ to (\w+)")
 _PLACE = re.compile(
     r"^(?:Data file )?'[^']*' (?:cannot be read|is not readable) as [\w ]+: "
@@ -234,7 +236,8 @@ class _Lines(Struct, kw_only=True):
         def hand_over(number: int, reason: str) -> None:
             record = lines(number, number + 1).strip(b"\r\n").decode(errors="replace")
             place = first + int(numbers[number])
-            reject(Rejected(place=place, reason=self._plain(reason), text=record))
+            plain = plain_reason(reason, self.schema)
+            reject(Rejected(place=place, reason=plain, text=record))
 
         yield from rows_of_records(
             len(numbers), lambda begin, end: self._parse(lines(begin, end), end - begin), hand_over
@@ -267,29 +270,22 @@ class _Lines(Struct, kw_only=True):
         with open_fitted(source, "", self.kind, self.schema) as opened:
             return list(opened.batches)
 
-    def _plain(self, reason: str) -> str:
-        """Return a reason with the name of the column."""
-        line = (self.header or b"").decode(errors="replace")
-        names = self.text.names or [each.strip(' "\n') for each in line.split(self.text.delimiter)]
-        return plain_reason(reason, self.schema, names)
 
-
-def plain_reason(reason: str, schema: pa.Schema, names: Sequence[str] = ()) -> str:
+def plain_reason(reason: str, schema: pa.Schema) -> str:
     """Return a parser's message with the column's name and type, and without the place.
 
     Args:
         reason: The message.
         schema: The columns that are read.
-        names: Those of a CSV, in its order.
 
-    >>> reason = "In CSV column #1: CSV conversion error to double: invalid value 'x'"
-    >>> plain_reason(reason, pa.schema({"b": pa.float64()}), ["a", "b"])
+    >>> reason = "column 'b', line 1: CSV conversion error to double: invalid value 'x'"
+    >>> plain_reason(reason, pa.schema({"b": pa.float64()}))
     "column 'b': 'x' is not a value of type DOUBLE"
     """
     reason = _PLACE.sub("", reason)
     number, member = _BAD_VALUE.search(reason), _BAD_MEMBER.search(reason)
-    if number is not None and int(number[1]) < len(names):
-        name, text = names[int(number[1])], f"'{number[2]}'"
+    if number is not None:
+        name, text = number[1], f"'{number[2]}'"
     elif member is not None:
         name, text = member[1], f"a {member[2]}"
     else:
