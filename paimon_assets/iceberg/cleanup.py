@@ -16,7 +16,8 @@ from paimon_assets.iceberg.manifest_files import Content, ManifestFiles
 from paimon_assets.iceberg.options import ICEBERG_STORAGE
 from paimon_assets.iceberg.table_schema import CATALOG_FOLDER, IcebergTable, metadata_directory
 
-_ENDINGS = (".avro", ".metadata.json", ".puffin")
+_UNIQUE_ENDINGS = (".avro", ".puffin")
+_ENDINGS = (*_UNIQUE_ENDINGS, ".metadata.json")
 
 
 def _own_metadata(store: FileStore, created_ms: int) -> state.IcebergMetadata | None:
@@ -95,10 +96,13 @@ def _shown_metadata(store: FileStore) -> state.IcebergMetadata | None:
 
 
 def stored_files(store: FileStore) -> Iterator[FileStatus]:
-    """Yield the files in the folder of the metadata, which holds nothing else."""
+    """Yield the files in the folder of the metadata, which holds nothing else.
+
+    Documents are left out: after a rollback another one gets the same name.
+    """
     if _shown_metadata(store) is not None:
         for status in store.file_io.list_directory(metadata_directory(store)):
-            if status.name.endswith(_ENDINGS):
+            if status.name.endswith(_UNIQUE_ENDINGS):
                 yield status
 
 

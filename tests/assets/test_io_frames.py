@@ -108,7 +108,7 @@ def test_a_type_that_is_no_frame_is_refused(annotation: Any, paimon: PaimonCatal
 
 def test_a_value_that_is_no_frame_is_refused(paimon: PaimonCatalogResource) -> None:
     text = failure_text(io_run(produced([1, 2], schema=TABLES["append"]), paimon))
-    assert "builtins.list; expected a pyarrow Table" in text
+    assert "A list of rows holds dicts, column → value, not int64" in text
     assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
 
 

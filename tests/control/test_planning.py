@@ -195,7 +195,7 @@ def test_remembered_plan_equals_a_fresh_one(tmp_path_factory, steps):
                 partitions=replaced,
             )
         kept = writer_state(store, kit.newest(store))
-        planning._cached.cache_clear()
+        planning._cached_buckets.cache_clear()
         fresh = writer_state(store, kit.newest(store))
         assert dict(kept.total_buckets) == dict(fresh.total_buckets)
         known = {(s.partition, s.bucket): s.max_sequence_number for s in kept.bucket_states}

@@ -21,7 +21,7 @@ from paimon_assets.engine.table.api import open_catalog
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 ASSETS = (ROOT / "docs" / "assets.md").read_text()
-MAX_WORDS = {"README.md": 700, "ARCHITECTURE.md": 1500, "docs/guarantees.md": 1900}
+MAX_WORDS = {"README.md": 700, "ARCHITECTURE.md": 1500, "docs/guarantees.md": 2000}
 MAX_WORDS_OF_A_DECISION = 250
 
 # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.

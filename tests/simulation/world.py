@@ -191,7 +191,8 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(random, "random", world.random_fraction)
         patch.setattr(ThreadPoolExecutor, "submit", _at_once)
         patch.setattr(manifests.SHARED_CACHE, "_items", _Memory(OrderedDict))
-        # The bytes of all runs are counted together: a full cache would drop entries at once.
+        patch.setattr(manifests.SHARED_CACHE, "_held_bytes", 0)
+        # The bytes of all runs of a world are counted together: a full cache would drop entries.
         patch.setattr(manifests.SHARED_CACHE, "_max_bytes", math.inf)
         _HERE.append(world)
         try:

@@ -155,11 +155,12 @@ def test_rows_are_arrows_and_written_here_by_default(catalog):
     table.new_write_builder().write(rows)
     table.new_write_builder().write(rows.to_reader())
 
-    with refused(InvalidInputError, r"The rows are a builtins\.list", kind="frame-type"):
-        table.new_write_builder().write(rows.to_pylist())
+    table.new_write_builder().write(rows.to_pylist())
+    with refused(InvalidInputError, r"The rows are a builtins\.set", kind="frame-type"):
+        table.new_write_builder().write({1})
 
-    assert read(table) == [(1, "x", 1.0)] * 2
-    assert len(table.snapshots()) == 2
+    assert read(table) == [(1, "x", 1.0)] * 3
+    assert len(table.snapshots()) == 3
 
 
 def test_creating_a_table_twice_is_refused_unless_asked(catalog):

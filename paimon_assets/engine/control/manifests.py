@@ -199,7 +199,7 @@ class ManifestCache:
             self._drop(key)
             self._items[key] = (weight, items)
             self._held_bytes += weight
-            while self._held_bytes > self._max_bytes:
+            while self._held_bytes > self._max_bytes and self._items:
                 self._drop(next(iter(self._items)))
 
     def forget(self, key: tuple[str, str]) -> None:

@@ -59,6 +59,10 @@ def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bo
     return True
 
 
+_MOST_REPLACES = 10
+"""How often a small file is replaced that other writers replace at once."""
+
+
 class GuardedHandler(pafs.FSSpecHandler):
     """An fsspec filesystem for pyarrow; errors of SDKs while a file is read become `OSError`."""
 
@@ -175,9 +179,16 @@ class ArrowFileIO(FileIO):
         parent, _, name = inner.rpartition("/")
         temporary = f"{parent}/{temporary_name(name)}"
         self.write_bytes(temporary, data)
-        self.delete_file(path)
-        with self._errors(path):
-            self._filesystem.move(temporary, inner)
+        for left in reversed(range(_MOST_REPLACES)):
+            self.delete_file(path)
+            try:
+                with self._errors(path):
+                    self._filesystem.move(temporary, inner)
+            except errors.PaimonError:  # another writer replaced it between the two calls
+                if not left or not self.exists(path):
+                    raise
+            else:
+                return
 
     def write_hint(self, path: str, data: bytes) -> None:
         self.replace(path, data)
