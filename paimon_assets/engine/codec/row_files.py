@@ -10,7 +10,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from csv import reader
 from enum import StrEnum
 from functools import cache, partial
 from itertools import chain
@@ -76,7 +75,7 @@ def open_rows(
             parts_of_file = ended_lines(source)
             first = next(parts_of_file, b"")
             header = first.partition(b"\n")[0].decode(errors="replace")
-            places = partial(_places, next(reader([header]), []))
+            places = partial(_places, [name.strip('" \r') for name in header.split(",")])
             with places():
                 lines = csv.open_csv(
                     as_file(chain([first], parts_of_file)),
