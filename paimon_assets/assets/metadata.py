@@ -70,8 +70,8 @@ def preview_metadata(table: Table, snapshot: Snapshot, rows: int) -> dict[str, A
     options = table.schema.typed_options
     order = {options.get(ROWKIND_FIELD), *options.get(SEQUENCE_FIELD)}
     names = [n for n in table.schema.field_names if n not in order or not n.startswith("_")]
-    builder = table.new_read_builder().with_columns(names).at_snapshot(snapshot.id)
     try:
+        builder = table.new_read_builder().with_columns(names).at_snapshot(snapshot.id)
         with builder.with_limit(rows).to_reader() as read:
             while len(records) < rows:
                 records += read.read_next_batch().slice(0, rows - len(records)).to_pylist()
