@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.add_ons import ERASE_COMMAND
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 """Heading of the help → name of the command → (its module below `cli`, its summary)."""
@@ -118,7 +119,8 @@ class LazyGroup(click.Group):
         if module is None:
             return super().get_command(ctx, cmd_name)
         command: click.Command
-        command = getattr(importlib.import_module(f"{__package__}.{module}"), cmd_name)
+        place = module if "." in module else f"{__package__}.{module}"
+        command = getattr(importlib.import_module(place), cmd_name)
         return command
 
     def resolve_command(
@@ -207,7 +209,7 @@ COMMANDS = {
         "update": ("rows", "Give the rows of TARGET for which a filter is true new values."),
         "delete": ("rows", "Delete the rows of TARGET for which a filter is true."),
         "erase": (
-            "rows",
+            ERASE_COMMAND,
             "Erase rows of TARGET from all snapshots, tags, changelogs and branches.",
         ),
         "segments": ("segments", "Add foreign folders to a table, without copying a byte."),

@@ -1,13 +1,10 @@
 """Commands on rows: copy, write, update, delete, follow."""
 
-import json
 import uuid
-from functools import partial
-from pathlib import Path
 from threading import Event
 
 import click
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from paimon_assets.cli import commands, output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -19,11 +16,8 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_expression
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.erase import History
 from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
 
-REMAINS = 12
-"""Exit code of `erase` if rows may be left where it does not reach."""
 _OWN_PLACE = ("path", "branch", MANIFEST_FORMAT.key)
 """Options of the place and the metadata of a table; a copy has its own."""
 
@@ -127,47 +121,6 @@ def delete(args: commands.Arguments) -> None:
     with output.working("deleting"):
         outcome = builder.delete(args.where)
     _show(outcome, "deleted")
-
-
-@commands.command("TARGET", yes=True, executor=True)
-@click.option("--where", required=True, help="Filter, as in read.")
-@click.option(
-    "--history",
-    type=commands.choice(History),
-    default="keep",
-    show_default=True,
-    help="Whether states before the newest stay.",
-)
-@commands.flag("--dry-run", help="Only report.")
-@commands.duration(
-    "--older-than",
-    default="1 d",
-    show_default=True,
-    help="Delete files that no state names, if they are older.",
-)
-@click.option("--report", type=click.Path(dir_okay=False), help="File to write the report to.")
-def erase(args: commands.Arguments) -> None:
-    """Erase rows of TARGET from all snapshots, tags, changelogs and branches.
-
-    Ends with code 12 if files outside of the table, or of no state, may hold such rows.
-    """
-    run = partial(
-        args.table().erase, args.where, history=History(args.history), executor=args.new_executor()
-    )
-    if not args.dry_run:
-        args.confirm(
-            f"Rows of {args.target} for which {args.where} are erased from its whole history.",
-            lambda: click.echo("\n".join(run(dry_run=True).lines()), err=True),
-        )
-    with output.working("erasing"):
-        report = run(dry_run=args.dry_run, orphans_older_than_ms=args.older_than)
-    facts = {**asdict(report), "places": list(map(asdict, report.places))}
-    facts["is_complete"] = report.is_complete
-    if args.report:
-        Path(args.report).write_text(f"{json.dumps(facts, indent=2)}\n", encoding="utf-8")
-    output.say(report.lines(), facts)
-    if not report.is_complete:
-        raise click.exceptions.Exit(REMAINS)
 
 
 @commands.command("TARGET", yes=True)

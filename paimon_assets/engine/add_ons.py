@@ -2,7 +2,7 @@
 
 This is the only module of the core that names them. The engine loads one where the options of a
 table ask for it; the hooks of add-ons are in `spec.schema.add_on_rules` (schemas) and
-`control.listeners` (commits, and all later steps).
+`control.listeners` (commits, and all later steps), and below (commands, CALL, tasks).
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,11 @@ class AddOn(Struct, frozen=True):
 ADD_ONS = (AddOn("metadata.iceberg.storage", "paimon_assets.iceberg"),)
 SERVER = "paimon_assets.server.serve"
 """The module that the command `serve` loads."""
+ERASE_COMMAND = "paimon_assets.erasure.command"
+OPERATIONS = ("paimon_assets.erasure.operations",)
+"""Modules of operations beside `engine.table.operations`, with a mapping `SHOWN`."""
+TASKS = {"erase": ("paimon_assets.erasure.rows", "erase_rows")}
+"""Task → module and function that run it."""
 
 
 def add_ons_of(options: Mapping[str, str]) -> tuple[AddOn, ...]:

@@ -1,7 +1,6 @@
 """`docs/cli.md`, made from the commands by `make options`."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -75,8 +74,9 @@ def page() -> str:
 def _sections(ctx: click.Context) -> Iterator[str]:
     for heading, named in COMMANDS.items():
         yield f"\n## {heading}\n"
-        for name, (module, _) in named.items():
-            command = getattr(import_module(f"paimon_assets.cli.{module}"), name)
+        for name in named:
+            command = main.get_command(ctx, name)
+            assert command is not None
             yield from _command(command, f"paimon-assets {name}", ctx)
 
 

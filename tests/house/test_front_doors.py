@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from paimon_assets.cli.main import COMMANDS
+from paimon_assets.cli.main import COMMANDS, main
 from tests.house.cli_page import COMMAND, PAGE, page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,8 +110,9 @@ def test_a_page_names_nothing_below_the_doors() -> None:
 
 def test_the_summaries_of_the_commands_are_their_own() -> None:
     for named in COMMANDS.values():
-        for name, (module, summary) in named.items():
-            command = getattr(import_module(f"paimon_assets.cli.{module}"), name)
+        for name, (_, summary) in named.items():
+            command = main.get_command(click.Context(main), name)
+            assert command is not None
             assert command.name == name
             assert (command.help or "").partition("\n")[0] == summary
 
@@ -127,11 +128,10 @@ def test_every_command_prints_json_on_demand() -> None:
     without = [
         path
         for named in COMMANDS.values()
-        for name, (module, _) in named.items()
-        for path, command in leaves(
-            getattr(import_module(f"paimon_assets.cli.{module}"), name), name
-        )
-        if all("--json" not in option.opts for option in command.params)
+        for name in named
+        if (command := main.get_command(click.Context(main), name)) is not None
+        for path, leaf in leaves(command, name)
+        if all("--json" not in option.opts for option in leaf.params)
     ]
     assert without == ["serve", "follow", "completion"]
 

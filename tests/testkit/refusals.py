@@ -54,6 +54,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.types.data_types import integer
 from paimon_assets.engine.spec.types.type_text import parse_type
+from paimon_assets.erasure import erase
 from paimon_assets.iceberg.follow import repair
 from tests.cdc.kit.schema_registry import RegistryServer
 from tests.testkit import spark_refusals
@@ -371,11 +372,11 @@ def _merging_change_log(at):
 REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
-    "erasing rows of a table with data evolution": lambda at: at.written(options=EVOLVING).erase(
-        "k = 1"
+    "erasing rows of a table with data evolution": lambda at: erase(
+        at.written(options=EVOLVING), "k = 1"
     ),
-    "erasing rows of a table whose catalog": lambda at: (
-        _served(at.path).create_table("db.t", Schema.of(PLAIN)).erase("k = 1")
+    "erasing rows of a table whose catalog": lambda at: erase(
+        _served(at.path).create_table("db.t", Schema.of(PLAIN)), "k = 1"
     ),
     "renaming or moving a tag": lambda at: rename_served_tag(at.path),
     "statement that": lambda at: at.catalog.execute("REPLACE TABLE db.t (k INT)"),

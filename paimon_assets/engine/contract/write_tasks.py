@@ -2,8 +2,8 @@
 
 Tasks `compact` share a `ReadContext` of every column. Tasks `place-waiting` share a
 `PostponeContext`; each is a `DataSplit` of the postponed files of one partition, in the order their
-rows were written. Tasks `row-change` and `erase` share a `RowChange`, tasks `write-columns` a
-`WriteContext`.
+rows were written. Tasks `row-change` and `erase` (an add-on's) share a `RowChange`, tasks
+`write-columns` a `WriteContext`.
 """
 
 from typing import Literal
@@ -14,7 +14,6 @@ from msgspec import field
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.predicate.predicate import Assignment, Predicate
 from paimon_assets.engine.spec.values import Value
@@ -133,33 +132,6 @@ class ColumnTask(Value):
     @property
     def input_bytes(self) -> int:
         return len(self.values)
-
-
-ERASE_TASK = "erase"
-"""Name of the task in a `TaskBatch`; its result is an `ErasedFile`."""
-
-
-class EraseTask(Value):
-    """One data file, all rows of which are looked at: deleted, older and retracting ones too."""
-
-    split: DataSplit
-    """The file, without its deletion vector."""
-    is_changelog: bool = False
-    returns_keys: bool = False
-    """Nothing is written; the primary keys of the rows that match are returned."""
-
-
-class ErasedFile(Value):
-    """Which rows of a file match, and the file without them."""
-
-    positions: bytes = b""
-    """Of the rows that match, ascending, as int64 in the order of this machine's bytes."""
-    file: DataFileMeta | None = None
-    """The new file; None if no row is left, none matches, or nothing is written."""
-    keys: bytes | None = None
-    """Distinct primary keys of the rows, as an Arrow stream, if they are asked for."""
-    is_missing: bool = False
-    """Whether the file is not there."""
 
 
 def dump_rows(rows: pa.Table, *, compression: Literal["lz4"] | None = None) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_assets.engine.add_ons import TASKS
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.read.split_read import bytes_to_decode, read_split
@@ -88,7 +89,6 @@ def task_of(name: str) -> Task | None:
     modules = {
         report_tasks.ANALYZE_TASK: ("analyze", "analyze_split"),
         report_tasks.COVERED_TASK: ("read.merge_file_split_read", "covered_rows"),
-        write_tasks.ERASE_TASK: ("erase", "erase_rows"),
         write_tasks.COLUMN_TASK: ("column_update", "write_columns"),
         report_tasks.DIFF_TASK: ("diff", "diff_rows"),
         write_tasks.COMPACT_TASK: ("compact.compact", "compact"),
@@ -97,8 +97,7 @@ def task_of(name: str) -> Task | None:
         write_tasks.POSTPONE_TASK: ("compact.compact", "place_postponed"),
         write_tasks.ROW_CHANGE_TASK: ("row_change", "change_rows"),
     }
-    if name not in modules:
-        return None
-    module, function = modules[name]
-    task: Task = getattr(import_module(f"paimon_assets.engine.data.{module}"), function)
+    places = {task: (f"paimon_assets.engine.data.{at}", do) for task, (at, do) in modules.items()}
+    module, function = (places | TASKS).get(name, ("", ""))
+    task: Task | None = getattr(import_module(module), function) if module else None
     return task

@@ -34,7 +34,6 @@ from paimon_assets.engine.table.read.diff import LATEST, TableDiff
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.erase import EraseReport, History
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
 from paimon_assets.engine.table.upkeep.many_tables import TableNames
 from paimon_assets.engine.table.views import Views
@@ -292,19 +291,6 @@ def rollback_to_timestamp(table: Table, timestamp: Millis) -> tuple[int | None, 
 def diff(table: Table, from_version: str, to_version: str = LATEST, *, executor: Any) -> TableDiff:
     """Count the rows that differ between two states: `latest`, an id, a tag, or `branch@` one."""
     return table.diff(from_version, to_version, executor, examples=0)
-
-
-def erase(
-    table: Table,
-    where: str,
-    history: History = History.KEEP,
-    dry_run: bool = False,
-    *,
-    executor: Any,
-) -> EraseReport:
-    """Erase rows from all snapshots, tags, changelogs and branches, and from all their files."""
-    filter_ = parse_where(where, SparkSql)
-    return table.erase(filter_, history=history, dry_run=dry_run, executor=executor)
 
 
 def create_branch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from paimon_assets.engine.add_ons import add_ons_of
 from paimon_assets.engine.control.publishing import after
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.segments.segments import Segments
     from paimon_assets.engine.table.system.system_table import SystemTable
     from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder, CompactionOutcome
-    from paimon_assets.engine.table.upkeep.erase import EraseReport, History
     from paimon_assets.engine.table.upkeep.maintenance import AnalyzeOutcome, Maintenance
     from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
     from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
@@ -484,54 +483,6 @@ class Table:
         from paimon_assets.engine.table.read.diff import diff
 
         return diff(self._store, before, after, executor, examples=examples)
-
-    def erase(
-        self,
-        where: Where,
-        *,
-        history: History | Literal["keep", "expire"] = "keep",
-        dry_run: bool = False,
-        orphans_older_than_ms: int = 24 * 3_600_000,
-        executor: TaskRunner | None = None,
-    ) -> EraseReport:
-        """Erase rows from all snapshots, tags, changelogs and branches, and from all their files.
-
-        With a primary key, all records go of each key of which one matches. Without, rows that
-        match go, deleted ones too. Statistics of `analyze` are dropped. Killed, run it again.
-
-        Args:
-            where: Rows to erase.
-            history: `keep` replaces the files of each state; with `expire` tags go that hold such
-                rows, and all snapshots and changelogs before the newest snapshot, if one of them
-                does and no consumer needs them; the rest is replaced.
-            dry_run: Only report.
-            orphans_older_than_ms: Files that no state names are deleted if they are older; younger
-                ones may be of a write that runs, and are in the report.
-            executor: Reads and writes the files; this process by default.
-
-        Raises:
-            InvalidInputError: `where` does not parse, or names no column of each branch.
-            UnsupportedFeatureError: A catalog keeps the snapshots (kind `erase-managed`), or files
-                hold columns of the same rows (kind `erase-data-evolution`). Nothing was changed.
-            NotFoundError: A data file that a snapshot or tag needs is gone.
-            CommitConflictError: Other writers were faster too often; run it again.
-            CommitUnknownError: Whether a commit was made is unknown; run it again.
-
-        Cost:
-            Reads the manifests of all states, and each data file that may hold such rows by its
-            statistics; with a primary key and a filter on other columns, all files of the
-            partitions in which a key matches. Memory: entries of all data files, and the keys.
-        """
-        from paimon_assets.engine.table.upkeep.erase import erase
-
-        return erase(
-            self._store,
-            where,
-            keeps=history,
-            dry_run=dry_run,
-            orphans_older_than_ms=orphans_older_than_ms,
-            executor=executor,
-        )
 
     def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
         """Return the table's segments: external files that it reads in place, and own loads.

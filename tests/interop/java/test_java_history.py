@@ -7,7 +7,7 @@ import pytest
 
 from paimon_assets import Schema, Table, set_option
 from paimon_assets.engine.codec.rest.structure import changes_to_json
-from paimon_assets.engine.table.upkeep.erase import History
+from paimon_assets.erasure import History, erase
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
 from tests.interop.steps import Compact, JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle
@@ -181,7 +181,7 @@ def test_java_reads_and_writes_after_an_erasure(
         ours.do(table.name, step)
     table.tags.create("t1", table.snapshots()[1].id)
     before = _ours(table)
-    report = table.erase("id = 21 or text = 'c17'", history=History(history))
+    report = erase(table, "id = 21 or text = 'c17'", history=History(history))
     assert report.rows > 2
     left = [row for row in before if row[1] not in (17, 21)]
     assert _same(java, table) == left

@@ -28,6 +28,7 @@ from paimon_assets.engine.embedded import batches_of
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMeta
+from paimon_assets.erasure import erase
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.tables import arrow
@@ -164,7 +165,7 @@ def maintain_until_killed(table_path: str, steps: int) -> None:
 def erase_until_killed(table_path: str, steps: int, where: str, history: Any) -> None:
     with mortal_table(table_path, steps) as table:
         executor = OneStorageExecutor(table._store.file_io)
-        table.erase(where, history=history, orphans_older_than_ms=0, executor=executor)
+        erase(table, where, history=history, orphans_older_than_ms=0, executor=executor)
 
 
 def commit_in_step_with_others(

@@ -1,4 +1,4 @@
-"""Deletes files that no reader needs any more, and replaces those with rows that are erased.
+"""Deletes files that no reader needs any more.
 
 Concept → modules:
     files that a snapshot needs      references
@@ -7,7 +7,6 @@ Concept → modules:
     old partitions, manifests        expire_partitions
     segments                         removed_segments
     orphans and rejected batches     orphan_files
-    states without erased rows       erased_metadata
 
 Two rules hold for all deletions. A file is deleted after the last snapshot that needs it, so a
 crash leaves orphans and never a snapshot with a hole. An external file (`is_external`) is never

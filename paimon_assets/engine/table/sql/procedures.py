@@ -7,14 +7,15 @@ import datetime as dt
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import NoneType
 from typing import Any, get_args
 
 import pyarrow as pa
 
+from paimon_assets.engine.add_ons import OPERATIONS
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.types.literals import Literal
@@ -22,8 +23,8 @@ from paimon_assets.engine.table import operations as ops
 from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog, answer, texts
 from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.erase import History
 
+_ADDED = list(map(import_module, OPERATIONS))
 _ROLLED_BACK = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
 _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
     ops.compact_database: lambda count: texts("result", [f"compacted {count} tables"]),
@@ -43,23 +44,21 @@ _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
         [[one.table, one.is_promoted, one.diff.rows.rows, one.refusal] for one in report],
     ),
     ops.discard: lambda names: texts("discarded", names),
-    ops.erase: lambda report: answer(
-        "branch STRING, kind STRING, name STRING, files BIGINT, rows BIGINT",
-        [[p.branch, p.kind, p.name, p.files, p.rows] for p in report.places],
-    ),
     ops.rollback: lambda ids: answer(_ROLLED_BACK, [ids]),
     ops.rollback_to_timestamp: lambda ids: answer(_ROLLED_BACK, [ids]),
     ops.remove_orphan_files: lambda reports: answer(
         "deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT",
         [[sum(one.files for one in reports), sum(one.total_bytes for one in reports)]],
     ),
+    **{operation: show for module in _ADDED for operation, show in module.SHOWN.items()},
 }
 """Operation → the rows that its CALL shows; all not listed show one, TRUE."""
 PROCEDURES: Mapping[str, Callable[..., Any]] = {
     name: operation
-    for name, operation in vars(ops).items()
+    for module in (ops, *_ADDED)
+    for name, operation in vars(module).items()
     if inspect.isfunction(operation)
-    and operation.__module__ == ops.__name__
+    and operation.__module__ == module.__name__
     and not name.startswith("_")
 }
 """Name → operation."""
@@ -80,8 +79,6 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 _PARSERS: Mapping[Any, Callable[[str], Any]] = {
-    str: str,
-    int: int,
     bool: lambda text: text.lower() == "true",
     dt.timedelta: lambda text: dt.timedelta(milliseconds=parse_duration_ms(text)),
     ops.Millis: parse_instant_ms,
@@ -89,11 +86,10 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     ops.Options: _pairs,
     ops.Specs: lambda text: list(map(_pairs, text.split(";"))),
     re.Pattern[str]: re.compile,
-    CompactStrategy: CompactStrategy,
-    History: History,
     **dict.fromkeys((Table, Sequence[Table], Identifier), str),
 }
-"""Type of a parameter → makes its value of a text. Tables are opened by name afterwards."""
+"""Type of a parameter → makes its value of a text; the rest take it as they are, as enumerations
+do. Tables are opened by name afterwards."""
 
 
 def parameters_of(operation: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -121,7 +117,7 @@ def parse_value(parameter: inspect.Parameter, value: Literal) -> Any:
     if kind is int and (isinstance(value, bool) or not text.strip().isdecimal()):
         raise InvalidInputError(f"'{name}' is a number, not {value!r}.", kind="procedure")
     try:
-        return _PARSERS[kind](text)
+        return _PARSERS.get(kind, kind)(text)
     except (ValueError, OverflowError, re.error) as error:
         raise InvalidInputError(
             f"'{name}' cannot be '{text}': {error}.", kind="procedure"

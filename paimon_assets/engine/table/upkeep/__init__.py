@@ -1,1 +1,1 @@
-"""Compaction, maintenance, ANALYZE and rescaling of a table; rows erased from its history."""
+"""Compaction, maintenance, ANALYZE and rescaling of a table."""

@@ -1,7 +1,7 @@
 """Erasing rows from all of a table: from every snapshot, tag, changelog and branch.
 
-    all data files that any of them names ─▶ rows that match ─▶ files without them (`data.erase`)
-        ─▶ metadata without them (`control.maintenance.erased_metadata`) ─▶ old files deleted
+    all data files that any of them names ─▶ rows that match ─▶ files without them (`rows`)
+        ─▶ metadata without them (`metadata`) ─▶ old files deleted
 
 Of a table with a primary key all records go of each key that has one which matches, whatever its
 kind and age: an older one would come back, or a merge would miss it.
@@ -10,6 +10,7 @@ kind and age: an older one would come back, or a merge would miss it.
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 from msgspec import Struct, field
@@ -18,18 +19,11 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import (
-    ERASE_TASK,
-    ErasedFile,
-    EraseTask,
-    RowChange,
-    dump_rows,
-)
+from paimon_assets.engine.contract.write_tasks import RowChange, dump_rows
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import listeners
-from paimon_assets.engine.control.maintenance import erased_metadata as erased
-from paimon_assets.engine.control.maintenance import expire_snapshots as history
+from paimon_assets.engine.control.maintenance import expire_snapshots as expiry
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.tag_files import drop_tag
@@ -51,6 +45,9 @@ from paimon_assets.engine.spec.segments.segment import is_external
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import Where, as_predicate
+from paimon_assets.engine.table.table import Table
+from paimon_assets.erasure import metadata as erased
+from paimon_assets.erasure.task import ERASE_TASK, ErasedFile, EraseTask
 
 _MOST_ROUNDS = 20
 _ALL = 2**31 - 1
@@ -147,23 +144,51 @@ class _File(Value):
 
 
 def erase(
-    store: FileStore,
+    table: Table,
     where: Where,
     *,
-    keeps: History | str = History.KEEP,
+    history: History | Literal["keep", "expire"] = "keep",
     dry_run: bool = False,
     orphans_older_than_ms: int = DAY_MS,
     executor: TaskRunner | None = None,
 ) -> EraseReport:
-    """Erase rows from all states of a table (`Table.erase`)."""
+    """Erase rows from all snapshots, tags, changelogs and branches, and from all their files.
+
+    With a primary key, all records go of each key of which one matches. Without, rows that
+    match go, deleted ones too. Statistics of `analyze` are dropped. Killed, run it again.
+
+    Args:
+        table: The table, with all its branches.
+        where: Rows to erase.
+        history: `keep` replaces the files of each state; with `expire` tags go that hold such
+            rows, and all snapshots and changelogs before the newest snapshot, if one of them
+            does and no consumer needs them; the rest is replaced.
+        dry_run: Only report.
+        orphans_older_than_ms: Files that no state names are deleted if they are older; younger
+            ones may be of a write that runs, and are in the report.
+        executor: Reads and writes the files; this process by default.
+
+    Raises:
+        InvalidInputError: `where` does not parse, or names no column of each branch.
+        UnsupportedFeatureError: A catalog keeps the snapshots (kind `erase-managed`), or files
+            hold columns of the same rows (kind `erase-data-evolution`). Nothing was changed.
+        NotFoundError: A data file that a snapshot or tag needs is gone.
+        CommitConflictError: Other writers were faster too often; run it again.
+        CommitUnknownError: Whether a commit was made is unknown; run it again.
+
+    Cost:
+        Reads the manifests of all states, and each data file that may hold such rows by its
+        statistics; with a primary key and a filter on other columns, all files of the
+        partitions in which a key matches. Memory: entries of all data files, and the keys.
+    """
+    store, mode = table.maintenance().store, History(history)
     _check(store)
-    keeps = History(keeps)
     run = _Erasure(store=store.current(), where=where, executor=executor or EmbeddedExecutor())
     for branch in run.branches:
         bind(as_predicate(where), branch.schema)  # before anything is read
     run.new.read_journals(store)
     roots = run.roots()
-    run.find(roots, only_counts=dry_run or keeps is History.EXPIRE)
+    run.find(roots, only_counts=dry_run or mode is History.EXPIRE)
     places, expired = run.places(roots), tuple[str, ...]()
     rows = sum(file.rows for file in run.new.files.values())
     found = [file for file in run.new.files.values() if file.rows]
@@ -171,7 +196,7 @@ def erase(
     deleted = 0
     if not dry_run:
         run.new.write_journal(store)
-        if keeps is History.EXPIRE:
+        if mode is History.EXPIRE:
             expired = tuple(run.expire(roots))
             run.new.files.clear()
             run.clean.clear()
@@ -187,7 +212,7 @@ def erase(
     return EraseReport(
         table=store.label,
         where=str(where),
-        history=keeps,
+        history=mode,
         dry_run=dry_run,
         rows=rows,
         files=len(found),
@@ -418,12 +443,12 @@ class _Erasure(Struct, kw_only=True):
                 for (of, kind, _), root in held.items()
             ):
                 continue
-            retention = history.Retention(
+            retention = expiry.Retention(
                 min_count=1, max_count=_ALL, time_ms=0, limit=_ALL, before=newest.id
             )
             for word, expire in (
-                ("snapshot", history.expire_snapshots),
-                ("changelog", history.expire_changelogs),
+                ("snapshot", expiry.expire_snapshots),
+                ("changelog", expiry.expire_changelogs),
             ):
                 gone = expire(store, retention=retention)
                 yield from (f"{word} {number} of {branch}" for number in gone.snapshot_ids)

@@ -6,7 +6,8 @@ from itertools import count
 import pytest
 
 from paimon_assets.engine.table.api import open_table
-from tests.table.test_erase import MARK, History, check_sound, states, without
+from paimon_assets.erasure import erase
+from tests.erasure.test_erase import MARK, History, check_sound, states, without
 from tests.testkit.effort import is_hunt
 from tests.testkit.erasing import files_with
 from tests.testkit.faults.writers import DEATHS, erase_until_killed, exit_code
@@ -39,7 +40,7 @@ def test_erasure_may_die_at_any_call(tmp_path, kind, mode, stride):
             if name in before:
                 assert rows in (before[name], without(before[name], template))
         write(table, {"id": 99, "p": "a", "email": "new", "n": 0})
-        report = table.erase(WHERE, history=mode, orphans_older_than_ms=0)
+        report = erase(table, WHERE, history=mode, orphans_older_than_ms=0)
         assert report.is_complete
         assert files_with(copy, MARK) == []
         after = states(table)

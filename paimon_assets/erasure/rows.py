@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import ErasedFile, EraseTask, RowChange, dump_rows
+from paimon_assets.engine.contract.write_tasks import RowChange, dump_rows
 from paimon_assets.engine.data.compact.compact import write_records
 from paimon_assets.engine.data.compact.record_read import RecordRead
 from paimon_assets.engine.data.read.data_files import POSITION
@@ -40,6 +40,7 @@ from paimon_assets.engine.spec.schema.schema import (
     VALUE_KIND,
     TableSchema,
 )
+from paimon_assets.erasure.task import ErasedFile, EraseTask
 
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -14,6 +14,7 @@ from paimon_assets.cli.main import main
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
+from paimon_assets.erasure import erase
 from tests.iceberg.kit.reader import newest, rows
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
@@ -188,12 +189,12 @@ def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
         history = History(folder, kind, seed, parted=seed % 2 == 1)
         table = history.table
         before = states(table)
-        dry = table.erase(f"email LIKE '{MARK}%'", history=mode, dry_run=True)
+        dry = erase(table, f"email LIKE '{MARK}%'", history=mode, dry_run=True)
         assert states(table) == before
         shown = seen_by_iceberg(table)
         first, last = first_change(table), table.latest_snapshot().id
         log = changes(table, first, last)
-        report = table.erase(f"email LIKE '{MARK}%'", history=mode, orphans_older_than_ms=0)
+        report = erase(table, f"email LIKE '{MARK}%'", history=mode, orphans_older_than_ms=0)
         assert (report.rows, report.files, report.places) == (dry.rows, dry.files, dry.places)
         assert report.is_complete
         assert bool(report.rows) == bool(history.marked)
@@ -212,7 +213,7 @@ def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
                 logs += 1
                 assert changes(table, first, last) == without(log, history)
         check_sound(table)
-        again = table.erase(f"email LIKE '{MARK}%'", history=mode, orphans_older_than_ms=0)
+        again = erase(table, f"email LIKE '{MARK}%'", history=mode, orphans_older_than_ms=0)
         assert (again.rows, again.deleted) == (0, 0)
         after = states(table)
         history.write(marked=False)
@@ -237,7 +238,7 @@ def test_files_of_segments_are_listed_and_never_touched(people, tmp_path):
         write(people, (5, "own"))
     listed = people.segments().shown(history=True)
     before = files_with(tmp_path, MARK)
-    report = people.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    report = erase(people, f"email = '{MARK}'", orphans_older_than_ms=0)
     assert not report.is_complete
     assert [text.partition(":")[0] for text in report.outside] == [
         "file of a segment", "text segment 3, which was not searched",
@@ -267,20 +268,20 @@ def test_a_young_file_of_no_state_stays_and_is_reported(people):
     people.new_write_builder().prepare()
     stray = Path(people.path) / "bucket-0" / f"data-{uuid4()}-0.parquet"
     stray.write_bytes(MARK.encode())
-    report = people.erase(f"email = '{MARK}'")
+    report = erase(people, f"email = '{MARK}'")
     assert report.outside == (f"file that no state names: {stray}",)
-    assert people.erase(f"email = '{MARK}'", orphans_older_than_ms=0).is_complete
+    assert erase(people, f"email = '{MARK}'", orphans_older_than_ms=0).is_complete
     assert not stray.exists()
 
 
 def test_states_without_such_rows_do_not_expire(tmp_path):
     table = new_table(tmp_path, {"id": "INT", "email": "STRING"}, (1, "bob"))
     write(table, (2, MARK), (3, "eve"))
-    assert table.erase(f"email = '{MARK}'", history="expire").expired == ()
+    assert erase(table, f"email = '{MARK}'", history="expire").expired == ()
     assert [len(rows) for rows in states_of(table).values()] == [1, 2, 2]
     write(table, (4, "ann"), (5, MARK))
     write(table, (6, "zoe"))
-    report = table.erase(f"email = '{MARK}'", history="expire")
+    report = erase(table, f"email = '{MARK}'", history="expire")
     assert report.expired == tuple(f"snapshot {number} of main" for number in range(1, 5))
     assert [len(rows) for rows in states_of(table).values()] == [4, 4]
 
@@ -301,7 +302,7 @@ def test_files_that_are_joined_by_position_are_refused(tmp_path):
     options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
     table = new_table(tmp_path, {"id": "INT", "email": "STRING"}, (1, MARK), options=options)
     with refused(UnsupportedFeatureError, kind="erase-data-evolution"):
-        table.erase(f"email = '{MARK}'")
+        erase(table, f"email = '{MARK}'")
     assert table.count() == 1
 
 
@@ -310,7 +311,7 @@ def test_a_state_whose_file_is_gone_is_named(people):
     (path,) = (p for p in Path(people.path).rglob("*.parquet") if b"bob" in p.read_bytes())
     path.unlink()
     with refused(NotFoundError, path.name, kind="erase-missing-file"):
-        people.erase(f"email = '{MARK}'")
+        erase(people, f"email = '{MARK}'")
 
 
 def test_deleted_rows_stay_deleted_where_rows_before_them_go(tmp_path):
@@ -321,7 +322,7 @@ def test_deleted_rows_stay_deleted_where_rows_before_them_go(tmp_path):
     table.tags.create("one")
     table.delete("id IN (0, 1)")
     before = states(table)
-    table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    erase(table, f"email = '{MARK}'", orphans_older_than_ms=0)
     after = states(table)
     ids = {name: [row[0] for row in rows] for name, rows in after.items()}
     assert ids[None, "snapshot 1"] == [1, 2, 4, 5]
@@ -343,7 +344,7 @@ def test_a_marked_key_and_a_marked_partition_are_in_no_file_or_path(tmp_path, ke
         table._store, retention=Retention(min_count=1, max_count=2, time_ms=0, limit=9)
     )
     before = states_of(table)
-    report = table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    report = erase(table, f"email = '{MARK}'", orphans_older_than_ms=0)
     assert report.rows
     assert files_with(tmp_path, MARK) == []
     assert [path for path in tmp_path.rglob("*") if MARK in path.name] == []
@@ -367,7 +368,7 @@ def test_rows_keep_their_ids(tmp_path):
     write(table, (4, MARK), (5, "c"))
     read = ["id", "_ROW_ID", "_SEQUENCE_NUMBER"]
     before = table.to_arrow(read).to_pylist()
-    table.erase(f"email = '{MARK}'")
+    erase(table, f"email = '{MARK}'")
     left = [row for row in before if row["id"] in (1, 3, 5)]
     assert table.to_arrow(read).to_pylist() == left
     for row in left:
@@ -385,7 +386,7 @@ class _Between(EmbeddedExecutor):
         answers = list(super().map_tasks(batch))
         if self._table is not None:
             table, self._table = self._table, None
-            table.erase(f"email = '{MARK}'")
+            erase(table, f"email = '{MARK}'")
         return iter(answers)
 
 
@@ -398,13 +399,13 @@ def test_an_operation_planned_before_brings_no_row_back(tmp_path, kind):
     compact(table, executor=_Between(table))
     builder = table.new_write_builder()
     written = EXECUTOR.map_rows(builder.prepare(), arrow(table.schema, (50, "a", "ann", 0)))
-    table.erase("id = 1")
+    erase(table, "id = 1")
     builder.commit(written.messages)
     compact(table)
     table.new_row_change_builder().delete("id IN (2, 12)", _Between(table))
     compact(table)
     assert sorted(row["id"] for row in table.to_arrow().to_pylist()) == [0, 3, 4, 5, 50]
-    table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    erase(table, f"email = '{MARK}'", orphans_older_than_ms=0)
     assert files_with(tmp_path, MARK) == []
     check_sound(table)
 
@@ -433,7 +434,7 @@ def test_options_of_files_hold_for_the_new_ones(tmp_path, options):
     compact(table)
     table.delete("id = 3")
     before = {each.suffix for each in tmp_path.rglob("bucket-*/*")}
-    table.erase(f"email = '{MARK}'", orphans_older_than_ms=0)
+    erase(table, f"email = '{MARK}'", orphans_older_than_ms=0)
     after = states(table)
     newest = table.latest_snapshot().id
     assert [row[0] for row in after[None, f"snapshot {newest}"]] == [2, 5]

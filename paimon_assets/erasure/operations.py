@@ -1,0 +1,31 @@
+"""CALL sys.erase; see `engine.table.operations`."""
+
+from typing import Any
+
+from paimon_assets.engine.table.read.where import parse_where
+from paimon_assets.engine.table.sql.statements import answer
+from paimon_assets.engine.table.sql_words import SparkSql
+from paimon_assets.engine.table.table import Table
+from paimon_assets.erasure import run
+
+
+def erase(
+    table: Table,
+    where: str,
+    history: run.History = run.History.KEEP,
+    dry_run: bool = False,
+    *,
+    executor: Any,
+) -> run.EraseReport:
+    """Erase rows from all snapshots, tags, changelogs and branches, and from all their files."""
+    filter_ = parse_where(where, SparkSql)
+    return run.erase(table, filter_, history=history, dry_run=dry_run, executor=executor)
+
+
+SHOWN = {
+    erase: lambda report: answer(
+        "branch STRING, kind STRING, name STRING, files BIGINT, rows BIGINT",
+        [[p.branch, p.kind, p.name, p.files, p.rows] for p in report.places],
+    )
+}
+"""Operation → the rows that its CALL shows."""
