@@ -1,4 +1,4 @@
-"""What is answered beside drops, and to names that no storage takes."""
+"""Requests beside concurrent drops, and names that no storage takes."""
 
 import itertools
 import json
@@ -7,12 +7,10 @@ from contextlib import suppress
 
 import pytest
 
+from paimon_assets import CommitUnknownError, InvalidInputError, NotFoundError, Schema, open_catalog
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import CommitUnknownError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.delegating import DelegatingFileIO, make
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.principals import EVERYBODY
 from paimon_assets.server.request import Refusal, Request
 from paimon_assets.server.routes import OPERATIONS, Routes
@@ -23,29 +21,32 @@ from tests.testkit.rest_tables import created, rename_body, table_body, write
 LONG = {"ascii": "x" * 256, "two bytes": "é" * 128}
 
 
-class Meanwhile(LocalFileIO):
-    """Lets something happen in front of the first call, as `read <path>`, that holds a text."""
+class Meanwhile(DelegatingFileIO):
+    """Runs an action once, in front of the call of this number, or of the file of this name."""
 
-    def __init__(self, name, happen):
-        self._name, self._happen = name, happen
+    def __init__(self, awaited, action):
+        self._inner, self._awaited, self._action = LocalFileIO(), awaited, action
+        self._calls, self.has_happened = itertools.count(), False
 
-    def _step(self, call):
-        if self._name in call and self._happen is not None:
-            happen, self._happen = self._happen, None
-            happen()
+    @property
+    def spec(self):
+        return self._inner.spec
 
-    def publish(self, path, data):
-        self._step(f"publish {path}")
-        return super().publish(path, data)
-
-    def read_bytes(self, path):
-        self._step(f"read {path}")
-        return super().read_bytes(path)
+    def _pass_on(self, method, *args, **kwargs):
+        call = next(self._calls)
+        if isinstance(self._awaited, int):
+            is_now = call == self._awaited
+        else:
+            is_now = method.__name__ in ("publish", "read_bytes") and self._awaited in args[0]
+        if is_now and not self.has_happened:
+            self.has_happened = True
+            self._action()
+        return make(self._inner, method, *args, **kwargs)
 
 
 @pytest.fixture
 def warehouse(tmp_path):
-    """A warehouse with one table in each of its databases, without ids."""
+    """Return a catalog with one table in each of its databases, without ids."""
     catalog = open_catalog(str(tmp_path))
     for database in ("a", "b"):
         catalog.create_database(database)
@@ -55,7 +56,6 @@ def warehouse(tmp_path):
 
 
 def ask(folder, file_io, method, path, body=None, query=None):
-    """Ask for something on a storage."""
     route, names = Routes(OPERATIONS).find(method, f"/v1/paimon/{path}")
     service = Service(catalog=FilesystemCatalog(str(folder), file_io))
     request = Request(
@@ -80,51 +80,20 @@ ADD = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment":
 )
 def test_concurrently_dropped_table_is_missing(warehouse, tmp_path, name, method, path, body):
     write(warehouse.get_table("a.t"), 1)
+    storage = Meanwhile(name, lambda: warehouse.drop_table("a.t"))
     with refused(NotFoundError, kind="snapshot-not-found" if "tags" in path else "table-not-found"):
-        ask(
-            tmp_path,
-            Meanwhile(name, lambda: warehouse.drop_table("a.t")),
-            method,
-            f"databases/a/tables/t{path}",
-            body,
-        )
+        ask(tmp_path, storage, method, f"databases/a/tables/t{path}", body)
 
 
-def test_nor_is_it_when_another_of_its_name_has_come(warehouse, tmp_path):
-    def happen():
+def test_concurrently_recreated_table_is_not_altered(warehouse, tmp_path):
+    def recreate():
         warehouse.drop_table("a.t")
         warehouse.create_table("a.t", Schema.of({"other": "INT"}))
 
+    storage, body = Meanwhile("schema-1", recreate), {"changes": [ADD]}
     with refused(NotFoundError, kind="table-not-found"):
-        ask(
-            tmp_path,
-            Meanwhile("schema-1", happen),
-            "POST",
-            "databases/a/tables/t",
-            {"changes": [ADD]},
-        )
+        ask(tmp_path, storage, "POST", "databases/a/tables/t", body)
     assert [field.name for field in warehouse.get_table("a.t").schema.fields] == ["other"]
-
-
-class Stepped(DelegatingFileIO):
-    """Lets something happen in front of one call of all, counted from 0."""
-
-    def __init__(self, call, happen):
-        self._inner, self._left, self._happen = LocalFileIO(), call, happen
-
-    @property
-    def has_happened(self):
-        return self._left < 0
-
-    @property
-    def spec(self):
-        return self._inner.spec
-
-    def _pass_on(self, method, *args, **kwargs):
-        self._left -= 1
-        if self._left == -1:
-            self._happen()
-        return make(self._inner, method, *args, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +111,8 @@ class Stepped(DelegatingFileIO):
         ("DELETE", "databases/a/tables/t", None),
     ],
 )  # fmt: skip
-def test_a_drop_in_front_of_any_call_is_no_fault_of_the_storage(
-    warehouse, tmp_path, method, path, body
-):
-    def happen():
+def test_drop_before_any_call_is_no_storage_error(warehouse, tmp_path, method, path, body):
+    def drop():
         for table in ("a.t", "a.new"):
             warehouse.drop_table(table, ignore_if_missing=True)
 
@@ -162,15 +129,15 @@ def test_a_drop_in_front_of_any_call_is_no_fault_of_the_storage(
     kinds = set()
     for call in itertools.count():
         warehouse.drop_table("b.new", ignore_if_missing=True)
-        happen()
+        drop()
         write(create(), 1)
-        stepped = Stepped(call, happen)
+        storage = Meanwhile(call, drop)
         with suppress(Refusal, CommitUnknownError):
             try:
-                ask(tmp_path, stepped, method, path, body)
+                ask(tmp_path, storage, method, path, body)
             except (NotFoundError, InvalidInputError) as missing:
                 kinds.add(missing.kind)
-        if not stepped.has_happened:
+        if not storage.has_happened:
             break
     assert call > 3
     assert "file-not-found" not in kinds
@@ -178,25 +145,20 @@ def test_a_drop_in_front_of_any_call_is_no_fault_of_the_storage(
 
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize("path", ["databases/b", "databases", "databases/b/tables"])
-def test_a_get_writes_nothing(tmp_path, path):
+def test_get_writes_nothing(tmp_path, path):
     before = sorted(tmp_path.rglob("*"))
     ask(tmp_path, LocalFileIO(), "GET", path, query={"tableType": "table"})
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_list_by_type_leaves_out_vanished_tables(warehouse, tmp_path):
-    def happen():
-        warehouse.drop_table("a.t")
-
-    found = ask(
-        tmp_path, Meanwhile("t/schema/schema-0", happen), "GET", "databases/a/tables",
-        query={"tableType": "table"},
-    )  # fmt: skip
-    assert found["tables"] == ["u"]
+    storage = Meanwhile("t/schema/schema-0", lambda: warehouse.drop_table("a.t"))
+    answer = ask(tmp_path, storage, "GET", "databases/a/tables", query={"tableType": "table"})
+    assert answer["tables"] == ["u"]
 
 
 @pytest.mark.parametrize("name", LONG.values(), ids=LONG)
-def test_names_that_are_too_long_are_400(client, name):
+def test_too_long_names_are_400(client, name):
     quoted = name.replace("é", "%C3%A9")
     assert client.post("databases/db/tables", table_body("short")).status == 200
     rename = rename_body("db.short", f"db.{name}")
@@ -217,18 +179,15 @@ def test_names_that_are_too_long_are_400(client, name):
         ("GET", f"databases/db/tables/short/tags/{quoted}", None),
         ("DELETE", f"databases/db/tables/short/branches/{quoted}", None),
         ("GET", f"databases/db/tables/short/snapshots/{quoted}", None),
-        (
-            "POST",
-            "databases/db/tables/short/consumers/reset",
-            {"consumerId": name, "nextSnapshotId": 1},
-        ),
-    ):
+        ("POST", "databases/db/tables/short/consumers/reset",
+         {"consumerId": name, "nextSnapshotId": 1}),
+    ):  # fmt: skip
         answer = client.ask(method, path, body)
         assert answer.status in (400, 404), (method, path, answer)
     assert client.delete("databases/db/tables/short").status == 200
 
 
-def test_a_table_of_a_long_name_is_dropped(client, name):
+def test_table_with_a_long_name_is_dropped(client, name):
     long = (name + "x" * 250)[:250]
     created(client, long)
     assert client.delete(f"databases/db/tables/{long}").status == 200
@@ -236,7 +195,7 @@ def test_a_table_of_a_long_name_is_dropped(client, name):
 
 
 @pytest.mark.parametrize("path", ["/a\0b", "\0", "/" + "x" * 300])
-def test_paths_that_are_none_are_400(client, outside, path):
+def test_invalid_paths_are_400(client, outside, path):
     register = {"identifier": {"database": "db", "object": "nul"}, "path": f"{outside}{path}"}
     assert client.post("databases/db/register", register).status == 400
     body = table_body("nul", options={"path": f"{outside}{path}"})

@@ -1,15 +1,14 @@
-"""Many writers at once, through one server, through two, and beside them on the file system."""
+"""Many writers at once: through one server, through two, and beside them on the file system."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
 
+from paimon_assets import UnsupportedFeatureError, open_table
 from paimon_assets.engine.control.commit import file_store_commit
-from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.fileio.atomic import NO_ATOMIC_PUBLISH
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.api import open_table
 from paimon_assets.server.serve import ServeSettings, SoleWriterFileIO
 from tests.testkit import rest_tables
 from tests.testkit.rest_server import serving
@@ -22,7 +21,7 @@ SERVED, BESIDE, COMMITS = 20, 4, 2
 
 @pytest.fixture(scope="module")
 def second(served):
-    """Another server on the same warehouse."""
+    """Start another server on the same warehouse."""
     with serving(ServeSettings(warehouse=served, insecure=True)) as found:
         yield found
 
@@ -31,9 +30,7 @@ def _numbers(writer):
     return [writer * COMMITS + number for number in range(COMMITS)]
 
 
-def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(
-    client, second, name, monkeypatch
-):
+def test_writers_through_servers_and_beside_them_lose_no_commit(client, second, name, monkeypatch):
     monkeypatch.setattr(file_store_commit, "_turn", lambda _: nullcontext(False))  # as processes
     made = rest_tables.created(client, name, options=PATIENT)
 
@@ -57,14 +54,12 @@ def test_twenty_by_servers_and_four_beside_lose_and_double_nothing(
     table = open_table(made["path"])
     assert rest_tables.ids_of(table) == list(range(expected))
     assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, expected + 1))
-    assert lost > 0  # they were at it at once
-    assert (
-        client.get(f"databases/db/tables/{name}/snapshot").json["snapshot"]["recordCount"]
-        == expected
-    )
+    assert lost > 0  # writers raced
+    snapshot = client.get(f"databases/db/tables/{name}/snapshot").json["snapshot"]
+    assert snapshot["recordCount"] == expected
 
 
-def test_of_two_commits_for_one_place_one_gets_false(client, second, name):
+def test_one_of_many_commits_of_a_snapshot_id_succeeds(client, second, name):
     made = rest_tables.created(client, name)
     bodies = [
         rest_tables.commit_body(made, rest_tables.prepared(made, n), baseSnapshotUuid=None)
@@ -79,7 +74,7 @@ def test_of_two_commits_for_one_place_one_gets_false(client, second, name):
     assert outcomes[winner]
 
 
-def test_one_snapshot_sent_by_many_is_there_once_and_all_hear_true(client, second, name):
+def test_same_commit_sent_many_times_is_made_once(client, second, name):
     made = rest_tables.created(client, name)
     body = rest_tables.commit_body(made, rest_tables.prepared(made, 1))
     path = f"databases/db/tables/{name}/commit"
@@ -89,52 +84,43 @@ def test_one_snapshot_sent_by_many_is_there_once_and_all_hear_true(client, secon
     assert rest_tables.ids_of(open_table(made["path"])) == [1]
 
 
-def test_one_of_many_creators_makes_a_table(client, second, name):
+def _post_from_eight(clients, path, body_of):
     with ThreadPoolExecutor(8) as pool:
-        answers = pool.map(
-            lambda n: (client, second)[n % 2].post(
-                "databases/db/tables", rest_tables.table_body(name)
-            ),
-            range(8),
-        )
-        assert sorted(answer.status for answer in answers) == [200] + [409] * 7
+        return [*pool.map(lambda n: clients[n % 2].post(path, body_of(n)).status, range(8))]
+
+
+def test_one_of_many_creators_makes_a_table(client, second, name):
+    body = rest_tables.table_body(name)
+    statuses = _post_from_eight((client, second), "databases/db/tables", lambda _: body)
+    assert sorted(statuses) == [200] + [409] * 7
     ids = {each.get(f"databases/db/tables/{name}").json["id"] for each in (client, second)}
     assert len(ids) == 1
 
 
 def test_one_of_many_creators_makes_a_database(client, second, name):
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(
-            pool.map(
-                lambda n: (client, second)[n % 2].post(
-                    "databases", {"name": name, "options": {"by": str(n)}}
-                ),
-                range(8),
-            )
-        )
-    statuses = [answer.status for answer in answers]
+    statuses = _post_from_eight(
+        (client, second), "databases", lambda n: {"name": name, "options": {"by": str(n)}}
+    )
     assert sorted(statuses) == [200] + [409] * 7
     options = second.get(f"databases/{name}").json["options"]
     assert options == {"by": str(statuses.index(200))}
 
 
-def test_changes_of_one_schema_at_once_are_all_made(client, second, name):
+def test_concurrent_schema_changes_are_all_made(client, second, name):
     rest_tables.created(client, name)
     path = f"databases/db/tables/{name}"
 
-    def add(number):
-        change = {"action": "addColumn", "fieldNames": [f"c{number}"], "dataType": "INT"}
-        return (client, second)[number % 2].post(path, {"changes": [change]}).status
+    def add_column(number):
+        column = {"action": "addColumn", "fieldNames": [f"c{number}"], "dataType": "INT"}
+        return {"changes": [column]}
 
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(add, range(8))) == {200}
+    assert set(_post_from_eight((client, second), path, add_column)) == {200}
     fields = client.get(path).json["schema"]["fields"]
     assert {field["name"] for field in fields} == {"id", "text", *(f"c{n}" for n in range(8))}
     assert len({field["id"] for field in fields}) == 10
 
 
-def test_table_dropped_and_recreated_all_the_time_mixes_nothing(client, second, name):
-    """A commit that was made for one table never ends up in the next of its name."""
+def test_commit_of_a_dropped_table_never_reaches_the_recreated_one(client, second, name):
     path = f"databases/db/tables/{name}"
     seen = []
     for round_ in range(6):

@@ -1,4 +1,4 @@
-"""The front of the server: what it holds for whom, and whom it lets in."""
+"""The front of the server: limits of connections and bodies, and authentication."""
 
 import json
 import logging
@@ -30,18 +30,18 @@ def principals(tmp_path):
 
 
 @pytest.fixture
-def guarded(served, principals):
+def guarded_client(served, principals):
     with serving(ServeSettings(warehouse=served, principals=principals)) as found:
         yield found
 
 
-def _connected(port):
+def _connect(port):
     return socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
-def _unfinished(port, token, size):
-    """Send the head of a request, and a part of its body."""
-    raw = _connected(port)
+def _send_unfinished(port, token, size):
+    """Connect, and send the head of a request, and a part of its body."""
+    raw = _connect(port)
     raw.sendall(
         b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\n"
         + f"Authorization: Bearer {token}\r\nContent-Length: {size + 1}\r\n\r\n".encode()
@@ -50,40 +50,42 @@ def _unfinished(port, token, size):
     return raw
 
 
-def _refused(connections):
-    """Take the one connection out that is answered 503; which of them comes last is open."""
+def _remove_answered(connections):
+    """Remove the one connection that is answered 503; any of them may be it."""
     (answered,), _, _ = select.select(connections, [], [], 30)
     assert b" 503 " in answered.recv(10_000)
     connections.remove(answered)
 
 
-def test_bodies_are_limited_in_sum(guarded, monkeypatch):
+def test_bodies_are_limited_in_sum(guarded_client, monkeypatch):
     monkeypatch.setattr(application, "MOST_TOGETHER", 100_000)
     with ExitStack() as stack:
 
-        def unfinished(token, size):
-            return stack.enter_context(_unfinished(guarded.port, token, size))
+        def send_unfinished(token, size):
+            return stack.enter_context(_send_unfinished(guarded_client.port, token, size))
 
-        held = [unfinished("one", 24_000) for _ in range(3)]
-        _refused(held)  # of its own half
+        held = [send_unfinished("one", 24_000) for _ in range(3)]
+        _remove_answered(held)  # of its own half
         for token in ("one", "two"):
-            assert guarded.of(token).get("databases").status == 200
-        others = [unfinished("two", 45_000), unfinished("three", 45_000)]
-        _refused(others)  # of all
-        for connection in (*held, *others):
+            assert guarded_client.of(token).get("databases").status == 200
+        more = [send_unfinished("two", 45_000), send_unfinished("three", 45_000)]
+        _remove_answered(more)  # of all
+        for connection in (*held, *more):
             connection.sendall(b"x")
             assert b" 400 " in connection.recv(10_000)
     body = {"name": "x" * 40_000, "options": {}}
-    assert guarded.of("one").post("databases", body).status == 400  # everything was given back
+    assert (
+        guarded_client.of("one").post("databases", body).status == 400
+    )  # everything was given back
 
 
 @pytest.mark.parametrize(
-    ("who", "path"), [("nothing", "databases"), ("one", "databases/db/tables")]
+    ("token", "path"), [("nothing", "databases"), ("one", "databases/db/tables")]
 )
-def test_body_without_a_grant_is_not_read(guarded, audit_lines, who, path):
-    with _connected(guarded.port) as raw:
+def test_body_without_a_grant_is_not_read(guarded_client, audit_lines, token, path):
+    with _connect(guarded_client.port) as raw:
         raw.sendall(
-            f"POST /v1/paimon/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}\r\n"
+            f"POST /v1/paimon/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
             "Content-Length: 9\r\n\r\n".encode()
         )
         assert b" 403 " in raw.recv(10_000)
@@ -91,23 +93,26 @@ def test_body_without_a_grant_is_not_read(guarded, audit_lines, who, path):
     assert json.loads(line)["status"] == 403
 
 
-def test_unfinished_bodies_are_limited_for_each_principal(guarded, monkeypatch):
+def test_unfinished_bodies_are_limited_for_each_principal(guarded_client, monkeypatch):
     monkeypatch.setattr(application, "MOST_UNFINISHED", 3)
     with ExitStack() as stack:
-        held = [stack.enter_context(_unfinished(guarded.port, "one", 1)) for _ in range(4)]
-        _refused(held)
-        assert guarded.of("two").post("databases", b"x").status == 400
+        held = [
+            stack.enter_context(_send_unfinished(guarded_client.port, "one", 1)) for _ in range(4)
+        ]
+        _remove_answered(held)
+        assert guarded_client.of("two").post("databases", b"x").status == 400
         for connection in held:
             connection.sendall(b"x")
             assert b" 400 " in connection.recv(10_000)
-    assert guarded.of("one").post("databases", b"x").status == 400
+    assert guarded_client.of("one").post("databases", b"x").status == 400
 
 
-def test_body_counts_with_its_memory(guarded):
+def test_body_counts_with_its_memory(guarded_client):
     lists = b'{"name":"x","options":[' + b"[]," * 2_000_000 + b"[]]}"
-    assert guarded.of("one").post("databases", lists).status == 413
+    assert guarded_client.of("one").post("databases", lists).status == 413
     assert (
-        guarded.of("one").post("databases", b'{"name":"' + b"x" * 6_000_000 + b'"}').status == 400
+        guarded_client.of("one").post("databases", b'{"name":"' + b"x" * 6_000_000 + b'"}').status
+        == 400
     )
 
 
@@ -117,12 +122,12 @@ def test_unfinished_bodies_make_room(served, monkeypatch):
     with serving(ServeSettings(warehouse=served, insecure=True)) as client, ExitStack() as stack:
         head = b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
         for _ in range(60):
-            stack.enter_context(_connected(client.port)).sendall(head)
+            stack.enter_context(_connect(client.port)).sendall(head)
         for _ in range(3):
             assert client.get("/healthz").status == 200
 
 
-def test_health_is_asked_for_when_all_threads_are_busy(served, monkeypatch):
+def test_health_is_answered_when_all_threads_are_busy(served, monkeypatch):
     release, begun = threading.Event(), threading.Semaphore(0)
 
     def slow(*_):
@@ -133,7 +138,7 @@ def test_health_is_asked_for_when_all_threads_are_busy(served, monkeypatch):
     with serving(ServeSettings(warehouse=served, insecure=True)) as client, ExitStack() as stack:
         stack.callback(release.set)
         for _ in range(80):
-            raw = stack.enter_context(_connected(client.port))
+            raw = stack.enter_context(_connect(client.port))
             raw.sendall(b"GET /v1/paimon/databases HTTP/1.1\r\nHost: x\r\n\r\n")
         for _ in range(40):
             assert begun.acquire(timeout=30)
@@ -143,13 +148,13 @@ def test_health_is_asked_for_when_all_threads_are_busy(served, monkeypatch):
 def test_silent_connections_make_room(served, monkeypatch):
     monkeypatch.setattr(PunctualProtocol, "most_connections", 12)
     with serving(ServeSettings(warehouse=served, insecure=True)) as client, ExitStack() as stack:
-        busy = stack.enter_context(_connected(client.port))
+        busy = stack.enter_context(_connect(client.port))
         busy.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b" 200 " in busy.recv(10_000)
-        silent = [stack.enter_context(_connected(client.port)) for _ in range(40)]
+        silent = [stack.enter_context(_connect(client.port)) for _ in range(40)]
         assert client.get("/healthz").status == 200
         assert client.get("databases").status == 200
-        assert silent[0].recv(1) == b""  # those without a byte went first
+        assert silent[0].recv(1) == b""  # connections without a byte are closed first
         busy.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b" 200 " in busy.recv(10_000)
 
@@ -158,10 +163,10 @@ def test_one_client_takes_its_part_of_the_connections(served, monkeypatch):
     monkeypatch.setattr(PunctualProtocol, "most_of_client", 5)
     with serving(ServeSettings(warehouse=served, insecure=True)) as client, ExitStack() as stack:
         head = b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
-        asking = [stack.enter_context(_connected(client.port)) for _ in range(5)]
+        asking = [stack.enter_context(_connect(client.port)) for _ in range(5)]
         for raw in asking:
             raw.sendall(head)
-        assert stack.enter_context(_connected(client.port)).recv(1) == b""
+        assert stack.enter_context(_connect(client.port)).recv(1) == b""
         asking[0].sendall(b"}")
         assert b" 400 " in asking[0].recv(10_000)
         assert client.get("/healthz").status == 200
@@ -175,8 +180,8 @@ def test_one_client_takes_its_part_of_the_connections(served, monkeypatch):
         b"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n",
     ],
 )
-def test_two_lengths_of_one_body_are_refused(guarded, head):
-    with _connected(guarded.port) as raw:
+def test_two_lengths_of_one_body_are_refused(guarded_client, head):
+    with _connect(guarded_client.port) as raw:
         raw.sendall(
             head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n"
         )
@@ -187,10 +192,10 @@ def test_two_lengths_of_one_body_are_refused(guarded, head):
     assert b" 400 " in answer
 
 
-def test_rejected_client_leaves_a_line(guarded, caplog):
+def test_rejected_client_leaves_a_line(guarded_client, caplog):
     caplog.set_level(logging.INFO)
-    assert guarded.of("nobody").get("databases").status == 401
-    assert guarded.post("databases", {}).status == 401
+    assert guarded_client.of("nobody").get("databases").status == 401
+    assert guarded_client.post("databases", {}).status == 401
     lines = [json.loads(r.message) for r in caplog.records if "audit" in r.name]
     assert [(line["operation"], line["client"], line["status"]) for line in lines] == [
         ("listDatabases", "127.0.0.1", 401),
@@ -207,7 +212,7 @@ def test_many_strangers_flood_no_log(caplog):
     assert Strangers.most <= len(caplog.records) <= 2 * Strangers.most + 1
 
 
-def test_a_secret_counts_when_its_file_changes(tmp_path):
+def test_secret_is_read_again_when_its_file_changes(tmp_path):
     path, secret = tmp_path / "p.toml", tmp_path / "ak"
     secret.write_text("first")
     path.write_text(
@@ -221,30 +226,30 @@ def test_a_secret_counts_when_its_file_changes(tmp_path):
     assert file.current().of_access_key("AK")[1] == "second"
 
 
-def test_empty_file_of_principals_keeps_the_old_ones(guarded, principals):
+def test_empty_file_of_principals_is_ignored(guarded_client, principals):
     text = principals.read_text()
-    assert guarded.of("one").get("databases").status == 200
+    assert guarded_client.of("one").get("databases").status == 200
     for wrong in ("", '[[principal]]\nname = "a"\n'):
         principals.write_text(wrong)
-        assert guarded.of("one").get("databases").status == 200
+        assert guarded_client.of("one").get("databases").status == 200
     principals.write_text(text.replace("two", "deux"))
-    assert guarded.of("one").get("databases").status == 200
+    assert guarded_client.of("one").get("databases").status == 200
 
 
-def test_unreadable_file_locks_no_client_out_and_is_logged_once(guarded, principals, caplog):
+def test_unreadable_file_of_principals_is_ignored_and_logged_once(
+    guarded_client, principals, caplog
+):
     for wrong in (b"\xff\xfe", b"[[principal"):
         principals.write_bytes(wrong)
         for _ in range(5):
-            assert guarded.of("one").get("databases").status == 200
+            assert guarded_client.of("one").get("databases").status == 200
     principals.unlink()
     for _ in range(5):
-        assert guarded.of("one").get("databases").status == 200
+        assert guarded_client.of("one").get("databases").status == 200
     assert len([each for each in caplog.records if each.levelno >= logging.ERROR]) == 3
 
 
-def test_a_refused_change_of_a_server_that_only_reads_leaves_a_line(
-    served, principals, audit_lines
-):
+def test_change_refused_by_a_read_only_server_leaves_an_audit_line(served, principals, audit_lines):
     settings = ServeSettings(warehouse=served, principals=principals, read_only=True)
     with serving(settings) as client:
         assert client.of("one").delete("databases/db").status == 403
@@ -253,7 +258,7 @@ def test_a_refused_change_of_a_server_that_only_reads_leaves_a_line(
 
 
 @pytest.mark.parametrize("wrong", ["both", "key alone", "no pair"])
-def test_flags_that_contradict_each_other_are_refused(served, principals, tmp_path, wrong):
+def test_contradictory_flags_are_refused(served, principals, tmp_path, wrong):
     own = tmp_path / "own.pem"
     own.write_text("no key")
     flags = {

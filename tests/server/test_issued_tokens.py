@@ -1,4 +1,4 @@
-"""What clients get to open the files of a table, and what they never get."""
+"""Data tokens: the keys that principals receive for the files of a table."""
 
 import json
 import logging
@@ -9,9 +9,7 @@ import sys
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import InvalidInputError, Schema, open_catalog
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.principals import Action
 from paimon_assets.server.serve import ServeSettings, app_of
@@ -73,50 +71,53 @@ def clock():
 
 
 @pytest.fixture(scope="module")
-def guarded(settings, clock):
+def guarded_client(settings, clock):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET_OF_READER", READER)
         with serving(settings, clock) as found:
             yield found
 
 
-def token(client, who, table="pub_a"):
-    return client.of(who).get(f"databases/db/tables/{table}/token")
+def token(client, principal_name, table="pub_a"):
+    return client.of(principal_name).get(f"databases/db/tables/{table}/token")
 
 
-def test_updaters_get_writing_keys_and_readers_get_reading_keys(guarded, clock):
-    assert token(guarded, "etl").json == {
+def test_updaters_get_writing_keys_and_readers_get_reading_keys(guarded_client, clock):
+    assert token(guarded_client, "etl").json == {
         "token": {"s3.access-key": "WRITER", "s3.secret-key": WRITER},
         "expiresAtMillis": clock.now + 3 * HOUR_MS,
     }
-    assert token(guarded, "analyst").json["token"] == {
+    assert token(guarded_client, "analyst").json["token"] == {
         "s3.access-key": "READER",
         "s3.secret-key": READER,
     }
-    assert token(guarded, "etl", "secret_a$branch_x").status == 404
-    assert guarded.of("clerk").get("/v1/config").json["defaults"]["data-token.enabled"] == "true"
+    assert token(guarded_client, "etl", "secret_a$branch_x").status == 404
+    assert (
+        guarded_client.of("clerk").get("/v1/config").json["defaults"]["data-token.enabled"]
+        == "true"
+    )
 
 
 @pytest.mark.parametrize(
-    ("who", "table"), [("clerk", "pub_a"), ("analyst", "secret_a"), ("analyst", "secret_b")]
+    ("asker", "table"), [("clerk", "pub_a"), ("analyst", "secret_a"), ("analyst", "secret_b")]
 )
-def test_principal_without_select_gets_no_keys(guarded, who, table):
-    assert token(guarded, who, table).error == (403, "TABLE", table)
+def test_principal_without_select_gets_no_keys(guarded_client, asker, table):
+    assert token(guarded_client, asker, table).error == (403, "TABLE", table)
 
 
-def test_keys_are_changed_in_the_file_and_a_wrong_one_gives_nothing(guarded, settings):
+def test_changed_file_of_tokens_is_read_again(guarded_client, settings):
     settings.data_tokens.write_text(TOKENS.replace("WRITER", "OTHER"))
-    assert token(guarded, "etl").json["token"]["s3.access-key"] == "OTHER"
+    assert token(guarded_client, "etl").json["token"]["s3.access-key"] == "OTHER"
     settings.data_tokens.write_text("[update")
-    answer = token(guarded, "etl")
+    answer = token(guarded_client, "etl")
     assert (answer.status, WRITER in answer.body.decode()) == (500, False)
     settings.data_tokens.write_text(TOKENS.partition("[select]")[0])
-    assert token(guarded, "etl").status == 200
-    assert token(guarded, "analyst").status == 403
+    assert token(guarded_client, "etl").status == 200
+    assert token(guarded_client, "analyst").status == 403
     settings.data_tokens.write_text(TOKENS)
 
 
-def test_a_server_that_only_reads_gives_keys_that_only_read(settings, monkeypatch):
+def test_read_only_server_gives_reading_keys(settings, monkeypatch):
     monkeypatch.setenv("SECRET_OF_READER", READER)
     read_only = ServeSettings(
         warehouse=settings.warehouse,
@@ -170,8 +171,8 @@ OF_READER = """
         ('"fs.oss.securityToken" = { secret-file = "reader" }', "ends by itself"),
     ],
 )
-def test_nor_are_their_names_and_keys_that_end(tmp_path, monkeypatch, line, message):
-    """Keys of an instance, a container or a role end by themselves, and go with a token."""
+def test_servers_own_key_ids_and_expiring_keys_are_refused(tmp_path, monkeypatch, line, message):
+    """Keys of an instance, a container or a role expire, and need a session token."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "servers-own-secret")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOWN")
     monkeypatch.setenv("FSSPEC_S3", '{"key": "AKIDFSSPEC", "secret": "secret-of-fsspec"}')
@@ -198,7 +199,7 @@ def test_reader_gets_no_writing_key(tmp_path, same):
             DataTokens(path=path).issue(action, 0)
 
 
-def test_tables_outside_have_none(settings, tmp_path, monkeypatch):
+def test_external_table_has_no_data_token(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_READER", READER)
     principals = tmp_path / "principals.toml"
     own = f'roots = ["{tmp_path}"]\n[[principal]]'
@@ -215,10 +216,10 @@ def test_tables_outside_have_none(settings, tmp_path, monkeypatch):
         assert token(client, "admin", "pub_out").status == 501
 
 
-def test_audit_line_names_the_receiver_and_no_key(guarded, caplog):
+def test_audit_line_names_the_receiver_and_no_key(guarded_client, caplog):
     caplog.set_level(logging.DEBUG)
-    answers = [token(guarded, "analyst"), token(guarded, "analyst", "secret_a")]
-    assert guarded.of("analyst").get("databases").status == 200
+    answers = [token(guarded_client, "analyst"), token(guarded_client, "analyst", "secret_a")]
+    assert guarded_client.of("analyst").get("databases").status == 200
     lines = [json.loads(r.message) for r in caplog.records if "audit" in r.name]
     assert [(line["operation"], line["status"], line.get("token")) for line in lines] == [
         ("getTableToken", 200, "select"),
@@ -246,7 +247,7 @@ def test_audit_line_names_the_receiver_and_no_key(guarded, caplog):
         ('[select]\n"s3.secret-key" = { secret-file = "own", x = 1 }', "is a text"),
     ],
 )
-def test_a_server_with_a_wrong_file_does_not_start(settings, tmp_path, text, message):
+def test_server_with_an_invalid_file_of_tokens_does_not_start(settings, tmp_path, text, message):
     path = tmp_path / "tokens.toml"
     path.write_text(text)
     (tmp_path / "own").write_text("servers-own-secret")
@@ -264,16 +265,15 @@ def test_a_server_with_a_wrong_file_does_not_start(settings, tmp_path, text, mes
     assert "servers-own-secret" not in refused.value.message
 
 
-def test_a_server_for_everybody_hands_nothing_out(settings):
+def test_insecure_server_takes_no_data_tokens(settings):
+    insecure = ServeSettings(
+        warehouse=settings.warehouse, insecure=True, data_tokens=settings.data_tokens
+    )
     with pytest.raises(InvalidInputError, match="everybody"):
-        app_of(
-            ServeSettings(
-                warehouse=settings.warehouse, insecure=True, data_tokens=settings.data_tokens
-            )
-        )
+        app_of(insecure)
 
 
-def test_no_secret_is_in_a_listing_of_processes_or_their_output(settings, tmp_path):
+def test_process_listing_and_output_hold_no_secret(settings, tmp_path):
     log = tmp_path / "log"
     files = ("--principals", str(settings.principals), "--data-tokens", str(settings.data_tokens))
     held = {"SECRET_OF_READER": READER}
@@ -285,7 +285,7 @@ def test_no_secret_is_in_a_listing_of_processes_or_their_output(settings, tmp_pa
             env={**os.environ, "PAIMON_TOKEN": "admin-of-all"}, cwd=ROOT,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        shown = [listed(each.pid) for each in (server, asking)]
+        shown = [listing_of(each.pid) for each in (server, asking)]
         assert all(b"paimon_assets" in each for each in shown)
         output, _ = asking.communicate()
     assert asking.returncode == 0, output
@@ -293,7 +293,7 @@ def test_no_secret_is_in_a_listing_of_processes_or_their_output(settings, tmp_pa
         assert all(secret.encode() not in each for each in (*shown, output, log.read_bytes()))
 
 
-def listed(pid):
-    """Return what everybody sees of a process."""
+def listing_of(pid):
+    """Return the command line of a process, as `ps` prints it."""
     command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
     return subprocess.run(command, check=True, capture_output=True).stdout

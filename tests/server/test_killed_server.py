@@ -1,4 +1,4 @@
-"""A server killed at any moment of any change: what was, or what should be; another one ends it."""
+"""A server killed at any storage call: a change is made or not, and another server completes it."""
 
 import itertools
 import signal
@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from paimon_assets import CommitUnknownError, StorageError, open_table
 from paimon_assets.cli.main import main
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import CommitUnknownError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.api import open_table
 from paimon_assets.server.app import App
 from paimon_assets.server.routes import OPERATIONS, Routes
 from paimon_assets.server.serve import ServeSettings, uvicorn_of
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.slow
 DB, TABLES = "databases/db", "databases/db/tables"
 MOST_STEPS = 60
 STRIDE = 1 if is_hunt() else 3
-"""Moments between two deaths; each kind of change is killed at the first, and then at others."""
+"""Calls between two kills; each kind of change is killed at its first call, then at later ones."""
 COLUMN = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT"}
 VIEW = {"fields": [], "query": "1", "dialects": {"spark": "2"}}
 
@@ -55,15 +54,15 @@ def _table(client, name, _outside):
     return rest_tables.created(client, name)
 
 
-def _written(client, name, commits=1, **schema):
+def _create_with_commits(client, name, commits=1, **schema):
     made = rest_tables.created(client, name, **schema)
     for number in range(commits):
         rest_tables.write(rest_tables.open_posted(client, made)[0], number)
     return made
 
 
-def _branched(client, name):
-    made = _written(client, name)
+def _create_with_branch(client, name):
+    made = _create_with_commits(client, name)
     client.post(f"{TABLES}/{name}/tags", {"tagName": "t"})
     client.post(f"{TABLES}/{name}/branches", {"branch": "b", "fromTag": "t"})
     return made
@@ -142,7 +141,7 @@ def _fields(client, name, _made):
     assert [field["name"] for field in fields] == ["id", "text", "c"]
 
 
-def _renamed(client, name, made):
+def _check_renamed(client, name, made):
     assert client.get(f"{TABLES}/{name}").status == 404
     assert client.get(f"{TABLES}/{name}_new").json["id"] == made["id"]
     assert client.get(f"tables/id/{made['id']}").json["name"] == f"{name}_new"
@@ -200,12 +199,18 @@ CHANGES = {
     "registerTable": Change(_register, _status(T, 200), (200, 409)),
     "alterTable": Change(_post(T, {"changes": [COLUMN]}), _fields, (200, 409)),
     "dropTable": Change(
-        lambda c, n, o: (("DELETE", f"{TABLES}/{n}"), _written(c, n)), _status(T, 404), (200, 404)
+        lambda c, n, o: (("DELETE", f"{TABLES}/{n}"), _create_with_commits(c, n)),
+        _status(T, 404),
+        (200, 404),
     ),
-    "renameTable": Change(_rename, _renamed, (200, 404)),
+    "renameTable": Change(_rename, _check_renamed, (200, 404)),
     "commitTable": Change(_commit, _rows(7)),
     "rollbackTable": Change(
-        _post(f"{T}/rollback", {"instant": {"snapshotId": 1}}, lambda c, n, o: _written(c, n, 3)),
+        _post(
+            f"{T}/rollback",
+            {"instant": {"snapshotId": 1}},
+            lambda c, n, o: _create_with_commits(c, n, 3),
+        ),
         _rows(0),
     ),
     "rollbackSchema": Change(
@@ -217,12 +222,12 @@ CHANGES = {
         _is(T, "schemaId", 0),
     ),
     "createTag": Change(
-        _post(f"{T}/tags", {"tagName": "t"}, lambda c, n, o: _written(c, n)),
+        _post(f"{T}/tags", {"tagName": "t"}, lambda c, n, o: _create_with_commits(c, n)),
         _is(f"{T}/tags", "tags", ["t"]),
         (200, 409),
     ),
     "deleteTag": Change(
-        lambda c, n, o: (("DELETE", f"{TABLES}/{n}/tags/t"), _branched(c, n)),
+        lambda c, n, o: (("DELETE", f"{TABLES}/{n}/tags/t"), _create_with_branch(c, n)),
         _is(f"{T}/tags", "tags", []),
         (200, 404),
     ),
@@ -230,12 +235,14 @@ CHANGES = {
         _post(f"{T}/branches", {"branch": "b"}), _is(f"{T}/branches", "branches", ["b"]), (200, 409)
     ),
     "dropBranch": Change(
-        lambda c, n, o: (("DELETE", f"{TABLES}/{n}/branches/b"), _branched(c, n)),
+        lambda c, n, o: (("DELETE", f"{TABLES}/{n}/branches/b"), _create_with_branch(c, n)),
         _is(f"{T}/branches", "branches", []),
         (200, 404),
     ),
     "renameBranch": Change(
-        _post(f"{T}/branches/b/rename", {"toBranch": "z"}, lambda c, n, o: _branched(c, n)),
+        _post(
+            f"{T}/branches/b/rename", {"toBranch": "z"}, lambda c, n, o: _create_with_branch(c, n)
+        ),
         _is(f"{T}/branches", "branches", ["z"]),
         (200, 404),
     ),
@@ -244,7 +251,7 @@ CHANGES = {
             f"{T}/branches/b/forward",
             {},
             lambda c, n, o: [
-                made := _branched(c, n),
+                made := _create_with_branch(c, n),
                 rest_tables.write(rest_tables.open_posted(c, made)[0], 9),
             ][0],
         ),
@@ -258,7 +265,7 @@ CHANGES = {
         _post(
             f"{T}/partitions/drop",
             {"partitionSpecs": [{"text": "x0"}], "ignoreIfNotExists": True},
-            lambda c, n, o: _written(c, n, 2, partitionKeys=["text"]),
+            lambda c, n, o: _create_with_commits(c, n, 2, partitionKeys=["text"]),
         ),
         _rows(1),
     ),
@@ -274,7 +281,7 @@ CHANGES = {
         _post(
             f"{T}/partitions/mark",
             {"specs": [{"text": "x0"}]},
-            lambda c, n, o: _written(c, n, partitionKeys=["text"]),
+            lambda c, n, o: _create_with_commits(c, n, partitionKeys=["text"]),
         ),
         _partition(done=True),
     ),
@@ -333,7 +340,7 @@ def test_every_request_that_changes_something_is_killed():
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("kind", CHANGES)
-def test_server_may_die_at_any_call(kind, client, served, outside):
+def test_server_killed_at_any_call_leaves_a_change_whole(kind, client, served, outside):
     change, context = CHANGES[kind], fork_server()
     later = itertools.count(1 + [*CHANGES].index(kind) % STRIDE, STRIDE)
     for steps in itertools.chain([0], later):
@@ -345,7 +352,7 @@ def test_server_may_die_at_any_call(kind, client, served, outside):
             if status is None:
                 process.join()
                 assert process.exitcode == -signal.SIGKILL
-        client.get(f"{TABLES}/{name}")  # somebody looks in between
+        client.get(f"{TABLES}/{name}")  # a read in between
         if status is None:
             assert client.ask(*request).status in change.again
         else:
@@ -353,7 +360,7 @@ def test_server_may_die_at_any_call(kind, client, served, outside):
         change.check(client, name, made)
         if status is not None:
             break
-    assert steps > 0  # it died at least once
+    assert steps > 0  # it was killed at least once
 
 
 class Forgetful(LocalFileIO):
@@ -389,7 +396,7 @@ def storage():
 
 @pytest.fixture
 def forgetful(storage, tmp_path):
-    """A server on it, with a database."""
+    """Serve it, with a database."""
     catalog = FilesystemCatalog(str(tmp_path / "w"), storage)
     catalog.create_database("db")
     app = App(Service(catalog=catalog), Routes(OPERATIONS), principals=None)
@@ -407,7 +414,7 @@ def forgetful(storage, tmp_path):
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
 @pytest.mark.parametrize("blind", [True, False], ids=["blind", "seeing"])
-def test_a_commit_without_an_answer(forgetful, storage, name, done, blind):
+def test_commit_without_an_answer_is_made_by_a_retry(forgetful, storage, name, done, blind):
     made = rest_tables.created(forgetful, name)
     body = rest_tables.commit_body(made, rest_tables.prepared(made, 1), baseSnapshotUuid=None)
     path = f"databases/db/tables/{name}/commit"
@@ -423,7 +430,7 @@ def test_a_commit_without_an_answer(forgetful, storage, name, done, blind):
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-def test_a_view_without_an_answer(forgetful, storage, done):
+def test_view_without_an_answer_is_made_once(forgetful, storage, done):
     view = {"fields": [], "query": "1"}
     body = {"identifier": {"database": "db", "object": "v"}, "schema": view}
     forgetful.post("databases/db/views", {**body, "identifier": {"database": "db", "object": "u"}})
@@ -443,7 +450,6 @@ def test_stopping_server_finishes_its_requests(served, tmp_path, name):
 
 
 def test_server_without_tokens_explains_why_it_does_not_start(served, tmp_path):
-
     done = CliRunner().invoke(main, ["-w", served, "serve", "--port", "0"])
     assert done.exit_code == 2
     assert "--insecure" in done.output

@@ -1,4 +1,4 @@
-"""The server's numbers for Prometheus: answers by operation and status, health of tables."""
+"""Metrics for Prometheus: answers by operation and status, health of tables."""
 
 import json
 import re
@@ -18,8 +18,8 @@ TOKEN, LIMITED = "all-of-it", "of-one-table"
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
-    """A server with health, of two tables; one principal sees one of them."""
+def guarded_client(tmp_path_factory):
+    """Serve two tables with their health; one principal sees one of them."""
     path = tmp_path_factory.mktemp("metrics")
     catalog = new_catalog_in(path / "w")
     keyed = Schema.of({"id": "INT"}, primary_keys=["id"], options={"bucket": "1"})
@@ -38,7 +38,7 @@ def guarded(tmp_path_factory):
 
 
 def samples(client):
-    """(name, labels) → value, of every sample; the parser refuses what Prometheus would."""
+    """Return (name, labels) → value of every sample; the parser is as strict as Prometheus."""
     text = client.get("/metrics").body.decode()
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
@@ -47,8 +47,8 @@ def samples(client):
     }
 
 
-def test_answers_are_counted_and_timed_by_operation_and_status(guarded):
-    client = guarded.of(TOKEN)
+def test_answers_are_counted_and_timed_by_operation_and_status(guarded_client):
+    client = guarded_client.of(TOKEN)
     before = samples(client)
     client.get("databases")
     client.get("databases/none")
@@ -59,22 +59,22 @@ def test_answers_are_counted_and_timed_by_operation_and_status(guarded):
     assert after["paimon_request_seconds_count", "404", "getDatabase"] >= 1
 
 
-def test_a_principal_sees_the_health_of_its_tables_alone(guarded):
-    everything, one = samples(guarded.of(TOKEN)), samples(guarded.of(LIMITED))
+def test_a_principal_sees_the_health_of_its_tables_alone(guarded_client):
+    everything, one = samples(guarded_client.of(TOKEN)), samples(guarded_client.of(LIMITED))
     assert everything["paimon_table_score", "db", "due"] == 50
     assert one["paimon_table_score", "db", "fine"] == 90
     assert not [key for key in one if "due" in key]
-    assert guarded.get("/metrics").status == 401
+    assert guarded_client.get("/metrics").status == 401
 
 
-def test_the_dashboard_asks_for_numbers_that_are_there(guarded):
-    guarded.of(TOKEN).get("databases")
-    names = {name for name, *_ in samples(guarded.of(TOKEN))}
+def test_dashboard_shows_existing_metrics(guarded_client):
+    guarded_client.of(TOKEN).get("databases")
+    names = {name for name, *_ in samples(guarded_client.of(TOKEN))}
     dashboard = json.loads((ROOT / "examples/grafana/paimon-tables.json").read_text())
     asked = set(re.findall(r"paimon_[a-z_0-9]+", json.dumps(dashboard["panels"])))
     assert asked
     assert asked <= names
 
 
-def test_without_the_setting_no_table_is_looked_at(client):
+def test_tables_have_no_metrics_by_default(client):
     assert not [key for key in samples(client) if key[0].startswith("paimon_table")]

@@ -1,12 +1,11 @@
-"""A server on an object store: no directory is renamed there, and a put has a condition."""
+"""A server on an object store: it renames no directory, and puts are conditional."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.table.api import open_catalog
+from paimon_assets import EmbeddedExecutor, open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 from tests.testkit.rest_tables import rename_body, table_body
@@ -17,27 +16,27 @@ pytestmark = pytest.mark.slow
 
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
 WRITES = 5
-"""Of four at once: each meets others."""
+"""By four threads at once, so that writers race."""
 
 
 @pytest.fixture(scope="module")
 def options():
-    """Options of the storage."""
+    """Return options of the storage."""
     with s3_server() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def clients(options):
-    """Two servers on one warehouse."""
+    """Start two servers on one warehouse."""
     settings = ServeSettings(warehouse=WAREHOUSE, storage_options=options, insecure=True)
     with serving(settings) as one, serving(settings) as other:
         assert one.post("databases", {"name": "db", "options": {"a": "b"}}).status == 200
         yield one, other
 
 
-def opened(client, options):
-    """Our client of a server, with credentials of its own for files."""
+def open_client(client, options):
+    """Open a catalog on a server, with its own credentials for files."""
     uri = f"http://127.0.0.1:{client.port}"
     return open_catalog(metastore="rest", uri=uri, token="any", options=options)  # noqa: S106
 
@@ -50,7 +49,7 @@ def test_writers_through_two_servers_lose_nothing(clients, options):
     clients[0].post("databases/db/tables", table_body("t", options={"commit.max-retries": "100"}))
 
     def write(number):
-        table = opened(clients[number % 2], options).get_table("db.t")
+        table = open_client(clients[number % 2], options).get_table("db.t")
         table.new_write_builder().write(rows(number), EmbeddedExecutor())
 
     with ThreadPoolExecutor(4) as pool:
@@ -73,7 +72,7 @@ def test_a_rename_keeps_the_id_and_a_drop_leaves_nothing(clients):
     assert other.get("databases/db/tables/there").json["id"] != known
 
 
-def test_views_and_properties(clients):
+def test_views_and_properties_are_shared_by_servers(clients):
     one, other = clients
     view = {"identifier": {"database": "db", "object": "v"}, "schema": {"query": "1"}}
     assert one.post("databases/db/views", view).status == 200
@@ -84,7 +83,7 @@ def test_views_and_properties(clients):
 
 @pytest.fixture(scope="module")
 def without_conditions(options):
-    """Options of a store that takes the condition of a put and ignores it."""
+    """Return options of a store that takes the condition of a put and ignores it."""
     with s3_faults(options) as (faults, through):
         faults.ignores_conditions = True
         yield through
@@ -100,7 +99,7 @@ def test_a_store_without_conditional_put_takes_no_commits(without_conditions):
         assert "conditional put" in answer.json["message"]
 
 
-def test_a_sole_writer_loses_nothing_there(without_conditions):
+def test_sole_writer_commits_without_conditional_put(without_conditions):
     warehouse = f"s3://{BUCKET}/sole"
     settings = ServeSettings(
         warehouse=warehouse, storage_options=without_conditions, insecure=True, sole_writer=True
@@ -112,7 +111,7 @@ def test_a_sole_writer_loses_nothing_there(without_conditions):
         bodies = [table_body(f"t{number % 2}") for number in range(4)]
 
         def write(number):
-            table = opened(client, without_conditions).get_table("db.t")
+            table = open_client(client, without_conditions).get_table("db.t")
             table.new_write_builder().write(rows(number), EmbeddedExecutor())
             return client.post("databases/db/tables", bodies[number]).status
 

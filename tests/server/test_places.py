@@ -1,4 +1,4 @@
-"""Who may give which folder to a table, and what lists show."""
+"""Rights on the folders of tables, and on the names in lists."""
 
 import json
 import shutil
@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from paimon_assets import InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.operations.tables import create_table
 from paimon_assets.server.principals import EVERYBODY
 from paimon_assets.server.request import Request
@@ -44,7 +42,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def guarded(folder):
+def guarded_client(folder):
     catalog = open_catalog(str(folder / "w"))
     for name in ("a", "b"):
         catalog.create_database(name)
@@ -71,59 +69,57 @@ def _register(client, path, name="mine"):
 
 @pytest.mark.parametrize("verb", [_create, _register])
 @pytest.mark.parametrize("where", ["b/t", "b/t/bucket-0", "b", "b/../b/t", ""])
-def test_folder_of_another_table_is_refused(guarded, folder, verb, where):
-    answer = verb(guarded.of("maker"), f"{folder}/shared/{where}")
+def test_folder_of_another_table_is_refused(guarded_client, folder, verb, where):
+    answer = verb(guarded_client.of("maker"), f"{folder}/shared/{where}")
     assert answer.status == 400, answer.body
-    assert guarded.of("admin").get("databases/a/tables").json["tables"] == []
-    assert guarded.of("admin").get("databases/b/tables/t").status == 200
+    assert guarded_client.of("admin").get("databases/a/tables").json["tables"] == []
+    assert guarded_client.of("admin").get("databases/b/tables/t").status == 200
 
 
 @pytest.mark.parametrize("verb", [_create, _register])
-@pytest.mark.parametrize("who", ["maker", "homeless"])
+@pytest.mark.parametrize("asker", ["maker", "homeless"])
 @pytest.mark.parametrize("where", ["own/x", "w/b.db/x", "elsewhere", "shared\0/x"])
-def test_a_folder_takes_a_right_on_it(guarded, folder, verb, who, where):
+def test_folder_without_a_right_is_refused(guarded_client, folder, verb, asker, where):
     open_catalog(str(folder / "own")).create_database("d")
-    answer = verb(guarded.of(who), f"{folder}/{where}")
+    answer = verb(guarded_client.of(asker), f"{folder}/{where}")
     assert answer.status == 400, answer.body
     assert not (folder / "own" / "x").exists()
 
 
-def test_roots_are_granted_to_principals(guarded, folder):
+def test_roots_are_granted_to_principals(guarded_client, folder):
     path = f"{folder}/shared/mine"
-    assert _create(guarded.of("homeless"), path).status == 400
-    assert _create(guarded.of("maker"), path).status == 200
-    assert guarded.of("admin").get("databases/a/tables/mine").json["path"] == path
-    # Of the name that is taken, whatever the path.
-    assert _create(guarded.of("maker"), f"{folder}/shared/other").status == 409
-    inside = _create(guarded.of("maker"), f"{path}/inside", "other")
+    assert _create(guarded_client.of("homeless"), path).status == 400
+    assert _create(guarded_client.of("maker"), path).status == 200
+    assert guarded_client.of("admin").get("databases/a/tables/mine").json["path"] == path
+    # The name is taken, whatever the path.
+    assert _create(guarded_client.of("maker"), f"{folder}/shared/other").status == 409
+    inside = _create(guarded_client.of("maker"), f"{path}/inside", "other")
     assert (inside.status, inside.json["message"].count("another table")) == (400, 1)
 
 
 @pytest.mark.parametrize("verb", [_create, _register])
-def test_new_table_takes_no_folder_with_foreign_files(guarded, folder, verb):
+def test_new_table_takes_no_folder_with_foreign_files(guarded_client, folder, verb):
     (folder / "shared" / "mine").mkdir()
-    (folder / "shared" / "mine" / "notes.txt").write_text("somebody's")
-    answer = verb(guarded.of("maker"), f"{folder}/shared/mine")
-    assert (answer.status, guarded.of("admin").get("databases/a/tables").json["tables"]) == (
-        400,
-        [],
-    )
+    (folder / "shared" / "mine" / "notes.txt").write_text("foreign")
+    answer = verb(guarded_client.of("maker"), f"{folder}/shared/mine")
+    assert answer.status == 400
+    assert guarded_client.of("admin").get("databases/a/tables").json["tables"] == []
 
 
 @pytest.mark.parametrize("where", ["mine", "mine/inside", ""])
-def test_a_creation_that_was_killed_blocks_no_folder(guarded, folder, where):
-    maker, path = guarded.of("maker"), f"{folder}/shared/c/mine"
+def test_killed_creation_blocks_no_folder(guarded_client, folder, where):
+    maker, path = guarded_client.of("maker"), f"{folder}/shared/c/mine"
     assert _create(maker, path).status == 200
-    shutil.rmtree(path)  # as if it had been killed before its schema was there
+    shutil.rmtree(path)  # as a kill before the schema is published leaves it
     answer = _create(maker, f"{folder}/shared/c/{where}", "other")
     assert answer.status == 200, answer.body
-    assert guarded.of("admin").get("databases/a/tables").json["tables"] == ["other"]
+    assert guarded_client.of("admin").get("databases/a/tables").json["tables"] == ["other"]
     assert _create(maker, path).status == 400
 
 
-def test_a_creation_whose_folder_was_given_away_leaves_no_table(folder):
+def test_creation_that_loses_its_folder_leaves_no_table(folder):
     class Meanwhile(LocalFileIO):
-        """Lets another creation come between the name and the schema of a first one."""
+        """Creates another table between the name and the schema of the first one."""
 
         def publish(self, path, data):
             if path.endswith("/t/schema/schema-0") and not rivals:
@@ -183,42 +179,42 @@ NO_PLACES = {
 
 
 @pytest.mark.parametrize("key", PLACES)
-def test_options_name_no_place_that_is_not_granted(guarded, folder, key):
+def test_options_with_paths_without_a_right_are_refused(guarded_client, folder, key):
     value = PLACES[key].format(folder / "shared")
-    client = guarded.of("homeless")
+    client = guarded_client.of("homeless")
     answer = client.post("databases/a/tables", table_body("mine", "a", options={key: value}))
     assert answer.status == 400, answer.body
-    created(guarded.of("admin"), "plain", "a")
+    created(guarded_client.of("admin"), "plain", "a")
     change = {"action": "setOption", "key": key, "value": value}
     assert client.post("databases/a/tables/plain", {"changes": [change]}).status == 400
     if key.endswith(("callbacks", "class")):
-        admin = guarded.of("admin").post("databases/a/tables/plain", {"changes": [change]})
+        admin = guarded_client.of("admin").post("databases/a/tables/plain", {"changes": [change]})
         assert (admin.status, key in admin.json["message"]) == (400, True)
-    # A folder whose table says so is not registered either.
+    # A folder whose table has such an option is not registered either.
     unmade = key in ("table-path", "metadata.iceberg.storage-location")  # refused by the schema
     schema = Schema.of({"id": "INT"}, options={} if unmade else {key: value})
     catalog = open_catalog(str(folder / "shared" / "w"))
     catalog.create_database("d")
     catalog.create_table("d.t", schema)
     expected = 200 if unmade or key.endswith("external-storage-path") else 400
-    assert _register(guarded.of("maker"), f"{folder}/shared/w/d.db/t").status == expected
+    assert _register(guarded_client.of("maker"), f"{folder}/shared/w/d.db/t").status == expected
 
 
-def test_options_that_name_no_place_are_let_through(guarded):
+def test_options_without_paths_are_accepted(guarded_client):
     body = table_body("mine", "a", options=NO_PLACES)
     body["schema"]["fields"] = [
         *body["schema"]["fields"],
         {"id": 2, "name": "path", "type": "STRING"},
         {"id": 3, "name": "class", "type": "STRING"},
     ]
-    answer = guarded.of("homeless").post("databases/a/tables", body)
+    answer = guarded_client.of("homeless").post("databases/a/tables", body)
     assert answer.status == 200, answer.body
 
 
 @pytest.mark.parametrize("value", ["file:/elsewhere", "file:{}/w/b.db/x"])
-def test_nothing_is_built_on_a_schema_that_names_a_foreign_place(guarded, folder, value):
-    """Who reaches the storage may have written one beside the server."""
-    admin, key = guarded.of("admin"), "data-file.external-paths"
+def test_schema_with_a_foreign_path_takes_no_commit(guarded_client, folder, value):
+    """A client of the storage can write such a schema beside the server."""
+    admin, key = guarded_client.of("admin"), "data-file.external-paths"
     made = created(admin, "inside", "a")
     snapshot = prepared(made, 1)
     catalog = open_catalog(str(folder / "w"))
@@ -243,8 +239,8 @@ def _create_view(client):
     assert client.post("databases/b/views", named).status == 200
 
 
-def test_list_grant_shows_names_alone(guarded):
-    admin, lister = guarded.of("admin"), guarded.of("lister")
+def test_list_grant_shows_only_names(guarded_client):
+    admin, lister = guarded_client.of("admin"), guarded_client.of("lister")
     changed = {"removals": [], "updates": {"owner": "me"}}
     assert admin.post("databases/b", changed).status == 200
     _create_view(admin)
@@ -261,8 +257,8 @@ def test_list_grant_shows_names_alone(guarded):
     assert admin.get("databases/b").json["options"]["owner"] == "me"
 
 
-def test_dropping_a_database_needs_rights_on_its_tables(guarded):
-    admin, dropper = guarded.of("admin"), guarded.of("dropper")
+def test_dropping_a_database_needs_rights_on_its_tables(guarded_client):
+    admin, dropper = guarded_client.of("admin"), guarded_client.of("dropper")
     _create_view(admin)
     assert dropper.delete("databases/b").error == (403, "VIEW", "v")
     assert admin.delete("databases/b/views/v").status == 200
@@ -271,30 +267,23 @@ def test_dropping_a_database_needs_rights_on_its_tables(guarded):
 
 
 @pytest.mark.parametrize("noun", ["table", "view"])
-def test_a_rename_gives_no_right_that_was_not_there(guarded, noun):
-    admin, mover = guarded.of("admin"), guarded.of("mover")
+def test_rename_needs_rights_on_both_names(guarded_client, noun):
+    admin, mover = guarded_client.of("admin"), guarded_client.of("mover")
     _create_view(admin)
     name = noun[0]
 
-    def renamed(client, database):
+    def rename(client, database):
         return client.post(f"{noun}s/rename", rename_body(f"b.{name}", f"{database}.mine"))
 
-    assert renamed(mover, "a").error == (403, noun.upper(), name)
+    assert rename(mover, "a").error == (403, noun.upper(), name)
     assert admin.get(f"databases/b/{noun}s/{name}").status == 200
-    assert renamed(mover, "b").status == 403
-    assert renamed(admin, "a").status == 200
+    assert rename(mover, "b").status == 403
+    assert rename(admin, "a").status == 200
 
 
-@pytest.mark.parametrize("name", ["x" * 251, "ü" * 130])
-def test_a_name_that_no_folder_takes_is_refused(guarded, name):
-    admin = guarded.of("admin")
-    assert admin.post("databases", {"name": name, "options": {}}).status == 400
-    assert admin.post("databases/a/tables", table_body(name, "a")).status == 400
-
-
-def test_a_list_by_type_writes_nothing_and_survives_a_drop(guarded, folder):
+def test_list_by_type_writes_nothing(guarded_client, folder):
     open_catalog(str(folder / "w")).create_table("a.quiet", Schema.of({"id": "INT"}))
-    found = guarded.of("admin").get("databases/a/tables?tableType=table").json
+    found = guarded_client.of("admin").get("databases/a/tables?tableType=table").json
     assert found["tables"] == ["quiet"]
     files = [path.name for path in (folder / "w" / "a.db" / "quiet").rglob("*") if path.is_file()]
     assert files == ["schema-0"]
@@ -303,9 +292,9 @@ def test_a_list_by_type_writes_nothing_and_survives_a_drop(guarded, folder):
 @pytest.mark.parametrize(
     "forged", ["../../b.db/kept/schema/schema-0", "../nonces/x", "", "/etc/x", "0" * 36, "x\n"]
 )
-def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
-    """Who may write the folder, and nothing of the warehouse, has the server write its own file."""
-    admin, maker = guarded.of("admin"), guarded.of("maker")
+def test_forged_id_in_an_external_folder_is_refused(guarded_client, folder, forged):
+    """A writer of the folder alone could have the server write files of the warehouse."""
+    admin, maker = guarded_client.of("admin"), guarded_client.of("maker")
     created(admin, "kept", "b")
     kept = folder / "w" / "b.db" / "kept" / "schema" / "schema-0"
     before = kept.read_bytes()
@@ -321,9 +310,9 @@ def test_an_id_in_a_folder_outside_leads_nowhere(guarded, folder, forged):
     assert {file for file in folder.rglob("*") if "rest" not in file.parts} == known
 
 
-def test_copied_id_is_harmless(guarded, folder):
-    """The folder of a table outside holds the id of another: a rename does not take it over."""
-    admin, maker = guarded.of("admin"), guarded.of("maker")
+def test_copied_id_moves_no_other_table(guarded_client, folder):
+    """An external folder holds the id of another table: a rename does not take it over."""
+    admin, maker = guarded_client.of("admin"), guarded_client.of("maker")
     created(admin, "kept", "b")
     id_ = admin.get("databases/b/tables/kept").json["id"]
     path = f"{folder}/shared/own"
@@ -337,9 +326,9 @@ def test_copied_id_is_harmless(guarded, folder):
 
 
 @pytest.mark.parametrize("linked", ["", "schema", "snapshot", "manifest", "schema/schema-0"])
-def test_no_link_in_a_folder_outside_is_followed(guarded, folder, linked):
-    """Its owner may replace what is in it, after the folder was looked at."""
-    admin, maker = guarded.of("admin"), guarded.of("maker")
+def test_no_link_in_an_external_folder_is_followed(guarded_client, folder, linked):
+    """The owner of the folder may replace files after the server has checked it."""
+    admin, maker = guarded_client.of("admin"), guarded_client.of("maker")
     kept = created(admin, "kept", "b", partitionKeys=["text"])
     assert admin.post("databases/b/tables/kept/commit", commit_body(kept, prepared(kept, 1))).json
     theirs = Path(kept["path"])
@@ -366,13 +355,16 @@ def test_no_link_in_a_folder_outside_is_followed(guarded, folder, linked):
     assert admin.get("/iceberg/v1/namespaces/a/tables").status == 200
 
 
-def test_a_folder_outside_is_recorded_without_its_links(guarded, folder):
+def test_external_folder_is_recorded_without_its_links(guarded_client, folder):
     (folder / "by-link").symlink_to(folder / "shared")
-    assert _create(guarded.of("maker"), f"{folder}/by-link/own").status == 200
-    assert guarded.of("admin").get("databases/a/tables/mine").json["path"] == f"{folder}/shared/own"
+    assert _create(guarded_client.of("maker"), f"{folder}/by-link/own").status == 200
+    assert (
+        guarded_client.of("admin").get("databases/a/tables/mine").json["path"]
+        == f"{folder}/shared/own"
+    )
 
 
-def test_a_warehouse_of_the_working_folder_has_paths_for_clients_anywhere(tmp_path, monkeypatch):
+def test_relative_warehouse_has_absolute_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     open_catalog("lake").create_database("db")
     with serving(ServeSettings(warehouse="lake", insecure=True)) as client:

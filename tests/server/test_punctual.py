@@ -1,4 +1,4 @@
-"""Connections that say nothing, or too little, and would keep others out."""
+"""Silent and slow connections are closed."""
 
 import shutil
 import socket

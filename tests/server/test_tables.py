@@ -1,17 +1,16 @@
-"""Databases, tables, views, functions: made, shown, altered, listed, dropped; where tables lie."""
+"""Databases, tables, views and functions: creation, changes, lists, drops; paths of tables."""
 
 import json
 
 import pytest
 
-from paimon_assets.engine.errors import AlreadyExistsError
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import AlreadyExistsError, Schema
 from tests.testkit.rest_tables import FIELDS, created, ids_of, rename_body, table_body, write
 
 TABLES = "databases/db/tables"
 
 
-def test_a_table_is_made_and_shown(client, catalog, name):
+def test_created_table_is_shown(client, catalog, name):
     found = created(client, name, primaryKeys=["id"], options={"bucket": "2"}, comment="c")
     assert found["isExternal"] is False
     assert (found["database"], found["name"], found["schemaId"]) == ("db", name, 0)
@@ -29,7 +28,7 @@ def test_a_table_is_made_and_shown(client, catalog, name):
     assert client.post(TABLES, table_body(name)).error == (409, "TABLE", name)
 
 
-def test_a_table_of_the_file_system_gets_an_id_that_stays(client, catalog, name):
+def test_table_made_on_the_file_system_gets_a_stable_id(client, catalog, name):
     catalog.create_table(f"db.{name}", Schema.of({"id": "INT"}))
     found = client.get(f"{TABLES}/{name}").json
     assert found["id"] == client.get(f"{TABLES}/{name}").json["id"]
@@ -43,7 +42,7 @@ def test_a_table_of_the_file_system_gets_an_id_that_stays(client, catalog, name)
 
 
 @pytest.mark.parametrize("table_id", ["x", "..%2F..", "0" * 36])
-def test_an_id_that_is_none_is_404(client, table_id):
+def test_invalid_id_is_404(client, table_id):
     assert client.get(f"tables/id/{table_id}").status == 404
 
 
@@ -56,7 +55,7 @@ def test_missing_resource_is_404_by_its_kind(client):
     assert made.error == (404, "DATABASE", "no")
 
 
-def test_a_branch_is_a_table_and_a_system_table_is_none(client, name):
+def test_branch_is_a_table_and_a_system_table_is_not(client, name):
     created(client, name)
     client.post(f"{TABLES}/{name}/branches", {"branch": "b"})
     found = client.get(f"{TABLES}/{name}%24branch_b").json
@@ -66,7 +65,7 @@ def test_a_branch_is_a_table_and_a_system_table_is_none(client, name):
     assert client.get(f"{TABLES}/{name}%24files").error[:2] == (404, "TABLE")
 
 
-def test_a_schema_is_changed_all_or_nothing(client, catalog, name):
+def test_schema_changes_are_atomic(client, catalog, name):
     created(client, name)
     add = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT", "comment": None}
     option = {"action": "setOption", "key": "snapshot.num-retained.max", "value": "20"}
@@ -85,7 +84,7 @@ def test_a_schema_is_changed_all_or_nothing(client, catalog, name):
     assert catalog.get_table(f"db.{name}").schema.id == 1
 
 
-def test_a_rename_keeps_the_id(client, catalog, name):
+def test_rename_keeps_the_id(client, catalog, name):
     found = created(client, name)
     catalog.create_database(f"{name}_db")
     body = rename_body(f"db.{name}", f"{name}_db.new")
@@ -120,7 +119,7 @@ def test_tables_are_listed_in_pages_by_pattern(client, catalog, name):
     assert found == [{"database": database, "object": "ab"}]
 
 
-def test_all_tables_everywhere_come_once_in_pages(client, catalog):
+def test_tables_of_all_databases_are_listed_once_in_pages(client, catalog):
     expected = [
         {"database": database, "object": table}
         for database in catalog.list_databases()
@@ -134,7 +133,7 @@ def test_all_tables_everywhere_come_once_in_pages(client, catalog):
     assert seen == expected
 
 
-def test_tables_of_another_type_are_none(client, name):
+def test_tables_are_listed_by_type(client, name):
     created(client, name)
     details = client.get("databases/db/table-details?tableType=format-table&maxResults=1000").json
     assert details["tableDetails"] == []
@@ -142,7 +141,7 @@ def test_tables_of_another_type_are_none(client, name):
     assert name in found["tables"]
 
 
-def test_a_dropped_table_is_gone_with_its_files(client, catalog, name, served):
+def test_dropped_table_is_missing(client, catalog, name):
     created(client, name)
     write(catalog.get_table(f"db.{name}"), 1)
     assert client.delete(f"{TABLES}/{name}").status == 200
@@ -167,19 +166,21 @@ def test_a_database_is_dropped_with_its_tables(client, catalog, name):
         {"options": {"merge-engine": "no"}},
     ],
 )
-def test_a_schema_that_is_none_is_400(client, name, schema):
+def test_invalid_schema_is_400(client, name, schema):
     assert client.post(TABLES, table_body(name, **schema)).error == (400, None, None)
     assert client.get(f"{TABLES}/{name}").status == 404
 
 
-def test_the_path_and_the_body_name_one_database(client, name):
+def test_body_must_name_the_database_of_the_path(client, name):
     assert client.post("databases/db/tables", table_body(name, "other")).status == 400
 
 
 class TestOutside:
     """Tables outside the warehouse."""
 
-    def test_one_is_made_named_and_forgotten(self, client, catalog, name, outside):
+    def test_external_table_is_created_renamed_dropped_and_registered(
+        self, client, catalog, name, outside
+    ):
         path = str(outside / name)
         found = created(client, name, options={"path": path})
         assert (found["isExternal"], found["path"]) == (True, path)
@@ -227,7 +228,7 @@ class TestOutside:
             assert str(outside.name) not in answer.body.decode().replace(path, "")
         assert client.get(f"{TABLES}/{name}").status == 404
 
-    def test_options_cannot_be_moved_there_later(self, client, name, tmp_path):
+    def test_options_with_paths_cannot_be_set_later(self, client, name, tmp_path):
         created(client, name)
         for key in ("path", "data-file.external-paths"):
             change = {"action": "setOption", "key": key, "value": str(tmp_path)}
@@ -237,7 +238,7 @@ class TestOutside:
         body = {"identifier": {"database": "db", "object": name}, "path": str(outside / "empty")}
         assert client.post("databases/db/register", body).status == 400
 
-    def test_a_table_that_never_came_to_be_blocks_no_name(self, client, name, outside, catalog):
+    def test_unfinished_creation_blocks_no_name(self, client, name, outside, catalog):
         path = str(outside / name)
         created(client, name, options={"path": path})
         (outside / name / "schema" / "schema-0").unlink()  # as if the server had died before it
@@ -252,7 +253,7 @@ def _any_snapshot():
     )
 
 
-def test_files_of_the_server_are_none_of_a_tables(client, catalog, name):
+def test_orphan_cleaning_keeps_files_of_the_server(client, catalog, name):
     found = created(client, name)
     table = catalog.get_table(f"db.{name}")
     write(table, 1)
@@ -287,7 +288,7 @@ def test_health_and_counts(client):
     assert 'paimon_request_seconds_count{operation="listDatabases",status="200"}' in text
 
 
-def test_a_database_is_made_with_properties_changed_and_dropped(client, catalog, name):
+def test_database_is_created_altered_and_dropped(client, catalog, name):
     made = client.post("databases", {"name": name, "options": {"a": "1", "b": "2"}})
     assert (made.status, made.body) == (200, b"")
     assert name in catalog.list_databases()
@@ -320,7 +321,7 @@ def test_only_an_empty_database_is_dropped_on_request(client, catalog, name):
     assert name not in catalog.list_databases()
 
 
-def test_a_database_of_the_file_system_is_one_too(client, catalog, name):
+def test_database_made_on_the_file_system_gets_an_id(client, catalog, name):
     catalog.create_database(name)
     found = client.get(f"databases/{name}").json
     assert (found["options"], found["id"]) == ({}, None)
@@ -342,11 +343,11 @@ def test_malformed_bodies_are_400(client, body):
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "..", "a.b", "a\0b", "sys", "a\nb", ".x"])
-def test_names_that_are_none_are_400(client, name):
+def test_invalid_names_are_400(client, name):
     assert client.post("databases", {"name": name}).status == 400
 
 
-def test_a_location_cannot_be_chosen(client, name):
+def test_database_takes_no_location(client, name):
     chosen = {"name": name, "options": {"location": "/elsewhere"}}
     assert client.post("databases", chosen).status == 400
     assert client.get(f"databases/{name}").status == 404
@@ -407,11 +408,11 @@ def view_body(name, database="db", **schema):
     return {"identifier": {"database": database, "object": name}, "schema": {**SCHEMA, **schema}}
 
 
-def changed(client, name, *changes):
+def change_view(client, name, *changes):
     return client.post(f"{VIEWS}/{name}", {"changes": list(changes)})
 
 
-def test_a_view_is_made_and_shown(client, name):
+def test_created_view_is_shown(client, name):
     assert client.post(VIEWS, view_body(name)).status == 200
     found = client.get(f"{VIEWS}/{name}").json
     assert (found["name"], found["schema"]) == (name, SCHEMA)
@@ -423,9 +424,9 @@ def test_a_view_is_made_and_shown(client, name):
     assert client.get("databases/no/views/v").error == (404, "DATABASE", "no")
 
 
-def test_all_changes_of_a_view_are_made_or_none(client, name):
+def test_changes_of_a_view_are_atomic(client, name):
     client.post(VIEWS, view_body(name))
-    answer = changed(
+    answer = change_view(
         client,
         name,
         {"action": "setOption", "key": "x", "value": "y"},
@@ -444,10 +445,10 @@ def test_all_changes_of_a_view_are_made_or_none(client, name):
     assert client.get(f"{VIEWS}/{name}").json["schema"] == expected
     drop = {"action": "dropDialect", "dialect": "flink"}
     again = {"action": "addDialect", "dialect": "spark", "query": "x"}
-    assert changed(client, name, drop, again).error == (409, "DIALECT", "spark")
+    assert change_view(client, name, drop, again).error == (409, "DIALECT", "spark")
     missing = {"action": "updateDialect", "dialect": "trino", "query": "x"}
-    assert changed(client, name, drop, missing).error == (404, "DIALECT", "trino")
-    assert changed(client, name, {"action": "no"}).status == 400
+    assert change_view(client, name, drop, missing).error == (404, "DIALECT", "trino")
+    assert change_view(client, name, {"action": "no"}).status == 400
     assert client.get(f"{VIEWS}/{name}").json["schema"] == expected
 
 
@@ -501,11 +502,11 @@ def test_a_rename_to_another_database_keeps_the_id(client, catalog, name):
      {"identifier": {"database": "db", "object": "v"}, "schema": {"fields": []}},
      {"identifier": {"database": "db", "object": "v$x"}, "schema": SCHEMA}],
 )  # fmt: skip
-def test_a_view_that_is_none_is_400(client, body):
+def test_invalid_view_is_400(client, body):
     assert client.post(VIEWS, body).status == 400
 
 
-def test_a_function_is_stored_changed_and_dropped(client, name):
+def test_function_is_created_altered_and_dropped(client, name):
     body = {
         "name": name,
         "inputParams": SCHEMA["fields"],
@@ -536,7 +537,7 @@ def test_a_function_is_stored_changed_and_dropped(client, name):
 def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog, name):
     catalog.views.create(f"db.{name}", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"})
     assert client.get(f"{VIEWS}/{name}").json["schema"]["dialects"] == {"spark": "SELECT 2"}
-    changed(client, name, {"action": "updateComment", "comment": "by the server"})
+    change_view(client, name, {"action": "updateComment", "comment": "by the server"})
     assert catalog.views.get(f"db.{name}").comment == "by the server"
     catalog.views.drop(f"db.{name}")
     assert client.get(f"{VIEWS}/{name}").status == 404

@@ -1,4 +1,4 @@
-"""Commits, rollbacks, snapshots: what is judged, in which order, and what an answer says."""
+"""Commits, rollbacks, snapshots, tags and branches over REST."""
 
 import json
 
@@ -23,8 +23,8 @@ from tests.testkit.rest_tables import (
 TABLES = "databases/db/tables"
 
 
-def posted(client, table, snapshot, **others):
-    return client.post(f"{TABLES}/{table['name']}/commit", commit_body(table, snapshot, **others))
+def post_commit(client, table, snapshot, **more):
+    return client.post(f"{TABLES}/{table['name']}/commit", commit_body(table, snapshot, **more))
 
 
 def test_a_writer_commits_and_reads(client, name):
@@ -44,15 +44,15 @@ def test_the_same_snapshot_again_is_true_and_another_false(client, name):
     table = created(client, name)
     snapshot = prepared(table, 1)
     for _ in range(2):
-        assert posted(client, table, snapshot, baseSnapshotUuid=None).json == {"success": True}
+        assert post_commit(client, table, snapshot, baseSnapshotUuid=None).json == {"success": True}
     other = replace(prepared(table, 2), id=1)
-    assert posted(client, table, other, baseSnapshotUuid=None).json == {"success": False}
+    assert post_commit(client, table, other, baseSnapshotUuid=None).json == {"success": False}
     ahead = replace(prepared(table, 2), id=3)
-    assert posted(client, table, ahead, baseSnapshotUuid=None).json == {"success": False}
+    assert post_commit(client, table, ahead, baseSnapshotUuid=None).json == {"success": False}
     without = replace(prepared(table, 2), uuid=None)
     base = snapshot.uuid
     for _ in range(2):
-        answer = posted(client, table, without, baseSnapshotUuid=base)
+        answer = post_commit(client, table, without, baseSnapshotUuid=base)
         assert answer.json == {"success": True}
 
 
@@ -63,14 +63,14 @@ def test_base_is_compared_if_it_is_sent(client, name, has_uuid, base):
     first = prepared(table, 1)
     if not has_uuid:
         first = replace(first, uuid=None)
-    assert posted(client, table, first).json == {"success": True}
+    assert post_commit(client, table, first).json == {"success": True}
     given = {
         "right": {"baseSnapshotUuid": first.uuid},
         "wrong": {"baseSnapshotUuid": "other"},
         "null": {"baseSnapshotUuid": None},
         "absent": {},
     }[base]
-    answer = posted(client, table, prepared(table, 2), **given)
+    answer = post_commit(client, table, prepared(table, 2), **given)
     expected = base in ("right", "absent") or (base == "null" and not has_uuid)
     assert answer.json == {"success": expected}
 
@@ -79,8 +79,8 @@ def test_recreated_table_is_another(client, name):
     table = created(client, name)
     client.delete(f"{TABLES}/{name}")
     again = created(client, name)
-    assert posted(client, table, prepared(again, 1)).error == (404, "TABLE", name)
-    assert posted(client, {**again, "id": None}, prepared(again, 1)).status == 404
+    assert post_commit(client, table, prepared(again, 1)).error == (404, "TABLE", name)
+    assert post_commit(client, {**again, "id": None}, prepared(again, 1)).status == 404
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_missing_member_is_400_and_changes_nothing(client, name, damage):
     )
     assert answer.status == 400, answer.body
     assert client.get(f"{TABLES}/{name}/snapshot").error == (404, "SNAPSHOT", "LATEST")
-    assert posted(client, table, snapshot).json == {"success": True}
+    assert post_commit(client, table, snapshot).json == {"success": True}
 
 
 def test_members_this_engine_does_not_know_are_kept(client, name):
@@ -185,7 +185,7 @@ def test_commit_on_an_undone_base_is_lost(client, name):
     client.post(f"{TABLES}/{name}/rollback", {"instant": {"snapshotId": 1}})
     write(table, 20)
     assert third.id == 3
-    answer = posted(client, made, third, baseSnapshotUuid=second.uuid)
+    answer = post_commit(client, made, third, baseSnapshotUuid=second.uuid)
     assert answer.json == {"success": False}
     assert ids_of(table) == [1, 20]
 
@@ -317,6 +317,6 @@ def test_a_server_that_only_reads_changes_nothing(served, client, name):
 def test_stored_commit_is_the_sent_one(client, name):
     table = created(client, name)
     snapshot = prepared(table, 1)
-    posted(client, table, snapshot)
+    post_commit(client, table, snapshot)
     found = client.get(f"{TABLES}/{name}/snapshots/1").json["snapshot"]
     assert found == json.loads(snapshot_to_json(snapshot))
