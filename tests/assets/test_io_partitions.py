@@ -13,7 +13,7 @@ from paimon_assets import Schema
 from paimon_assets.assets import PaimonCatalogResource, paimon_output
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from tests.testkit.asset_tables import failure_text, lent_instance, stored_asset
-from tests.testkit.io_manager_runs import io_run, range_tags, told_by_partition
+from tests.testkit.io_manager_runs import io_run, metadata_by_partition, range_tags
 from tests.testkit.tables import new_table
 
 pytestmark = [
@@ -96,7 +96,7 @@ def test_only_the_partition_of_the_run_is_replaced(
         frame = rows(schema, (value, number))
         result = io_run(events(frame, keys, schema), paimon, partition_key=key)
         assert result.success, failure_text(result)
-        assert told_by_partition(result, "dagster/partition_row_count") == {key: 1}
+        assert metadata_by_partition(result, "dagster/partition_row_count") == {key: 1}
     assert numbers_in(paimon) == [2, 3]
     wrong = events(rows(schema, (first, 1), (second, 9)), keys, schema)
     assert "Rows lie outside partition" in failure_text(io_run(wrong, paimon, partition_key=one))
@@ -195,7 +195,7 @@ def test_a_hundred_partitions_in_one_run(paimon: PaimonCatalogResource) -> None:
     tags = range_tags(str(days[0]), str(days[-1]))
     result = io_run(events(frame, many, schema), paimon, tags=tags)
     assert result.success, failure_text(result)
-    told = told_by_partition(result, "dagster/partition_row_count")
+    told = metadata_by_partition(result, "dagster/partition_row_count")
     assert told == {str(day): 1 + day.day % 3 for day in days}
     assert len(paimon.catalog().get_table("log.events").snapshots()) == 1
 
@@ -208,7 +208,7 @@ def test_a_range_that_is_run_again(mode: str, times: int, paimon: PaimonCatalogR
     first, again = (io_run(asset, paimon, tags=tags) for _ in range(2))
     assert first.success, failure_text(first)
     assert again.success, failure_text(again)
-    told = told_by_partition(again, "dagster/partition_row_count")
+    told = metadata_by_partition(again, "dagster/partition_row_count")
     assert told == {"2024-01-02": times, "2024-01-03": 0, "2024-01-04": times}
 
 
@@ -220,7 +220,7 @@ def test_counts_of_partitions_are_those_after_merging(paimon: PaimonCatalogResou
     first, again = (io_run(asset, paimon, tags=tags) for _ in range(2))
     assert first.success, failure_text(first)
     assert again.success, failure_text(again)
-    told = told_by_partition(again, "dagster/partition_row_count")
+    told = metadata_by_partition(again, "dagster/partition_row_count")
     assert told == {"2024-01-01": 1, "2024-01-02": 1, "2024-01-03": 0}
 
 

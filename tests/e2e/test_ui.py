@@ -84,7 +84,7 @@ def test_every_launchpad_opens_with_a_config_that_is_valid(ui: Webserver):
 
 def test_ingestion_shows_rows_columns_and_checks(ui: Webserver, home: Path, ingested: Any):
     assert ingested.status == "SUCCESS", ingested.log()
-    _, shown = ingested.told("MaterializationEvent", *FLIGHTS)
+    _, shown = ingested.event("MaterializationEvent", *FLIGHTS)
     rows = flights(home).new_read_builder().to_arrow().num_rows
     assert shown["dagster/row_count"] == rows > 3000
     assert (shown["paimon/files_ingested"], shown["paimon/snapshot_id"]) == (3, 1)
@@ -98,7 +98,7 @@ def test_a_compaction_shows_the_table_before_and_after(ui: Webserver, home: Path
     before = flights(home).latest_snapshot()
     form = "ops: {compact: {config: {tables: [demo.flights], strategy: full}}}"
     done = ui.run("compaction_job", form)
-    text, shown = done.told("MaterializationEvent", *FLIGHTS)
+    text, shown = done.event("MaterializationEvent", *FLIGHTS)
     assert text.startswith(f"Snapshot {before.id + 1}: merged ")
     first, second = shown["paimon/table_size"]
     assert first["files"] >= second["files"] == shown["paimon/total_files"]
@@ -125,7 +125,7 @@ def test_losses_stop_a_change_and_harmless_changes_pass(ui: Webserver, home: Pat
     assert len(flights(home).schemas()) == schemas
     made = evolve("distance", "BIGINT")
     assert made.status == "SUCCESS", made.log()
-    _, shown = made.told("ObservationEvent", *FLIGHTS)
+    _, shown = made.event("ObservationEvent", *FLIGHTS)
     assert [line["what"] for line in shown["paimon/schema_diff"]] == ["column"]
     assert shown["paimon/schema_id"] == flights(home).schema.id
 
@@ -142,7 +142,7 @@ def test_a_folder_becomes_a_segment(ui: Webserver, home: Path):
     config = {"table": "demo.flight_archive", "path": str(folder.parent), "partition": "month:int"}
     typed = json.dumps({"ops": {"import_segment": {"config": config}}})
     done = ui.run("segment_import_job", typed)
-    text, shown = done.told("MaterializationEvent", "demo", "flight_archive")
+    text, shown = done.event("MaterializationEvent", "demo", "flight_archive")
     assert text.startswith("Snapshot 1: ")
     assert [line["partition"] for line in shown["paimon/segments"]] == ["month=8"]
     [row] = table.new_read_builder().with_columns(["month", "flight"]).to_arrow().to_pylist()
@@ -152,7 +152,7 @@ def test_a_folder_becomes_a_segment(ui: Webserver, home: Path):
 def test_maintenance_tells_each_table_and_passes_over_those_not_there(ui: Webserver, ingested: Any):
     done = ui.run("maintenance_job", "ops: {maintain: {config: {dry_run: true}}}")
     assert done.status == "SUCCESS", done.log()
-    text, shown = done.told("ObservationEvent", *FLIGHTS)
+    text, shown = done.event("ObservationEvent", *FLIGHTS)
     assert text.startswith("Dry run: ")
     assert {line["task"] for line in shown["paimon/tasks"]} >= {"expire_snapshots", "create_tags"}
     assert "Table demo.daily_delays is not there yet." in done.log()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.writers import commit_in_step_with_others, fork_server
+from tests.testkit.faults.writers import commit_in_step, fork_server
 from tests.testkit.tables import new_catalog_in, new_table
 
 WORKERS = 4
@@ -30,7 +30,7 @@ def test_no_acknowledged_commit_is_lost(
         barrier = context.Barrier(WORKERS)
         processes = [
             context.Process(
-                target=commit_in_step_with_others,
+                target=commit_in_step,
                 args=(table.path, worker, COMMITS, barrier, acknowledged[worker]),
             )
             for worker in range(WORKERS)

@@ -15,7 +15,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.stateful.test_maintenance import check_files
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.table_changes import COMMITS, DEEDS, perform_until_killed, prepare, read
+from tests.testkit.faults.table_changes import CHANGES, COMMITS, perform_until_killed, prepare, read
 from tests.testkit.faults.writers import DEATHS, exit_code
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
@@ -82,7 +82,7 @@ class Scene:
         return committed
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
+@pytest.mark.parametrize("deed", CHANGES, ids=lambda deed: deed.name)
 def test_whoever_dies_before_a_write_leaves_one_of_two_states(deed, tmp_path):
     scene = Scene(deed, tmp_path)
     seen = set()
@@ -101,11 +101,11 @@ def test_whoever_dies_before_a_write_leaves_one_of_two_states(deed, tmp_path):
 
 
 @pytest.mark.hunt
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.name)
+@pytest.mark.parametrize("deed", CHANGES, ids=lambda deed: deed.name)
 def test_whoever_is_killed_leaves_one_of_two_states(deed, tmp_path):
     scene = Scene(deed, tmp_path)
     deaths = 0
-    moments = itertools.count(DEEDS.index(deed), STRIDE)
+    moments = itertools.count(CHANGES.index(deed), STRIDE)
     for steps in itertools.islice(moments, MOST_DEATHS):
         copy = scene.copy(steps)
         landing = foreign.states(copy / "landing")

@@ -21,7 +21,7 @@ from tests.testkit.faults.asset_jobs import (
     NAME,
     Fate,
     Kind,
-    expected,
+    expected_rows,
     instance_of,
     prepare,
     run,
@@ -88,7 +88,7 @@ def dies_and_is_resumed(home: Path, kind: Kind, fate: Fate, steps: int) -> bool:
         assert ended == 0
     table = open_catalog(str(home / "warehouse")).get_table(NAME)
     rows: list[Any] = table.new_read_builder().to_arrow()["n"].to_pylist()
-    assert sorted(rows) == expected(kind)
+    assert sorted(rows) == expected_rows(kind)
     assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, len(BEFORE) + 2))
     check_whole(table._store)
     assert foreign.states(home / "landing") == landing

@@ -17,7 +17,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_orphan_files
 from paimon_assets.engine.control.maintenance.references import other_branches
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.testkit.faults.whole_tables import NEWEST, check_whole, opened, rows_in, rows_of
+from tests.testkit.faults.whole_tables import NEWEST, check_whole, open_both, rows_in, rows_of
 from tests.testkit.faults.writers import OneStorageExecutor
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import ORPHAN
@@ -33,7 +33,7 @@ def interleaved(tmp_path, scene, one, other):
     for call in itertools.count():
         directory = tmp_path / str(call)
         shutil.copytree(tmp_path / "scene", directory)
-        table = opened(directory, LocalFileIO())[0]
+        table = open_both(directory, LocalFileIO())[0]
         came = []
 
         def before(number, _method, _path, call=call, table=table, came=came):
@@ -41,7 +41,7 @@ def interleaved(tmp_path, scene, one, other):
                 came.append(True)
                 other(table)
 
-        one(opened(directory, FaultyFileIO(LocalFileIO(), before=before))[0])
+        one(open_both(directory, FaultyFileIO(LocalFileIO(), before=before))[0])
         if not came:
             assert call > 10
             return

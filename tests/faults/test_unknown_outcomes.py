@@ -5,7 +5,7 @@ import pytest
 from paimon_assets import CommitUnknownError, StorageError, Table, open_table
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read
+from tests.testkit.faults.table_changes import CHANGES, COMMITS, prepare, read
 from tests.testkit.faulty_fileio import FaultyFileIO
 
 
@@ -48,7 +48,7 @@ class _Silence(LocalFileIO):
         return super().delete_empty_directory(path)
 
 
-COMMITTING = [deed for deed in DEEDS if deed.commits]
+COMMITTING = [deed for deed in CHANGES if deed.commits]
 
 
 @pytest.mark.parametrize("error", [CommitUnknownError, KeyboardInterrupt])

@@ -24,7 +24,7 @@ from tests.testkit.s3_faults import (
     ERROR,
     HTML,
     HTML_ETAG,
-    LIES,
+    NO_LISTINGS,
     NOT_FOUND,
     RESET,
     SILENT,
@@ -106,7 +106,7 @@ def test_invalid_listing_deletes_no_file_in_use(table, faults, server, operation
     assert {"old", 6} <= after.keys()
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", NO_LISTINGS)
 def test_a_page_that_is_no_listing_ends_no_listing(proxied, faults, server, lie):
     folder = f"s3://{BUCKET}/pages{lie}"
     objects = boto3_client(server)
@@ -123,7 +123,7 @@ def test_a_page_that_is_no_listing_ends_no_listing(proxied, faults, server, lie)
     assert len(file_io.list_directory(folder)) == 1_001
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", NO_LISTINGS)
 def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, lie):
     warehouse = table.path.rpartition("/db.db")[0]
     looks = {
@@ -190,7 +190,7 @@ OPERATIONS = {
     "clean": lambda table, _: _upkeep(table, MaintenanceTask.CLEAN_ORPHANS),
 }
 CHANGES = frozenset({"append", "overwrite", "delete", "compact"})
-LYING = (*LIES, EMPTY, NOT_FOUND, CUT, RESET, 403, 500, 503)
+LYING = (*NO_LISTINGS, EMPTY, NOT_FOUND, CUT, RESET, 403, 500, 503)
 
 
 def _plan_lies(faults, draw):

@@ -21,7 +21,7 @@ from paimon_assets.server.serve import ServeSettings, uvicorn_of
 from paimon_assets.server.service import Service
 from tests.testkit import rest_tables
 from tests.testkit.effort import is_hunt
-from tests.testkit.faults.rest_servers import asked, mortal_server
+from tests.testkit.faults.rest_servers import mortal_server, status_of
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.rest_server import RestClient, server_process
 
@@ -348,7 +348,7 @@ def test_server_killed_at_any_call_leaves_a_change_whole(kind, client, served, o
         name = f"{''.join(filter(str.isalnum, kind))}_{steps}"
         request, made = change.setup(client, name, outside)
         with mortal_server(context, served, (str(outside),), steps) as (process, mortal):
-            status = asked(mortal, *request)
+            status = status_of(mortal, *request)
             if status is None:
                 process.join()
                 assert process.exitcode == -signal.SIGKILL

@@ -49,8 +49,8 @@ def outcomes(tmp_path_factory):
         ("names", [["write db.t snapshot 1"], []]),
         ("lost_file", "file-not-found"),
         ("same_session", True),
-        ("forgotten", [True, 3]),
-        ("of_others", [True, 3]),
+        ("released_session", [True, 3]),
+        ("foreign_session", [True, 3]),
     ],
 )
 def test_supported_over_connect(deed, expected, outcomes):

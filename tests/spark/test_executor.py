@@ -22,7 +22,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.where import parse_expression
 from tests.testkit.builders import data_file
-from tests.testkit.key_shapes import NAMES, SHAPES, drawn_rows, merged
+from tests.testkit.key_shapes import NAMES, SHAPES, drawn_rows, merge_rows
 from tests.testkit.rows import plain_rows, rows_to_arrow
 from tests.testkit.served_catalog import Answer, ServedCatalog
 from tests.testkit.spark_settings import session_with
@@ -168,7 +168,7 @@ def test_keys_of_some_partition_columns_keep_their_own_rows(executor, spark, new
     for rows in batches:
         frame = spark.createDataFrame(rows_to_arrow(rows, table.schema)).repartition(1)
         table.new_write_builder().write(frame, executor)
-    expected = merged(schema, chain.from_iterable(batches))
+    expected = merge_rows(schema, chain.from_iterable(batches))
     found = table.new_read_builder().to_arrow()
     assert plain_rows(found, NAMES) == plain_rows(expected, NAMES)
 

@@ -29,5 +29,5 @@ def test_table_equals_its_history() -> None:
         assert {name for name, count in report.counts.items() if count >= steps * _FEWEST} >= {
             *CHANGES,
             *READS,
-            "somebody else",
+            "another writer",
         }

@@ -20,7 +20,7 @@ from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.errors import refused
-from tests.testkit.faults.table_changes import COMMITS, DEEDS, prepare, read, rows_of
+from tests.testkit.faults.table_changes import CHANGES, COMMITS, prepare, read, rows_of
 from tests.testkit.faults.writers import LATER
 from tests.testkit.rest_server import serving
 from tests.testkit.served_catalog import Answer, ServedCatalog
@@ -86,9 +86,9 @@ def outcome(kind, directory, deed):
 @pytest.mark.parametrize(
     ("kind", "deed"),
     [
-        *(("served", deed) for deed in DEEDS if deed.name != FROM_A_SNAPSHOT),
-        *(("external", deed) for deed in DEEDS[::4]),
-        *(("rest", deed) for deed in DEEDS[1::4] if deed.name != FROM_A_SNAPSHOT),
+        *(("served", deed) for deed in CHANGES if deed.name != FROM_A_SNAPSHOT),
+        *(("external", deed) for deed in CHANGES[::4]),
+        *(("rest", deed) for deed in CHANGES[1::4] if deed.name != FROM_A_SNAPSHOT),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -97,7 +97,7 @@ def test_every_change_of_a_table_is_the_same_as_on_the_file_system(kind, deed, t
     assert outcome(kind, tmp_path / kind, deed) == expected
 
 
-COMMITTING = [deed for deed in DEEDS if deed.commits]
+COMMITTING = [deed for deed in CHANGES if deed.commits]
 
 
 def test_a_schema_that_nothing_needs_is_taken_back(table, catalog):

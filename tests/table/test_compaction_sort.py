@@ -22,7 +22,7 @@ def sort(table, columns=("n", "id"), curve="order", executor=compacting.EXECUTOR
 
 def written(catalog, name="t", pieces=4, options=None, **settings):
     shape = {"pieces": pieces, "rows": 400, "keys": 300, "keyed": False}
-    return compacting.filled(catalog, name, options, **shape, **settings)
+    return compacting.fill_table(catalog, name, options, **shape, **settings)
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -53,7 +53,7 @@ def test_readers_skip_files_afterwards(catalog):
 
 def test_partitions_are_sorted_by_themselves(catalog):
     shape = {"pieces": 3, "rows": 200, "keys": 100, "seed": 1, "deletes": 0.5}
-    table = compacting.filled(catalog, "t", **shape, keyed=False, partition_keys=("kind",))
+    table = compacting.fill_table(catalog, "t", **shape, keyed=False, partition_keys=("kind",))
     before = compacting.rows_of(table)
     assert len(sort(table).buckets) == 2
     assert len(table.state.live_files()) == 2

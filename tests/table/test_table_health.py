@@ -29,7 +29,7 @@ class LaterClock:
 
 def filled(catalog, pieces, options=None, *, keyed=True, name="t"):
     shape = {"pieces": pieces, "rows": 100, "keys": 50, "keyed": keyed}
-    return compacting.filled(catalog, name, options, **shape)
+    return compacting.fill_table(catalog, name, options, **shape)
 
 
 def test_a_table_without_snapshot_needs_nothing(catalog):

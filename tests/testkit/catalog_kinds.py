@@ -16,7 +16,7 @@ def _filesystem(directory: Path) -> TableCatalog:
     return open_catalog(str(directory / "warehouse"))
 
 
-def _served(directory: Path) -> TableCatalog:
+def _managing(directory: Path) -> TableCatalog:
     return TableCatalog(ServedCatalog(str(directory / "warehouse")))
 
 
@@ -41,7 +41,7 @@ def _rest(directory: Path) -> TableCatalog:
 
 CATALOG_KINDS: dict[str, Callable[[Path], TableCatalog]] = {
     "filesystem": _filesystem,
-    "served": _served,
+    "served": _managing,
     "external": _external,
     "rest": _rest,
 }

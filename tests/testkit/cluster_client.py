@@ -38,8 +38,8 @@ def worker_of(session: Any) -> list[str]:
     return list(session.range(1).mapInArrow(where, "a string, b string").collect()[0])
 
 
-def refused(session: Any, work: Any, **context: str) -> dict[str, Any]:
-    """Return how workers are refused, with a context that differs for it."""
+def refusal(session: Any, work: Any, **context: str) -> dict[str, Any]:
+    """Return the error of workers that are refused, with a context that differs for it."""
     spark = session.sparkContext
     before = {name: getattr(spark, name) for name in context}
     _Known.ready.clear()
@@ -95,10 +95,10 @@ def main(master: str, home: Path) -> None:
         check_workers(session)
 
     outcome["refused"] = {
-        "no_python": refused(session, check, pythonExec="/nowhere/bin/python"),
-        "no_packages": refused(session, check, pythonExec=base_interpreter()),
-        "other_version": refused(session, check, pythonVer="3.1"),
-        "storage": refused(session, lambda: unseen.write(rows, executor)),
+        "no_python": refusal(session, check, pythonExec="/nowhere/bin/python"),
+        "no_packages": refusal(session, check, pythonExec=base_interpreter()),
+        "other_version": refusal(session, check, pythonVer="3.1"),
+        "storage": refusal(session, lambda: unseen.write(rows, executor)),
     }
     stop_session()
     sys.stdout.write(json.dumps(outcome))

@@ -56,7 +56,7 @@ def some_rows(rng, count, keys, *, deletes=0.0, nulls=0.2):
     )
 
 
-def filled(catalog, name, options=None, *, pieces, rows, keys, seed=0, deletes=0.0, **declared):
+def fill_table(catalog, name, options=None, *, pieces, rows, keys, seed=0, deletes=0.0, **declared):
     """Create a table and write `pieces` commits of random rows."""
     table, rng = create(catalog, name, options, **declared), np.random.default_rng(seed)
     for _ in range(pieces):

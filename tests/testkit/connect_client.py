@@ -33,8 +33,8 @@ KEYED = Schema.of(
 ROWS = 1000
 
 
-class Deeds:
-    """One method a test; its result, or the error it raises, is sent to the test as JSON."""
+class Calls:
+    """One method a test; its result or error is sent to the test as JSON."""
 
     def __init__(self, address: str, home: Path) -> None:
         self.address, self.home = address, home
@@ -119,13 +119,13 @@ class Deeds:
             for _ in range(2):
                 table.new_write_builder().write(self._frame("id", rows), self.executor)
             frames.append(to_spark(table.new_read_builder(), self.session).select("id"))
-        one, *others = frames
+        one, *joined = frames
         kinds = []
-        for other in others:
+        for other in joined:
             with redirect_stdout(io.StringIO()) as plan:
                 one.join(other, "id").explain()
             kinds.append([kind in plan.getvalue() for kind in ("SortMerge", "BroadcastHash")])
-        return [kinds, one.join(others[0], "id").count()]
+        return [kinds, one.join(joined[0], "id").count()]
 
     def names(self) -> Any:
         with named_jobs(self.session, "write db.t, snapshot 1"):
@@ -156,7 +156,7 @@ class Deeds:
             return session.range(3).selectExpr("id", "id * 10 as n")
 
         @dg.asset(key=["lake", "doubled"], ins={"numbers": dg.AssetIn(["lake", "numbers"])})
-        def doubled(numbers: DataFrame) -> DataFrame:
+        def double(numbers: DataFrame) -> DataFrame:
             return numbers.selectExpr("id", "2 * n as n")
 
         seen: list[Any] = []
@@ -169,7 +169,7 @@ class Deeds:
         resources = {"paimon": paimon, "io_manager": assets.PaimonIOManager(paimon=paimon)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = dg.materialize([numbers, doubled, consumer], resources=resources)
+            result = dg.materialize([numbers, double, consumer], resources=resources)
         return [result.success, seen]
 
     def same_session(self) -> Any:
@@ -191,14 +191,14 @@ class Deeds:
     def no_address(self) -> Any:
         sessions.open_connection("sc://127.0.0.1:1/path;token=hunter2")
 
-    def forgotten(self) -> Any:
+    def released_session(self) -> Any:
         """The server ends the session; another is opened."""
         ended: Any = self.session
         ended.client.release_session()
         self.session = get_session(self.settings)
         return [self.session is not ended, self.session.range(3).count()]
 
-    def of_others(self) -> Any:
+    def foreign_session(self) -> Any:
         """A session that was there before outlives ours."""
         stop_session()
         sessions.refuse_other_kind("local[1]")
@@ -214,17 +214,17 @@ def sums(table: Table, executor: SparkExecutor) -> list[int]:
     return [number for rows in both for number in (rows.num_rows, pc.sum(rows["n"]).as_py())]
 
 
-def outcome(deed: Callable[[], Any]) -> dict[str, Any]:
+def outcome(call: Callable[[], Any]) -> dict[str, Any]:
     try:
-        return {"value": deed()}
+        return {"value": call()}
     except PaimonError as error:
         return {"kind": error.kind, "message": error.message}
 
 
 def main(address: str, home: str) -> None:
-    deeds = Deeds(address, Path(home))
-    names = [name for name, deed in vars(Deeds).items() if callable(deed) and name[0] != "_"]
-    outcomes = {name: outcome(getattr(deeds, name)) for name in names}
+    calls = Calls(address, Path(home))
+    names = [name for name, call in vars(Calls).items() if callable(call) and name[0] != "_"]
+    outcomes = {name: outcome(getattr(calls, name)) for name in names}
     sys.stdout.write(json.dumps(outcomes) + "\n")
 
 

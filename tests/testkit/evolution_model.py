@@ -42,7 +42,7 @@ class EvolvingModel:
     def write(self, schema: TableSchema, rows: Iterable[Row]) -> None:
         cells = [{f.id: (row[f.name], f.type) for f in schema.fields} for row in rows]
         if schema.has_primary_key and cells:
-            cells = list(self._merged(schema, cells).values())
+            cells = list(self._merge(schema, cells).values())
         if cells:
             self.commits.append(cells)
 
@@ -50,7 +50,7 @@ class EvolvingModel:
         """Return the rows a reader of `schema` gets."""
         every = [self._cast(schema, cells) for commit in self.commits for cells in commit]
         if schema.has_primary_key:
-            every = list(self._merged(schema, every).values())
+            every = list(self._merge(schema, every).values())
         kind = schema.by_name.get(schema.typed_options.get(opt.ROWKIND_FIELD))
         kept = [cells for cells in every if kind is None or cells[kind.id][0] in ("+I", "+U")]
         return [{f.name: cells[f.id][0] for f in schema.fields} for cells in kept]
@@ -66,7 +66,7 @@ class EvolvingModel:
             read[column.id] = (cast_value(value, data_type, column.type), column.type)
         return read
 
-    def _merged(self, schema: TableSchema, every: list[Cells]) -> dict[Any, Cells]:
+    def _merge(self, schema: TableSchema, every: list[Cells]) -> dict[Any, Cells]:
         engine = schema.typed_options.get(opt.MERGE_ENGINE)
         sequence = [schema.column(n).id for n in schema.typed_options.get(opt.SEQUENCE_FIELD)]
         best: dict[Any, tuple[Any, Cells]] = {}
@@ -95,7 +95,7 @@ def cast_value(value: Any, source: DataType, target: DataType) -> Any:
     assert isinstance(source, AtomicType)
     assert isinstance(target, AtomicType)
     if target.root in INTEGER_ROOTS:
-        return _wrapped(_whole(value, target.root), target.root)
+        return _wrap(_whole(value, target.root), target.root)
     match target.root:
         case TypeRoot.DOUBLE:
             return _real(value)
@@ -113,7 +113,7 @@ def cast_value(value: Any, source: DataType, target: DataType) -> Any:
             raise TypeError(f"{source} to {target}")
 
 
-def _wrapped(number: int, root: TypeRoot) -> int:
+def _wrap(number: int, root: TypeRoot) -> int:
     low, high = integer_range(root)
     return (number - low) % (high - low + 1) + low
 
@@ -124,7 +124,7 @@ def _whole(value: Any, root: TypeRoot) -> int:
             if not re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)", value):
                 raise NoSuchValueError(value)
             number = int(value.partition(".")[0] or 0)
-            if _wrapped(number, root) != number:
+            if _wrap(number, root) != number:
                 raise NoSuchValueError(value)
             return number
         case float():
@@ -178,7 +178,7 @@ def _date(value: Any) -> dt.date:
         return _EPOCH + dt.timedelta(days=math.trunc(millis / _MILLIS_OF_DAY))
     if re.fullmatch(r"-?\d+", value):
         days = int(value)
-        if _wrapped(days, TypeRoot.INT) != days:
+        if _wrap(days, TypeRoot.INT) != days:
             raise NoSuchValueError(value)
         return _EPOCH + dt.timedelta(days=days)
     try:

@@ -15,7 +15,7 @@ def change_parquet_footer(data: bytes, change: Callable[[Struct], None]) -> byte
     length = int.from_bytes(data[-8:-4], "little")
     footer, _ = _struct(data[-8 - length : -8], 0)
     change(footer)
-    changed = _written(STRUCT, footer)
+    changed = _encode(STRUCT, footer)
     return data[: -8 - length] + changed + len(changed).to_bytes(4, "little") + data[-4:]
 
 
@@ -120,7 +120,7 @@ def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
     return _struct(data, at) if kind == STRUCT else varint(data, at)
 
 
-def _written(kind: int, value: Any) -> bytes:
+def _encode(kind: int, value: Any) -> bytes:
     if kind in (1, 2):
         return b""
     if kind == 3:
@@ -130,11 +130,11 @@ def _written(kind: int, value: Any) -> bytes:
     if kind == LIST:
         inner, values = value
         head = bytes([0xF0 | inner]) + _number(len(values))
-        return head + b"".join(_written(3 if inner in (1, 2) else inner, each) for each in values)
+        return head + b"".join(_encode(3 if inner in (1, 2) else inner, each) for each in values)
     if kind != STRUCT:
         return _number(value)
     parts, last = [], 0
     for number, (inner, each) in sorted(value.items()):
-        parts += [bytes([(number - last) << 4 | inner]), _written(inner, each)]
+        parts += [bytes([(number - last) << 4 | inner]), _encode(inner, each)]
         last = number
     return b"".join(parts) + b"\0"

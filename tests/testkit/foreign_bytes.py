@@ -140,15 +140,15 @@ def _run(cases: Sequence[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             for way, attempt in _ways(Case.of(text), Path(folder)):
                 try:
-                    said = f"{attempt()} rows"
+                    outcome = f"{attempt()} rows"
                 except PaimonError as error:
-                    said = f"{type(error).__name__} {error.kind}"
+                    outcome = f"{type(error).__name__} {error.kind}"
                 except BaseException:  # noqa: BLE001 - the faults that the cases look for
                     failures += 1
-                    said = f"UNTYPED of case {number}"
+                    outcome = f"UNTYPED of case {number}"
                     traceback.print_exc()
                     sys.stderr.write(f"{way} {text[:200]}\n")
-                _say(f"{way}: {said}")
+                _say(f"{way}: {outcome}")
     return failures
 
 

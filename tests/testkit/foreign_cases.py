@@ -85,7 +85,7 @@ def case_of(seed: int) -> Case:
     is_damaged = draw.random() < 0.25
     return Case(
         file_format=file_format,
-        data=_damaged(draw, data) if is_damaged else data,
+        data=_damage(draw, data) if is_damaged else data,
         # No footer speaks of texts that are not UTF-8.
         is_damaged=is_damaged or has_wrong_texts,
         columns=columns,
@@ -115,7 +115,7 @@ def _options(draw: Random, file_format: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _damaged(draw: Random, data: bytes) -> bytes:
+def _damage(draw: Random, data: bytes) -> bytes:
     changed = bytearray(data)
     for _ in range(draw.randint(1, 6)):
         place = draw.randrange(len(changed) + 1)

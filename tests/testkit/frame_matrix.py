@@ -69,7 +69,7 @@ _FLOATS = {
     "float64": [1.0, 1.9, 0.1, 300.0, 2.0**63, 1e300, NAN, float("-inf")],
 }
 _TEXTS = ["a", "abc", "abcd", "äöüß", "2024-01-01", "1", ""]
-_MOMENTS = [DAY, MILLI, MICRO]
+_TIMES = [DAY, MILLI, MICRO]
 
 _OBJECTS: list[list[Any]] = [
     *([value] for value in (
@@ -131,11 +131,11 @@ def _pandas() -> Iterator[Source]:
     yield _series(complex, [1 + 2j])
     yield _series(np.longdouble, [np.longdouble("0.1")])
     for unit in ("s", "ms", "us", "ns"):
-        for moment in (DAY, MILLI, MICRO, None):
+        for time in (*_TIMES, None):
             naive, zoned = f"datetime64[{unit}]", f"datetime64[{unit}, America/New_York]"
-            kept = pd.Timestamp(moment).as_unit(unit, round_ok=True) if moment else pd.NaT
-            yield _series(naive, [kept])
-            yield _series(zoned, [kept.tz_localize(NEW_YORK) if moment else pd.NaT])
+            rounded = pd.Timestamp(time).as_unit(unit, round_ok=True) if time else pd.NaT
+            yield _series(naive, [rounded])
+            yield _series(zoned, [rounded.tz_localize(NEW_YORK) if time else pd.NaT])
         yield _series(f"timedelta64[{unit}]", [pd.Timedelta(1, "s")])
         yield _series(f"timedelta64[{unit}]", [pd.NaT])
     yield _series("datetime64[ns]", [NANO])
@@ -182,7 +182,7 @@ _POLARS: Mapping[Any, list[Any]] = {
     pl.String(): _TEXTS, pl.Categorical(): ["a", "abcd"], pl.Enum(["a", "abcd"]): ["a", "abcd"],
     pl.Binary(): [b"abc", b"abcd"], pl.Date(): [dt.date(2024, 1, 1)],
     pl.Time(): [dt.time(1, 2, 3), dt.time(1, 2, 3, 4000), dt.time(1, 2, 3, 4)],
-    pl.Datetime("ms"): [DAY, MILLI], pl.Datetime("us"): _MOMENTS, pl.Datetime("ns"): _MOMENTS,
+    pl.Datetime("ms"): [DAY, MILLI], pl.Datetime("us"): _TIMES, pl.Datetime("ns"): _TIMES,
     pl.Datetime("us", "America/New_York"): [ZONED], pl.Duration(): [dt.timedelta(seconds=1)],
     pl.Null(): [None], pl.Object(): [object()],
     pl.List(pl.Int64()): [[1, None], [], None, [2**40]], pl.List(pl.Float64()): [[1.5], [NAN]],
@@ -225,7 +225,7 @@ _ARROW: Mapping[Any, list[Any]] = {
     pa.time32("ms"): [dt.time(1, 2, 3, 4000)], pa.time64("us"): [dt.time(1), dt.time(1, 2, 3, 4)],
     pa.time64("ns"): [dt.time(1, 2, 3, 4000), dt.time(1, 2, 3, 4)],
     pa.timestamp("s"): [DAY, dt.datetime(9999, 1, 1)], pa.timestamp("ms"): [DAY, MILLI],
-    pa.timestamp("us"): [*_MOMENTS, dt.datetime(9999, 1, 1)], pa.timestamp("ns"): [*_MOMENTS, NANO],
+    pa.timestamp("us"): [*_TIMES, dt.datetime(9999, 1, 1)], pa.timestamp("ns"): [*_TIMES, NANO],
     pa.timestamp("us", "America/New_York"): [ZONED], pa.timestamp("ns", "UTC"): [ZONED],
     pa.duration("s"): [dt.timedelta(seconds=1)], pa.month_day_nano_interval(): [(1, 2, 3)],
     pa.dictionary(pa.int8(), pa.string()): ["a", "abcd"],
@@ -294,7 +294,7 @@ def is_same(given: Any, stored: Any, *, nan_is_null: bool = True) -> bool:  # no
         case bytes() | bytearray():
             return isinstance(stored, bytes) and stored == bytes(given)
         case dt.datetime():
-            return _is_same_moment(given, stored)
+            return _is_same_time(given, stored)
         case dt.date() | dt.time():
             return type(stored) is type(given) and stored == given
         case dict():
@@ -325,7 +325,7 @@ def _is_same_number(given: Any, stored: Any) -> bool:
     return not isinstance(given, np.generic) and stored == given
 
 
-def _is_same_moment(given: Any, stored: Any) -> bool:
+def _is_same_time(given: Any, stored: Any) -> bool:
     if type(stored) is dt.date:  # pandas has no days but midnights
         return given.tzinfo is None and pd.Timestamp(stored) == given
     if not isinstance(stored, dt.datetime) or (given.tzinfo is None) != (stored.tzinfo is None):

@@ -137,21 +137,21 @@ class Asked:
 
 
 class ScriptedServer(LocalServer):
-    """Answers by a list, in order; `says` is the list, `asked` the requests."""
+    """Answers by a list, in order; `asked` holds the requests."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.says: deque[Say] = deque()
+        self.script: deque[Say] = deque()
         self.asked: list[Asked] = []
 
     def will(self, *answers: Say) -> None:
         """Answer these next."""
-        self.says.extend(answers)
+        self.script.extend(answers)
 
     def answer(self, handler: Handler, body: bytes) -> None:
         request = Asked(handler.command, handler.path, dict(handler.headers), body)
         self.asked.append(request)
-        say = self.says.popleft() if self.says else Say(500)
+        say = self.script.popleft() if self.script else Say(500)
         if say.hangs:
             self.closing.wait()
         if say.hangs or say.silent:

@@ -65,6 +65,6 @@ def range_tags(first: str, last: str) -> dict[str, str]:
     return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
 
 
-def told_by_partition(result: dg.ExecuteInProcessResult, name: str) -> dict[str | None, Any]:
+def metadata_by_partition(result: dg.ExecuteInProcessResult, name: str) -> dict[str | None, Any]:
     events = [event.materialization for event in result.get_asset_materialization_events()]
     return {event.partition: event.metadata[name].value for event in events}

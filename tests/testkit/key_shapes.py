@@ -67,7 +67,7 @@ def drawn_rows(draw: Random) -> list[Row]:
     ]
 
 
-def merged(schema: Schema, rows: Iterable[Row]) -> list[Row]:
+def merge_rows(schema: Schema, rows: Iterable[Row]) -> list[Row]:
     """Return the rows of a table after rows without nulls were written to it, in order."""
     engine = schema.options.get("merge-engine", "deduplicate")
     held: dict[tuple[Any, ...], Row] = {}

@@ -42,16 +42,16 @@ class ModelTable:
             else:
                 self._appended.append(row)
 
-    def overwrite(self, rows: Iterable[Row], replaced: Callable[[Row], bool] | None) -> None:
+    def overwrite(self, rows: Iterable[Row], is_replaced: Callable[[Row], bool] | None) -> None:
         """Commit rows in the place of stored ones.
 
-        `replaced` tells of a row whether its partition is; without it, those of `rows` are.
+        Rows for which `is_replaced` is true go; without it, the partitions of `rows` are replaced.
         """
         rows = list(rows)
         partitions = set(map(self._partition, rows))
-        goes = replaced or (lambda row: self._partition(row) in partitions)
-        self._appended = [row for row in self._appended if not goes(row)]
-        self._by_key = {key: r for key, r in self._by_key.items() if not goes(r.row)}
+        is_replaced = is_replaced or (lambda row: self._partition(row) in partitions)
+        self._appended = [row for row in self._appended if not is_replaced(row)]
+        self._by_key = {key: r for key, r in self._by_key.items() if not is_replaced(r.row)}
         self.write(rows)
 
     def _partition(self, row: Row) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ def truth(predicate: pred.Predicate, row: Mapping[str, Any]) -> bool | None:
             return truth(test, {name: result(predicate, row[name])})
         case _:
             value = row[predicate.field]
-            return None if value is None else _leaf_truth(predicate, _ordered(value))
+            return None if value is None else _leaf_truth(predicate, _sort_key(value))
 
 
 _RESULTS: Mapping[str, Callable[[Any], Any]] = {
@@ -62,7 +62,7 @@ def result(leaf: pred.Applied, value: Any) -> Any:
     return _RESULTS[name](value)
 
 
-def _ordered(value: Any) -> Any:
+def _sort_key(value: Any) -> Any:
     """Give a floating-point number the place Java's `compareTo` gives it: NaN last, -0.0 < 0.0."""
     if not isinstance(value, float):
         return value
@@ -74,13 +74,13 @@ def _leaf_truth(
 ) -> bool | None:
     match predicate:
         case pred.Comparison(op=op, literal=literal):
-            return None if literal is None else bool(_OPERATORS[op](value, _ordered(literal)))
+            return None if literal is None else bool(_OPERATORS[op](value, _sort_key(literal)))
         case pred.StartsWith(prefix=prefix):
             return bool(value.startswith(prefix))
         case pred.Like(pattern=pattern, negated=negated):
             return _is_like(value, pattern) is not negated
         case pred.In(literals=literals, negated=negated):
-            if value in [_ordered(literal) for literal in literals]:
+            if value in [_sort_key(literal) for literal in literals]:
                 return not negated
             return None if None in literals else negated
 

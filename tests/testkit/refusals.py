@@ -89,7 +89,7 @@ class Place:
         self.catalog._catalog.create_table(Identifier.parse(name), schema)
         return self.catalog.get_table(name)
 
-    def written(self, **more):
+    def with_rows(self, **more):
         table = self.table(**more)
         table.new_write_builder().write(ROWS, EXECUTOR)
         return table
@@ -137,7 +137,7 @@ def _iceberg(columns, **options):
 
 
 def _repaired_with_orc(at):
-    table = at.written(options={"file.format": "orc"})
+    table = at.with_rows(options={"file.format": "orc"})
     changes = {**_ICEBERG, "file.format": "parquet"}
     return repair(table.alter([set_option(*item) for item in changes.items()])._store)
 
@@ -174,7 +174,7 @@ def _parquet(at, table):
 
 
 def _fallback_branch(at):
-    table = at.written()
+    table = at.with_rows()
     table.tags.create("v1")
     table.branches.create("old", tag="v1")
     table.at_branch("old").alter([UpdateColumnComment(field_names=("v",), new_comment="x")])
@@ -187,7 +187,7 @@ def _fallback_branch(at):
 
 
 def _with_stored_ids(at):
-    table = at.written(options=TRACKED)
+    table = at.with_rows(options=TRACKED)
     table.delete("k = 1")
     return table
 
@@ -205,7 +205,7 @@ def _blob_placeholder(at):
     _read_file(_file(path, first_row_id=0, write_cols=("b",)), at.path, schema)
 
 
-def _shredded(at):
+def _shredded_variant(at):
     pieces = {"metadata": b"\x01\x00\x00", "value": b"\x00", "typed_value": 7}
     rows = pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([pieces])})
     _read_file(_parquet(at, rows), at.path, table_schema({"k": "INT", "v": "VARIANT"}))
@@ -233,7 +233,7 @@ def _far_orc_inside(at):
 
 
 def _postponed_files(at):
-    table = at.written(**KEYED, options=POSTPONED)
+    table = at.with_rows(**KEYED, options=POSTPONED)
     path = Path(FileStore.open(LocalFileIO(), table.path).paths.schema(0))
     stored = json.loads(path.read_text(encoding="utf-8"))
     stored["options"]["bucket"] = "1"
@@ -242,7 +242,7 @@ def _postponed_files(at):
 
 
 def _retyped_key(at):
-    table = at.written(**KEYED)
+    table = at.with_rows(**KEYED)
     retype(table, "k", "BIGINT NOT NULL")
     return at.catalog.get_table("db.t")
 
@@ -299,7 +299,7 @@ def _retyped_column(at):
 
 
 def _row_change(change, **options):
-    return lambda at: change(at.written(**KEYED, options=options))
+    return lambda at: change(at.with_rows(**KEYED, options=options))
 
 
 def _sketch(function):
@@ -323,13 +323,13 @@ def _segment_of_delta(at):
 
 
 def _mixed_segments(at):
-    table = at.written(options={"file.format": "orc"})
+    table = at.with_rows(options={"file.format": "orc"})
     _segment(table, at.folder())
     table.new_row_change_builder().delete("k = 1")
 
 
 def _load_with_marked_rows(at):
-    table = at.written(options={"deletion-vectors.enabled": "true"})
+    table = at.with_rows(options={"deletion-vectors.enabled": "true"})
     table.new_write_builder().write(ROWS, EXECUTOR)
     table.new_row_change_builder().delete("k = 1")
     table.segments().delete([0])
@@ -373,10 +373,10 @@ REFUSALS: dict[str, Provocation] = {
     "table of `type` format-table": plan(type="format-table"),
     "catalog of another `metastore`": lambda at: open_catalog("/w", {"metastore": "hive"}),
     "erasing rows of a table with data evolution": lambda at: erase(
-        at.written(options=EVOLVING), "k = 1"
+        at.with_rows(options=EVOLVING), "k = 1"
     ),
     "erasing rows of a table whose catalog": lambda at: erase(
-        _served(at.path).create_table("db.t", Schema.of(PLAIN)), "k = 1"
+        _managed_catalog(at.path).create_table("db.t", Schema.of(PLAIN)), "k = 1"
     ),
     "renaming or moving a tag": lambda at: rename_served_tag(at.path),
     "statement that": lambda at: at.catalog.execute("REPLACE TABLE db.t (k INT)"),
@@ -403,7 +403,7 @@ REFUSALS: dict[str, Provocation] = {
     "`blob-view-field`": plan(**{"blob-view-field": "v"}),
     "BLOB column stored": _blob_reference,
     "blob file that": _blob_placeholder,
-    "shredded VARIANT": _shredded,
+    "shredded VARIANT": _shredded_variant,
     "`pk-clustering-override`": keyed_plan(**{"pk-clustering-override": "true"}),
     "`sequence.snapshot-ordering`": keyed_plan(**{"sequence.snapshot-ordering": "true"}),
     "`scan.bucket`": keyed_plan(**{"scan.bucket": "0"}),
@@ -451,10 +451,10 @@ REFUSALS: dict[str, Provocation] = {
         {"k": "INT", "b": "BLOB"}, options=EVOLVING
     ).compact(),
     "columns alone of a table with a primary key": lambda at: (
-        at.written(primary_keys=["k"]).new_column_write_builder(["v"]).write(lambda rows: rows)
+        at.with_rows(primary_keys=["k"]).new_column_write_builder(["v"]).write(lambda rows: rows)
     ),
     "columns alone of a table without": lambda at: (
-        at.written().new_column_write_builder(["v"]).write(lambda rows: rows)
+        at.with_rows().new_column_write_builder(["v"]).write(lambda rows: rows)
     ),
     "row ids for a table that exists": lambda at: _with_stored_ids(at).enable_row_ids(
         data_evolution=True
@@ -526,7 +526,7 @@ REFUSALS: dict[str, Provocation] = {
     "segment that is": _segment_of_delta,
     "segment on another": lambda at: _segment(at.table(), "s3://bucket/x"),
     "row changes over": _mixed_segments,
-    "taking away a load of": lambda at: at.written(**KEYED).segments().delete([0]),
+    "taking away a load of": lambda at: at.with_rows(**KEYED).segments().delete([0]),
     "taking away a load whose": _load_with_marked_rows,
     "compaction of a segment's": _compacted_segment,
     "commit to a storage": _no_atomic_publish,
@@ -547,7 +547,7 @@ REFUSALS: dict[str, Provocation] = {
 """Calls that provoke the rows of the document that begin with these words."""
 
 
-def _served(at: Path) -> TableCatalog:
+def _managed_catalog(at: Path) -> TableCatalog:
     served = TableCatalog(ServedCatalog(str(at)))
     served.create_database("db")
     return served
@@ -555,16 +555,16 @@ def _served(at: Path) -> TableCatalog:
 
 def rename_served_tag(at: Path) -> None:
     """Rename a tag of a table whose catalog keeps its versions."""
-    table = _served(at).create_table("db.t", Schema.of({"k": integer()}))
+    table = _managed_catalog(at).create_table("db.t", Schema.of({"k": integer()}))
     table.tags.rename("one", "two")
 
 
 def ask_for_views(at: Path) -> None:
-    _ = _served(at).views
+    _ = _managed_catalog(at).views
 
 
 def ask_for_properties(at: Path) -> None:
-    _served(at).get_database("db")
+    _managed_catalog(at).get_database("db")
 
 
 def open_view_as_table(at: Path) -> None:

@@ -39,9 +39,9 @@ def created(client: RestClient, name: str, database: str = "db", **schema: Any) 
     return client.get(f"databases/{database}/tables/{name}").json
 
 
-def commit_body(table: Mapping[str, Any], snapshot: Snapshot, **others: Any) -> dict[str, Any]:
+def commit_body(table: Mapping[str, Any], snapshot: Snapshot, **more: Any) -> dict[str, Any]:
     members = json.loads(snapshot_to_json(snapshot))
-    return {"tableId": table["id"], "snapshot": members, "statistics": [], **others}
+    return {"tableId": table["id"], "snapshot": members, "statistics": [], **more}
 
 
 class Posted:

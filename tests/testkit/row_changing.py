@@ -74,14 +74,14 @@ SECOND = [("ab"[n % 2], n, n) for n in range(20, 24)]
 class Meddling(EmbeddedExecutor):
     """Does something else between the tasks and the commit."""
 
-    def __init__(self, *deeds):
+    def __init__(self, *changes):
         super().__init__(1)
-        self.deeds = list(deeds)
+        self.changes = list(changes)
         self.task_counts = []
 
     def map_tasks(self, batch):
         self.task_counts.append(len(batch.payloads))
         answers = list(super().map_tasks(batch))
-        if self.deeds:
-            self.deeds.pop(0)()
+        if self.changes:
+            self.changes.pop(0)()
         yield from answers

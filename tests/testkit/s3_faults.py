@@ -44,8 +44,8 @@ NOT_FOUND = -404
 """A lie in a plan: 404, with a page that is no S3's."""
 SILENT = -10
 """A lie in a plan: no answer, for as long as the server lives."""
-LIES = (HTML, HTML_ETAG, NOT_FOUND, ERROR, OTHER_ROOT, SHORT)
-"""Answers to a listing that are none."""
+NO_LISTINGS = (HTML, HTML_ETAG, NOT_FOUND, ERROR, OTHER_ROOT, SHORT)
+"""Answers to a listing that are no listings."""
 _HTML = b"<html><head><title>Sign in</title></head><body>Who are you?</body></html>"
 _LISTING = (
     b'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">%s</ListBucketResult>'

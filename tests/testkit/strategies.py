@@ -68,10 +68,10 @@ def values_of(data_type: DataType) -> st.SearchStrategy[Any]:
 def _decimals(data_type: AtomicType) -> st.SearchStrategy[Any]:
     scale = data_type.scale or 0
     limit = 10 ** (data_type.precision or 1) - 1
-    return st.integers(-limit, limit).map(lambda unscaled: _scaled(unscaled, scale))
+    return st.integers(-limit, limit).map(lambda unscaled: _scale(unscaled, scale))
 
 
-def _scaled(unscaled: int, scale: int) -> Any:
+def _scale(unscaled: int, scale: int) -> Any:
     # Decimal(tuple) keeps all digits; arithmetic would round to the context's precision.
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return Decimal((int(unscaled < 0), digits, -scale))

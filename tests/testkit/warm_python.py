@@ -33,13 +33,13 @@ class WarmPython:
     ) -> "subprocess.CompletedProcess[str]":
         """Run the program to its end, as `subprocess.run` does; one run at a time."""
         self._runs += 1
-        said = [self._scratch / f"{self._runs}.{name}" for name in ("out", "err")]
-        asked = [list(arguments), dict(environment), *map(str, said)]
+        outputs = [self._scratch / f"{self._runs}.{name}" for name in ("out", "err")]
+        asked = [list(arguments), dict(environment), *map(str, outputs)]
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(asked), file=self._process.stdin, flush=True)
         code = int(self._process.stdout.readline())
-        return subprocess.CompletedProcess(arguments, code, *(path.read_text() for path in said))
+        return subprocess.CompletedProcess(arguments, code, *(path.read_text() for path in outputs))
 
 
 @contextmanager

@@ -86,8 +86,8 @@ class Run:
         self.status = status
         self._events = events
 
-    def told(self, kind: str, *key: str) -> tuple[str, dict[str, Any]]:
-        """Description and metadata of the one event of a kind, on an asset if one is named."""
+    def event(self, kind: str, *key: str) -> tuple[str, dict[str, Any]]:
+        """Return description and metadata of the one event of a kind, perhaps on an asset."""
         [event] = [
             event
             for event in self._events
@@ -100,8 +100,8 @@ class Run:
         [event] = [
             event for event in self._events if event["__typename"] == "ExecutionStepFailureEvent"
         ]
-        told = event["failureMetadata"]
-        return told["description"], values(told["metadataEntries"])
+        failure = event["failureMetadata"]
+        return failure["description"], values(failure["metadataEntries"])
 
     def checks(self) -> dict[str, bool]:
         """Name of each check that was evaluated → whether it passed."""
@@ -164,7 +164,7 @@ class Webserver:
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return str(launched["run"]["runId"])
 
-    def finished(self, run_id: str) -> Run:
+    def wait_for_run(self, run_id: str) -> Run:
         def status() -> str:
             return str(self.ask(STATUS, id=run_id)["runOrError"]["status"])
 
@@ -173,12 +173,12 @@ class Webserver:
 
     def run(self, job: str, config: str = "", assets: list[list[str]] | None = None) -> Run:
         """Launch a job and wait for its end."""
-        return self.finished(self.launch(job, config, assets))
+        return self.wait_for_run(self.launch(job, config, assets))
 
-    def _until(self, is_true: Any, what: str) -> None:
+    def _until(self, is_true: Any, event: str) -> None:
         end = time.monotonic() + LONGEST_SECONDS
         while not is_true():
-            assert time.monotonic() < end, f"not yet: {what}\n{self._log.read_text()[-4000:]}"
+            assert time.monotonic() < end, f"not yet: {event}\n{self._log.read_text()[-4000:]}"
             time.sleep(0.2)
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 
 from tests.interop.steps import Compact, JavaSide, OurSide, Write
-from tests.testkit.key_shapes import NAMES, SHAPES, KeyShape, drawn_rows, merged
+from tests.testkit.key_shapes import NAMES, SHAPES, KeyShape, drawn_rows, merge_rows
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import plain_rows
 
@@ -44,6 +44,6 @@ def test_both_keep_a_row_of_every_key(
         written.append(rows)
         if buckets == "waiting" or engine == "first-row" or turn == 2:
             (theirs if turn % 3 else ours).do(name, Compact(is_full=True))
-        expected = plain_rows(merged(schema, chain.from_iterable(written)), NAMES)
+        expected = plain_rows(merge_rows(schema, chain.from_iterable(written)), NAMES)
         assert plain_rows(table.new_read_builder().to_arrow(), NAMES) == expected
         assert sorted(map(tuple, java.call("rows", table=name)), key=repr) == expected

@@ -56,7 +56,7 @@ def numbers(values: list[int]) -> pa.Table:
     return pa.table({"n": pa.array(values, pa.int64())})
 
 
-def expected(kind: Kind) -> list[int]:
+def expected_rows(kind: Kind) -> list[int]:
     """Return the rows of the table after one run."""
     before = [number for write in BEFORE for number in write]
     match kind:
@@ -81,7 +81,7 @@ def rebuild(home: str, kind: str, fate: str) -> dg.JobDefinition:
     """Return a job, in a process of a run or of a step."""
     paimon = assets.PaimonCatalogResource(warehouse=f"{home}/warehouse", executor="embedded")
     policy = dg.RetryPolicy(max_retries=1) if Fate(fate) is Fate.POLICY else None
-    made = _made(Path(home), Kind(kind), paimon)
+    made = _make_asset(Path(home), Kind(kind), paimon)
     if isinstance(made, dg.JobDefinition):
         job: Any = made.graph.to_job(name="job", op_retry_policy=policy)
     else:
@@ -101,7 +101,7 @@ def _forking(_: object) -> dg.Executor:
     return MultiprocessExecutor(RetryMode.ENABLED, max_concurrent=1, start_method="fork")
 
 
-def _made(home: Path, kind: Kind, paimon: assets.PaimonCatalogResource) -> Any:
+def _make_asset(home: Path, kind: Kind, paimon: assets.PaimonCatalogResource) -> Any:
     def rows() -> pa.Table:
         return numbers(NEW)
 

@@ -33,11 +33,11 @@ class Countdown:
         self.is_over = False
         """Whether the end has come: the process is dying, or will at its next write."""
 
-    def tick(self, last_deed: Callable[[], object] | None = None) -> None:
-        """Count one moment; on the last one do `last_deed` and die."""
+    def tick(self, last_act: Callable[[], object] | None = None) -> None:
+        """Count one step; on the last one do `last_act` and die."""
         if self._reaches_end():
-            if last_deed is not None:
-                last_deed()
+            if last_act is not None:
+                last_act()
             os.kill(os.getpid(), signal.SIGKILL)
 
     def tick_before_torn_write(self) -> None:

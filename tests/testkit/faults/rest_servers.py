@@ -63,7 +63,7 @@ def mortal_server(
             process.join()
 
 
-def asked(client: RestClient, *request: Any) -> int | None:
+def status_of(client: RestClient, *request: Any) -> int | None:
     """Return the status of an answer, None if the server died over it."""
     with contextlib.suppress(OSError):
         return client.ask(*request).status

@@ -334,8 +334,10 @@ def main(directory: Path, name: str, rounds: int, rng: random.Random) -> None:
         assert raised is None or number >= 0, raised
         assert raised is not None or committed == bool(job.snapshots)
         shutil.rmtree(copy)
-        said = {"kills": killer.kills, "failed": failed, "raised": raised, "committed": committed}
-        _say(json.dumps({"job": name, "round": number, "seconds": round(seconds, 2)} | said))
+        outcome = {
+            "kills": killer.kills, "failed": failed, "raised": raised, "committed": committed
+        }  # fmt: skip
+        _say(json.dumps({"job": name, "round": number, "seconds": round(seconds, 2)} | outcome))
     stop_session()
 
 

@@ -94,7 +94,7 @@ class _TaskWatch:
                 return
 
 
-def _unharmed(template: Path, copy: Path, job: Job, session: SparkSession) -> int:
+def count_files(template: Path, copy: Path, job: Job, session: SparkSession) -> int:
     """Return how many files a job's tasks write."""
     shutil.copytree(template, copy)
     before = _data_files(copy)
@@ -109,7 +109,7 @@ def _table(copy: Path, file_io: FaultyFileIO) -> Table:
 def main(directory: Path, name: str, step: Step, victim: Victim, rng: random.Random) -> None:
     job = JOBS[name]
     session = new_session(job)
-    files = _unharmed(directory / "template", directory / "unharmed", job, session)
+    files = count_files(directory / "template", directory / "unharmed", job, session)
     copy, struck = directory / COPY, threading.Event()
     shutil.copytree(directory / "template", copy)
 
@@ -134,5 +134,5 @@ def main(directory: Path, name: str, step: Step, victim: Victim, rng: random.Ran
 
 
 if __name__ == "__main__":
-    _, where, what, which, who, seed = sys.argv
-    main(Path(where), what, Step(which), Victim(who), random.Random(seed))  # noqa: S311
+    _, folder, job_name, at_step, killed, seed = sys.argv
+    main(Path(folder), job_name, Step(at_step), Victim(killed), random.Random(seed))  # noqa: S311

@@ -36,7 +36,7 @@ Rows = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class Change:
     """Something that changes a table, under the name of one user."""
 
     name: str
@@ -57,13 +57,13 @@ def rows_of(commit: int) -> pa.Table:
     return arrow(COLUMNS, *(("ab"[n % 2], n, f"{commit}.{n}") for n in numbers))
 
 
-def prepare(directory: Path, deed: Deed, catalog: TableCatalog | None = None) -> Table:
-    """Create the table of a deed, with its commits; in a catalog of directories by default."""
-    declared = Schema.of(COLUMNS, options=deed.options, **deed.keys)
+def prepare(directory: Path, change: Change, catalog: TableCatalog | None = None) -> Table:
+    """Create the table of a change, with its commits; in a catalog of directories by default."""
+    declared = Schema.of(COLUMNS, options=change.options, **change.keys)
     table = new_table(catalog or directory / "warehouse", declared, name="d.t")
     for commit in range(COMMITS):
         write(table, rows_of(commit))
-    deed.scene(table)
+    change.scene(table)
     # Beside the table, so that copies of it find the same folder.
     data = rows_of(9).select(["id", "text"])
     foreign.write(directory / "landing" / "part=z" / "1.parquet", data)
@@ -144,54 +144,54 @@ def _fast_forward(table: Table) -> object:
     return None
 
 
-DEEDS = [
-    Deed(name="write, append", perform=_write, options={"manifest.merge-min-count": "2"}),
-    Deed(name="write, key", perform=_write, keys=KEYED, options={"bucket": "2"}),
-    Deed(
+CHANGES = [
+    Change(name="write, append", perform=_write, options={"manifest.merge-min-count": "2"}),
+    Change(name="write, key", perform=_write, keys=KEYED, options={"bucket": "2"}),
+    Change(
         name="write, with changelog and index",
         perform=_write,
         keys=KEYED,
         options={"bucket": "-1", "changelog-producer": "input"},
     ),
-    Deed(name="delete, files written anew", perform=_delete),
-    Deed(name="delete, vectors", perform=_delete, options=VECTORS),
-    Deed(name="delete, key", perform=_delete, keys=KEYED, options={"bucket": "1"}),
-    Deed(name="update, files written anew", perform=_update),
-    Deed(name="update, key", perform=_update, keys=KEYED, options={"bucket": "1"}),
-    Deed(name="merge, files written anew", perform=_merge),
-    Deed(name="merge, key", perform=_merge, keys=KEYED, options={"bucket": "1"}),
-    Deed(name="overwrite", perform=_overwrite, keys=KEYED, options={"bucket": "1"}),
-    Deed(name="truncate", perform=lambda t: empty(t._store, commit_user=COMMIT_USER)),
-    Deed(
+    Change(name="delete, files written anew", perform=_delete),
+    Change(name="delete, vectors", perform=_delete, options=VECTORS),
+    Change(name="delete, key", perform=_delete, keys=KEYED, options={"bucket": "1"}),
+    Change(name="update, files written anew", perform=_update),
+    Change(name="update, key", perform=_update, keys=KEYED, options={"bucket": "1"}),
+    Change(name="merge, files written anew", perform=_merge),
+    Change(name="merge, key", perform=_merge, keys=KEYED, options={"bucket": "1"}),
+    Change(name="overwrite", perform=_overwrite, keys=KEYED, options={"bucket": "1"}),
+    Change(name="truncate", perform=lambda t: empty(t._store, commit_user=COMMIT_USER)),
+    Change(
         name="drop partition",
         perform=lambda t: drop_partitions(t._store, [{"part": "a"}], commit_user=COMMIT_USER),
         options={"manifest.merge-min-count": "2"},
     ),
-    Deed(
+    Change(
         name="compact",
         perform=lambda t: _compaction(t, "full").run(_own(t)),
         keys=KEYED,
         options={"bucket": "1", "changelog-producer": "lookup"},
     ),
-    Deed(name="compact, append", perform=lambda t: _compaction(t, "full").run(_own(t))),
-    Deed(
+    Change(name="compact, append", perform=lambda t: _compaction(t, "full").run(_own(t))),
+    Change(
         name="compact, vectors",
         perform=lambda t: _compaction(t, "full").run(_own(t)),
         keys=KEYED,
         options={"bucket": "1", "write-only": "true", **VECTORS},
     ),
-    Deed(
+    Change(
         name="sort",
         perform=lambda t: _compaction(t, "sort").with_order(["text", "id"], "hilbert").run(_own(t)),
     ),
-    Deed(
+    Change(
         name="place waiting rows",
         perform=lambda t: _compaction(t).run(_own(t)),  # nothing else is due
         user=f"{COMMIT_USER}-waiting",
         keys=KEYED,
         options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
     ),
-    Deed(
+    Change(
         name="expire partitions",
         perform=lambda t: expire_partitions(t._store, commit_user=COMMIT_USER, clock=LATER),
         options={
@@ -199,36 +199,36 @@ DEEDS = [
             "partition.expiration-strategy": "update-time",
         },
     ),
-    Deed(
+    Change(
         name="compact manifests",
         perform=lambda t: compact_manifests(t._store, commit_user=COMMIT_USER),
     ),
-    Deed(name="analyze", perform=lambda t: t.analyze(executor=_own(t), commit_user=COMMIT_USER)),
-    Deed(
+    Change(name="analyze", perform=lambda t: t.analyze(executor=_own(t), commit_user=COMMIT_USER)),
+    Change(
         name="rescale",
         perform=lambda t: t.rescale(_own(t), buckets=2, commit_user=COMMIT_USER),
         keys=KEYED,
         options={"bucket": "1"},
     ),
-    Deed(name="add segment", perform=_add_segment),
-    Deed(
+    Change(name="add segment", perform=_add_segment),
+    Change(
         name="expire",
         perform=lambda t: expire_snapshots(t._store, retention=_retain(1, 3_600_000)),
         commits=False,
     ),
-    Deed(
+    Change(
         name="clean orphans",
         perform=lambda t: clean_orphan_files(t._store, older_than_ms=0, dry_run=False, clock=LATER),
         scene=lambda t: EmbeddedExecutor(1).map_rows(t.new_write_builder().prepare(), rows_of(5)),
         commits=False,
     ),
-    Deed(
+    Change(
         name="delete tag",
         perform=lambda t: t.tags.get_or_none("first") and t.tags.delete("first"),
         scene=_tag_the_first,
         commits=False,
     ),
-    Deed(
+    Change(
         name="expire changelogs",
         perform=lambda t: expire_changelogs(t._store, retention=_retain(1)),
         scene=lambda t: expire_snapshots(t._store, retention=_retain(1)),
@@ -236,13 +236,13 @@ DEEDS = [
         options={"bucket": "1", "changelog-producer": "input", "changelog.num-retained.min": "20"},
         commits=False,
     ),
-    Deed(name="alter", perform=_alter, commits=False),
-    Deed(name="roll back", perform=lambda t: t.rollback_to(1), commits=False),
-    Deed(name="fast forward", perform=_fast_forward, commits=False),
+    Change(name="alter", perform=_alter, commits=False),
+    Change(name="roll back", perform=lambda t: t.rollback_to(1), commits=False),
+    Change(name="fast forward", perform=_fast_forward, commits=False),
 ]
 
 
 def perform_until_killed(table_path: str, name: str, steps: int) -> None:
-    deed = next(deed for deed in DEEDS if deed.name == name)
+    change = next(change for change in CHANGES if change.name == name)
     with mortal_table(table_path, steps) as table:
-        deed.perform(table)
+        change.perform(table)

@@ -26,7 +26,7 @@ def rows_of(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int32())})
 
 
-def opened(directory: Path, file_io: FileIO) -> tuple[Table, FilesystemCatalog]:
+def open_both(directory: Path, file_io: FileIO) -> tuple[Table, FilesystemCatalog]:
     warehouse = str(directory / "warehouse")
     table = Table(FileStore.open(LocalFileIO(), f"{warehouse}/d.db/t"))
     store = msgspec.structs.replace(table._store, file_io=file_io)

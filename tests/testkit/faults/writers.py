@@ -116,7 +116,7 @@ class AllKindsExecutor(OneStorageExecutor):
 
     def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
         result = super().map_rows(context, rows)
-        first, *others = result.messages
+        first, *rest = result.messages
         data = first.data_increment.new_files[0]
         changelog = data._replace(file_name=f"changelog-{uuid4()}-0.parquet")
         index = IndexFileMeta(
@@ -129,7 +129,7 @@ class AllKindsExecutor(OneStorageExecutor):
             first.data_increment, changelog_files=(changelog,), new_index_files=(index,)
         )
         amended = replace(first, data_increment=increment)
-        return replace(result, messages=(amended, *others))
+        return replace(result, messages=(amended, *rest))
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def erase_until_killed(table_path: str, steps: int, where: str, history: Any) ->
         erase(table, where, history=history, orphans_older_than_ms=0, executor=executor)
 
 
-def commit_in_step_with_others(
+def commit_in_step(
     table_path: str, worker: int, commits: int, barrier: Barrier, acknowledged: "list[int]"
 ) -> None:
     """Make `commits` commits of one row each; all workers begin each commit at once."""

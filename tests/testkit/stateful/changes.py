@@ -24,7 +24,7 @@ from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import fields_of
-from tests.testkit.stateful.history import Row, Version, named
+from tests.testkit.stateful.history import Row, Version, with_names
 from tests.testkit.stateful.machine import Action, Machine
 from tests.testkit.stateful.world import ID, PART, PARTS, TEXT, VALUE
 
@@ -48,8 +48,8 @@ def write(machine: Machine, chance: Random) -> None:
 
 def _take_write(machine: Machine, snapshot: Snapshot, rows: list[Row]) -> None:
     machine.history.write(rows)
-    told = machine.world.producer == "input"
-    machine.history.commit(snapshot, added=rows, told=told)
+    is_logged = machine.world.producer == "input"
+    machine.history.commit(snapshot, added=rows, is_logged=is_logged)
 
 
 def hold(machine: Machine, chance: Random) -> None:
@@ -189,10 +189,10 @@ def _change_rows(
         assert not rows
         return
     if drops:  # whole partitions, with their waiting files
-        history.overwrite(lambda row: test(named(row, machine.table.schema)), [])
+        history.overwrite(lambda row: test(with_names(row, machine.table.schema)), [])
     else:
         take(rows)
-    history.commit(outcome.snapshot, told=machine.world.producer == "input")
+    history.commit(outcome.snapshot, is_logged=machine.world.producer == "input")
 
 
 def merge(machine: Machine, chance: Random) -> None:
@@ -238,7 +238,7 @@ def merge(machine: Machine, chance: Random) -> None:
         assert not inserted
         return
     added = inserted if outcome.snapshot.commit_kind is CommitKind.APPEND else ()
-    history.commit(outcome.snapshot, added=added, told=world.producer == "input")
+    history.commit(outcome.snapshot, added=added, is_logged=world.producer == "input")
 
 
 def compact(machine: Machine, chance: Random) -> None:
@@ -260,8 +260,8 @@ def compact(machine: Machine, chance: Random) -> None:
         assert machine.world.postpones
         history.commit(machine.table._store.snapshots.snapshot(number))
     producer = machine.world.producer
-    told = producer in ("lookup", "input") or (producer == "full-compaction" and full)
-    history.commit(outcome.snapshot, told=told)
+    is_logged = producer in ("lookup", "input") or (producer == "full-compaction" and full)
+    history.commit(outcome.snapshot, is_logged=is_logged)
 
 
 def rescale(machine: Machine, chance: Random) -> None:
@@ -404,7 +404,7 @@ CHANGES: dict[str, tuple[int, Action]] = {
 }
 """Name → weight, and operation."""
 
-OTHERS = (write, write, write, overwrite, empty, delete, merge, compact, compact, tag, alter)
+CONCURRENT = (write, write, write, overwrite, empty, delete, merge, compact, compact, tag, alter)
 """Operations of another writer in the middle of a step."""
 
 
@@ -439,7 +439,7 @@ def ask(machine: Machine, chance: Random) -> None:
 def changes(machine: Machine, chance: Random) -> None:
     """Read the changes between two snapshots."""
     if machine.world.engine == "append":
-        _appended(machine, chance)
+        check_appended_rows(machine, chance)
     elif chance.random() < 0.5 and machine.world.producer != "none":
         _changelog(machine, chance)
     elif not machine.rescaled and not machine.world.postpones:
@@ -455,13 +455,13 @@ def _two(machine: Machine, chance: Random) -> tuple[int, int] | None:
     return first, second
 
 
-def _appended(machine: Machine, chance: Random) -> None:
+def check_appended_rows(machine: Machine, chance: Random) -> None:
     two = _two(machine, chance)
     if two is None:
         return
     versions = machine.history.versions
     expected = [
-        named(row, machine.history.schema)
+        with_names(row, machine.history.schema)
         for number in range(two[0] + 1, two[1] + 1)
         if versions[number].kind == "APPEND"
         for row in versions[number].added
@@ -486,10 +486,10 @@ def _rows(machine: Machine, version: Version):
 def _changelog(machine: Machine, chance: Random) -> None:
     """Replay a changelog: from the first state it leads to the present one."""
     versions = machine.history.versions
-    told = [number for number, version in versions.items() if version.told]
-    if len(told) < 2:
+    logged = [number for number, version in versions.items() if version.is_logged]
+    if len(logged) < 2:
         return
-    first, second = sorted(chance.sample(told, 2))
+    first, second = sorted(chance.sample(logged, 2))
     steps = range(first + 1, second + 1)
     if any(versions[number].kind == "OVERWRITE" for number in steps):
         return
@@ -508,14 +508,14 @@ def _changelog(machine: Machine, chance: Random) -> None:
             assert not exact or gone == change
         else:
             state[key] = change
-    assert _sorted(state.values()) == _sorted(_rows(machine, versions[second]))
+    assert sort_rows(state.values()) == sort_rows(_rows(machine, versions[second]))
 
 
 def _key(row, keys):
     return tuple(row[name] for name in keys)
 
 
-def _sorted(rows):
+def sort_rows(rows):
     return sorted((tuple(row.items()) for row in rows), key=repr)
 
 

@@ -41,7 +41,7 @@ class Version:
     """Its commit kind."""
     added: tuple[Row, ...] = ()
     """Rows it appended."""
-    told: bool = False
+    is_logged: bool = False
     """Whether the changelog has all changes up to here."""
 
 
@@ -71,7 +71,7 @@ class History:
         """Return the visible rows of a version by column name; by default as of now."""
         state = self.state if version is None else version.state
         chosen = schema or (self.schema if version is None else version.schema)
-        return [named(row, chosen) for row in self.visible(state, chosen)]
+        return [with_names(row, chosen) for row in self.visible(state, chosen)]
 
     def visible(self, state: State, schema: TableSchema) -> list[Row]:
         if self.world.engine == "append":
@@ -80,14 +80,14 @@ class History:
         if self.world.engine == "deduplicate":
             last = [max(records, key=lambda record: record.order) for records in held.values()]
             return [record.row for record in last if record.kind.is_add]
-        return [row for records in held.values() for row in self._merged(records, schema)]
+        return [row for records in held.values() for row in self._merge_records(records, schema)]
 
-    def _merged(self, records: tuple[Record, ...], schema: TableSchema) -> list[Row]:
+    def _merge_records(self, records: tuple[Record, ...], schema: TableSchema) -> list[Row]:
         if schema.id not in self._rules:
             self._rules[schema.id] = merge_rules_of(schema)
         model = MergeModel(self._rules[schema.id], schema.fields)
         ordered = sorted(records, key=lambda record: record.order)
-        result = model.merge([(record.kind, named(record.row, schema)) for record in ordered])
+        result = model.merge([(record.kind, with_names(record.row, schema)) for record in ordered])
         if result is None or not result[0].is_add:
             return []
         return [{column.id: result[1][column.name] for column in schema.fields}]
@@ -123,12 +123,12 @@ class History:
                 seen[key] = (*seen.get(key, ()), record)
         self.state = replace(self.state, records=held, settled=seen)
 
-    def overwrite(self, goes: Callable[[Row], bool], rows: Iterable[Row]) -> None:
-        """Replace the partitions for whose rows `goes` is true; what comes is on the top level."""
+    def overwrite(self, is_replaced: Callable[[Row], bool], rows: Iterable[Row]) -> None:
+        """Replace rows for which `is_replaced` is true; new rows are on the top level."""
         state, rows = self.state, tuple(rows)
-        kept = [{k: r for k, r in held.items() if not goes(r[-1].row)}
+        kept = [{k: r for k, r in held.items() if not is_replaced(r[-1].row)}
                 for held in (state.records, state.settled)]  # fmt: skip
-        appended = tuple(row for row in state.appended if not goes(row))
+        appended = tuple(row for row in state.appended if not is_replaced(row))
         self.state = State(appended=appended, records=kept[0], settled=kept[1])
         self.write(rows)
         seen = {} if self.world.postpones else self.state.records
@@ -141,7 +141,7 @@ class History:
 
     def matching(self, state: State, test: Callable[[NamedRow], bool]) -> list[Row]:
         found = self.visible(state, self.schema)
-        return [row for row in found if test(named(row, self.schema))]
+        return [row for row in found if test(with_names(row, self.schema))]
 
     def delete(self, rows: list[Row]) -> None:
         if self.world.engine == "append":
@@ -171,15 +171,17 @@ class History:
         else:
             self.add([(RowKind.INSERT, row) for row in now.values()], changes=True)
 
-    def commit(self, snapshot: Snapshot, *, added: Iterable[Row] = (), told: bool = False) -> None:
+    def commit(
+        self, snapshot: Snapshot, *, added: Iterable[Row] = (), is_logged: bool = False
+    ) -> None:
         self.commits += 1
-        assert snapshot.id == self.newest + 1, "a snapshot nobody knows of"
+        assert snapshot.id == self.newest + 1, "an unknown snapshot"
         self.versions[snapshot.id] = Version(
             state=self.state,
             schema=self.schemas[snapshot.schema_id],
             kind=snapshot.commit_kind.value,
             added=tuple(added),
-            told=told,
+            is_logged=is_logged,
         )
 
     @property
@@ -195,5 +197,5 @@ class History:
         self.state = version.state
 
 
-def named(row: Row, schema: TableSchema) -> NamedRow:
+def with_names(row: Row, schema: TableSchema) -> NamedRow:
     return {column.name: row.get(column.id) for column in schema.fields}

@@ -102,16 +102,16 @@ class Machine:
         self.held: tuple[WriteBuilder, Any, list[Row]] | None = None
         """A writer whose files are written, its messages, and its rows."""
         self._fresh = _FRESH_IDS
-        self._others_turn: Callable[[Random], None] | None = None
+        self._writer_turn: Callable[[Random], None] | None = None
 
-    def step(self, number: int, actions: Mapping[str, "Action"], others: "Action") -> None:
+    def step(self, number: int, actions: Mapping[str, "Action"], concurrent: "Action") -> None:
         """Do one step."""
         chance = Random(f"{self.seed}/{number}")  # noqa: S311
         name = chance.choice(list(actions))
         self.trace.append(f"{number:3} {name}")
-        self._others_turn = None
+        self._writer_turn = None
         if chance.random() < TURNS:
-            self._others_turn = lambda random: others(self, random)
+            self._writer_turn = lambda random: concurrent(self, random)
         actions[name](self, chance)
         self.counts[name.rstrip("0123456789")] += 1
 
@@ -123,19 +123,19 @@ class Machine:
     @property
     def is_interrupted(self) -> bool:
         """Whether another writer will have a turn in this step."""
-        return self._others_turn is not None
+        return self._writer_turn is not None
 
     def hands(self, chance: Random) -> tuple[Table, PatientExecutor]:
         """Return the table and an executor; perhaps with a turn of another writer inside."""
-        others, self._others_turn = self._others_turn, None
-        if others is None:
+        writer_turn, self._writer_turn = self._writer_turn, None
+        if writer_turn is None:
             return self.table, PatientExecutor(lambda: None)
         seed = chance.random()
 
         def turn() -> None:
-            self.note("> somebody else")
-            self.counts["somebody else"] += 1
-            others(Random(seed))  # noqa: S311
+            self.note("> another writer")
+            self.counts["another writer"] += 1
+            writer_turn(Random(seed))  # noqa: S311
             self.note("<")
 
         once = Once(turn)
@@ -147,14 +147,14 @@ class Machine:
 
     def hands_alone(self) -> PatientExecutor:
         """Return an executor for a step without turns of other writers."""
-        self._others_turn = None
+        self._writer_turn = None
         return PatientExecutor(lambda: None)
 
-    def attempt(self, deed: Callable[[], T]) -> T | None:
+    def attempt(self, operation: Callable[[], T]) -> T | None:
         """Do an operation that may lose against other writers; None if it did."""
         before = self.history.commits
         try:
-            return deed()
+            return operation()
         except CommitConflictError as conflict:
             if self.history.commits == before:
                 raise
@@ -226,7 +226,7 @@ class Machine:
 
     def check_everything(self) -> None:
         """Compare every snapshot and tag with its version."""
-        self._others_turn = None
+        self._writer_turn = None
         assert foreign_files(self.table._store) == []
         ids = [snapshot.id for snapshot in self.table.snapshots()]
         assert ids == sorted(self.history.versions), "other snapshots than commits"

@@ -19,7 +19,7 @@ from random import Random
 
 from rich.console import Console
 
-from tests.testkit.stateful.changes import CHANGES, OTHERS, READS
+from tests.testkit.stateful.changes import CHANGES, CONCURRENT, READS
 from tests.testkit.stateful.machine import Action, Machine
 
 STEPS_OF_A_WORLD = 60
@@ -61,8 +61,8 @@ def _actions() -> dict[str, Action]:
     }
 
 
-def _others(machine: Machine, chance: Random) -> None:
-    chance.choice(OTHERS)(machine, chance)
+def act_concurrently(machine: Machine, chance: Random) -> None:
+    chance.choice(CONCURRENT)(machine, chance)
 
 
 def run_world(seed: int, steps: Sequence[int]) -> tuple[Machine, Failure | None]:
@@ -73,7 +73,7 @@ def run_world(seed: int, steps: Sequence[int]) -> tuple[Machine, Failure | None]
     actions = _actions()
     try:
         for step in steps:
-            machine.step(step, actions, _others)
+            machine.step(step, actions, act_concurrently)
         machine.check_everything()
     except Exception as error:  # noqa: BLE001 - any error is a finding
         return machine, _failure(machine, steps, error)
