@@ -16,17 +16,9 @@ from typing import Any
 
 import dagster as dg
 
+from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import COLUMN_SCHEMA, Metadata, column_schema, state_of
-from paimon_assets.assets.translator import (
-    DEFAULT_TRANSLATOR,
-    STORAGE_KIND,
-    STORAGE_KIND_KEY,
-    TABLE_NAME,
-    URI,
-    PaimonTranslator,
-    identifier_of,
-)
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import FormatError, InvalidInputError
@@ -52,7 +44,7 @@ class ExternalTable(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssetNaming(PaimonTranslator):
+class AssetNaming(naming.PaimonTranslator):
     """The translator that YAML configures."""
 
     key_prefix: tuple[str, ...] = ()
@@ -142,7 +134,7 @@ def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
         raise ValueError(f"version {members['version']} is not known")
     return [
         ExternalTable(
-            identifier=identifier_of(str(item["table"])),
+            identifier=naming.identifier_of(str(item["table"])),
             path=str(item["path"]),
             schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
         )
@@ -151,7 +143,7 @@ def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
 
 
 def build_external_table_specs(
-    tables: Sequence[ExternalTable], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+    tables: Sequence[ExternalTable], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
     """Return the assets of tables that no asset here materializes; reads nothing."""
     return [
@@ -159,7 +151,7 @@ def build_external_table_specs(
             table.identifier,
             table.schema,
             table.schema.comment,
-            {URI: table.path, "paimon/schema_id": table.schema.id},
+            {naming.URI: table.path, "paimon/schema_id": table.schema.id},
             translator,
         )
         for table in tables
@@ -171,17 +163,17 @@ def _spec(
     schema: TableSchema | Schema,
     comment: str | None,
     metadata: Metadata,
-    translator: PaimonTranslator,
+    translator: naming.PaimonTranslator,
     **more: Any,
 ) -> dg.AssetSpec:
-    known = {TABLE_NAME: str(identifier), STORAGE_KIND_KEY: STORAGE_KIND}
-    fields: dict[str, Any] = {"kinds": {STORAGE_KIND}, **more}
+    known = {naming.TABLE_NAME: str(identifier), naming.STORAGE_KIND_KEY: naming.STORAGE_KIND}
+    fields: dict[str, Any] = {"kinds": {naming.STORAGE_KIND}, **more}
     return dg.AssetSpec(
         key=translator.get_asset_key(identifier),
         description=comment or None,
         group_name=translator.get_group_name(identifier),
         owners=list(translator.get_owners(identifier)),
-        tags={STORAGE_KIND_KEY: STORAGE_KIND},
+        tags={naming.STORAGE_KIND_KEY: naming.STORAGE_KIND},
         metadata={**known, COLUMN_SCHEMA: column_schema(schema), **metadata},
         **fields,
     )
@@ -220,7 +212,7 @@ def build_observable_tables(
 
 def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
     """Return the current state of a table as an observation."""
-    identifier = identifier_of(str(spec.metadata[TABLE_NAME]))
+    identifier = naming.identifier_of(str(spec.metadata[naming.TABLE_NAME]))
     with dagster_failures(identifier):
         table = catalog.get_table(identifier)
         state, version = state_of(table, table.latest_snapshot())
@@ -253,7 +245,7 @@ def describe_views(
 
 
 def build_external_view_specs(
-    views: Sequence[ExternalView], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+    views: Sequence[ExternalView], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
     """Return an asset for each view; upstream of it are the tables and views of its query.
 
@@ -266,7 +258,7 @@ def build_external_view_specs(
             each.view.comment,
             {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
             translator,
-            kinds={STORAGE_KIND, "view"},
+            kinds={naming.STORAGE_KIND, "view"},
             deps=[translator.get_asset_key(name) for name in _upstream(each)],
         )
         for each in views

@@ -29,11 +29,7 @@ from paimon_assets.assets.metadata import (
     loss_metadata,
     newest_data,
 )
-from paimon_assets.assets.tables.declared_table import (
-    column_differences,
-    comment_differences,
-    schema_differences,
-)
+from paimon_assets.assets.tables import declared_table
 from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
@@ -237,8 +233,8 @@ def build_schema_check(
             return _schemas_of_files(run, declared)
         stored = run.table.schema
         differences = [
-            *schema_differences(declared, stored),
-            *comment_differences(declared, stored),
+            *declared_table.schema_differences(declared, stored),
+            *declared_table.comment_differences(declared, stored),
         ]
         if not differences:
             text = f"Schema {stored.id} is as declared: {counted(len(stored.fields), 'column')}."
@@ -265,7 +261,7 @@ def _schemas_of_files(run: CheckRun, declared: Schema) -> dg.AssetCheckResult:
     lines = [
         (number, difference)
         for number, schema in sorted(stored.items())
-        for difference in column_differences(declared, schema)
+        for difference in declared_table.column_differences(declared, schema)
     ]
     shown = f"The {counted(files.total(), 'file')}{run.of_rows}"
     if not lines:

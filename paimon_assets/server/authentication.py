@@ -20,12 +20,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from paimon_assets.engine.control.clock import Clock
-from paimon_assets.engine.control.rest.auth import (
-    DefaultSigner,
-    OpenApiSigner,
-    SignedRequest,
-    content_md5,
-)
+from paimon_assets.engine.control.rest import auth
 from paimon_assets.engine.errors import CommitConflictError, StorageError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.values import Value
@@ -128,7 +123,7 @@ def access_key_of(authorization: str) -> str | None:
 
 def check_head(head: Head, secret: str, *, clock: Clock) -> None:
     authorization = head.header("authorization")
-    request = SignedRequest(method=head.method, path=head.path, query=dict(head.query))
+    request = auth.SignedRequest(method=head.method, path=head.path, query=dict(head.query))
     default = _CREDENTIAL.fullmatch(authorization)
     if default is not None:
         text = head.header("x-dlf-date")
@@ -139,7 +134,7 @@ def check_head(head: Head, secret: str, *, clock: Clock) -> None:
         if not text.startswith(default["date"]):
             raise BadSignature("x-dlf-date is of another day")
         _check_date(at, clock)
-        signer = DefaultSigner(default["region"])
+        signer = auth.DefaultSigner(default["region"])
         expected = signer.signature(request, head.headers, secret, text)
         _compare(expected, default["signature"])
         return
@@ -147,7 +142,7 @@ def check_head(head: Head, secret: str, *, clock: Clock) -> None:
     if acs is None:
         raise BadSignature("no signature")
     _check_date(_http_date(head), clock)
-    _compare(OpenApiSigner().signature(request, head.headers, secret), acs["signature"])
+    _compare(auth.OpenApiSigner().signature(request, head.headers, secret), acs["signature"])
     nonce = head.header("x-acs-signature-nonce")
     if not nonce or len(nonce) > _LONGEST_NONCE:
         raise BadSignature("no nonce")
@@ -155,7 +150,9 @@ def check_head(head: Head, secret: str, *, clock: Clock) -> None:
 
 def check_body(head: Head, body: bytes) -> None:
     signed = head.header("content-md5")
-    if (body or signed) and not hmac.compare_digest(signed.encode(), content_md5(body).encode()):
+    if (body or signed) and not hmac.compare_digest(
+        signed.encode(), auth.content_md5(body).encode()
+    ):
         raise BadSignature("Content-MD5 is another body's")
 
 

@@ -13,23 +13,12 @@ from uuid import uuid4
 
 from msgspec import field
 
+from paimon_assets.engine.control.catalog import catalog_state
 from paimon_assets.engine.control.catalog.catalog import (
     SYSTEM_DATABASE,
     Identifier,
     TableName,
     missing_table,
-)
-from paimon_assets.engine.control.catalog.catalog_state import (
-    IDENTITY_ID,
-    STATE_DIRECTORY,
-    TABLE_FILE,
-    TABLES,
-    CatalogState,
-    CatalogViews,
-    Identity,
-    NamedItems,
-    new_identity,
-    read_identity,
 )
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -102,7 +91,7 @@ class ServedTable(Value):
     identifier: Identifier
     store: FileStore
     stored: TableSchema
-    identity: Identity | None
+    identity: catalog_state.Identity | None
     """None if it has none yet, and this server must not give it one."""
     is_external: bool
     """Whether it is outside the warehouse: then its writers commit by the file system."""
@@ -144,15 +133,15 @@ class Service(Value, hidden=("storage_options", "_listings")):
         return self.catalog.file_io
 
     @property
-    def state(self) -> CatalogState:
-        return CatalogState(self.catalog, clock=self.clock)
+    def state(self) -> catalog_state.CatalogState:
+        return catalog_state.CatalogState(self.catalog, clock=self.clock)
 
     @property
-    def views(self) -> CatalogViews:
-        return CatalogViews(self.state)
+    def views(self) -> catalog_state.CatalogViews:
+        return catalog_state.CatalogViews(self.state)
 
     @property
-    def functions(self) -> NamedItems:
+    def functions(self) -> catalog_state.NamedItems:
         return self.catalog.functions
 
     def check(self) -> None:
@@ -210,7 +199,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
         """Yield the tables outside the warehouse, and their folders."""
         for database in self.catalog.list_databases():
             try:
-                outside = self.state.read(database, TABLES)
+                outside = self.state.read(database, catalog_state.TABLES)
             except NotFoundError:
                 continue  # dropped since
             for table, path in outside.items():
@@ -227,12 +216,12 @@ class Service(Value, hidden=("storage_options", "_listings")):
             return False
         self.state.change(
             name.database,
-            TABLES,
+            catalog_state.TABLES,
             lambda m: {key: m[key] for key in m if (key, m[key]) != (name.table, path)},
         )
         if not schemas.list_ids():
             return True
-        self.state.change(name.database, TABLES, lambda m: {name.table: path, **m})
+        self.state.change(name.database, catalog_state.TABLES, lambda m: {name.table: path, **m})
         return False
 
     def table(self, request: Request, action: Action) -> ServedTable:
@@ -261,7 +250,9 @@ class Service(Value, hidden=("storage_options", "_listings")):
         path = self.catalog.get_table_location(identifier)
         table = self._open(identifier, path, is_external=False, identifies=identifies)
         if table is None:
-            outside = self.state.read(identifier.database, TABLES).get(identifier.table)
+            outside = self.state.read(identifier.database, catalog_state.TABLES).get(
+                identifier.table
+            )
             if isinstance(outside, str):
                 table = self._open(identifier, outside, is_external=True, identifies=identifies)
         if table is None:
@@ -279,7 +270,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
     ) -> ServedTable | None:
         file_io = self.file_io_of(path) if is_external else self.file_io
         # The id first: one that a drop has left behind is of no table, so none is handed out.
-        identity = read_identity(file_io, f"{path}/{TABLE_FILE}")
+        identity = catalog_state.read_identity(file_io, f"{path}/{catalog_state.TABLE_FILE}")
         schemas = SchemaManager(file_io, TablePaths(table=path, branch=identifier.branch))
         try:
             stored = schemas.existing(str(identifier.at_branch(MAIN_BRANCH)))
@@ -307,13 +298,17 @@ class Service(Value, hidden=("storage_options", "_listings")):
             is_external=is_external,
         )
 
-    def identified(self, identifier: Identifier, store: FileStore, by: str = "") -> Identity:
+    def identified(
+        self, identifier: Identifier, store: FileStore, by: str = ""
+    ) -> catalog_state.Identity:
         """Give a table an id, unless it has one."""
-        path = f"{store.table_path}/{TABLE_FILE}"
+        path = f"{store.table_path}/{catalog_state.TABLE_FILE}"
         # Remembered first: after a crash, an id that a client has seen is still found.
         own = str(uuid4())
         self.remember(own, identifier)
-        made = new_identity(store.file_io, path, by=by, now_millis=store.created_ms, id_=own)
+        made = catalog_state.new_identity(
+            store.file_io, path, by=by, now_millis=store.created_ms, id_=own
+        )
         if made.id != own:
             self.forget(own)
         if not store.schemas.is_same(store.schema):
@@ -336,7 +331,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
 
     def of_id(self, table_id: str) -> Identifier:
         """Return the table of an id: two reads, or all tables if it is not where it was."""
-        if not IDENTITY_ID.fullmatch(table_id):
+        if not catalog_state.IDENTITY_ID.fullmatch(table_id):
             raise missing_id(table_id)
         try:
             last = Identifier.parse(self.file_io.read_bytes(self._hint(table_id)).decode())
@@ -362,11 +357,13 @@ class Service(Value, hidden=("storage_options", "_listings")):
         return True
 
     def _hint(self, table_id: str) -> str:
-        return f"{self.catalog.warehouse.rstrip('/')}/{STATE_DIRECTORY}/ids/{table_id}"
+        return (
+            f"{self.catalog.warehouse.rstrip('/')}/{catalog_state.STATE_DIRECTORY}/ids/{table_id}"
+        )
 
     def table_names(self, database: str, *, after: str = "", prefix: str = "") -> Iterator[str]:
         """Yield the names of a database's tables, also outside the warehouse, sorted."""
-        outside = self.state.read(database, TABLES)
+        outside = self.state.read(database, catalog_state.TABLES)
         for name in self.possible_names(database, after=after):
             if name.startswith(prefix) and self._is_table(database, name, outside):
                 yield name
@@ -379,13 +376,13 @@ class Service(Value, hidden=("storage_options", "_listings")):
             if len(self._listings) >= _MOST_LISTINGS:
                 self._listings.clear()
             self._listings[database] = (time.monotonic() + _LISTING_SECONDS, inside)
-        outside = self.state.read(database, TABLES)
+        outside = self.state.read(database, catalog_state.TABLES)
         names = sorted({*inside, *outside}) if outside else inside
         return (name for name in names if name > after)
 
     def has_table(self, identifier: Identifier) -> bool:
         """Whether there is a table of this name, be it outside the warehouse."""
-        outside = self.state.read(identifier.database, TABLES)
+        outside = self.state.read(identifier.database, catalog_state.TABLES)
         return self._is_table(identifier.database, identifier.table, outside)
 
     def _is_table(self, database: str, name: str, outside: Mapping[str, object]) -> bool:

@@ -46,20 +46,10 @@ from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from paimon_assets.engine.spec.options.all_options import DYNAMIC_BUCKET_ASSIGNERS, TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
+from paimon_assets.spark import packing, types, worker
 from paimon_assets.spark.cluster import in_order, on_curve
 from paimon_assets.spark.failure import Renewal, typed_errors, with_renewal
 from paimon_assets.spark.job_names import name_of_read, named_jobs
-from paimon_assets.spark.packing import (
-    PACKED_BYTES,
-    chunks,
-    ddl,
-    empty_batch,
-    join_batches,
-    pack,
-    pieces,
-    unpack,
-    without_dictionaries,
-)
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import (
     ArrowMap,
@@ -71,40 +61,12 @@ from paimon_assets.spark.python_rows import (
     tasks_by_bytes,
     tasks_by_cost,
 )
-from paimon_assets.spark.shortcuts.driver_read import (
-    is_driver_read,
-    read_keys_on_driver,
-    read_on_driver,
-)
+from paimon_assets.spark.shortcuts import driver_read
 from paimon_assets.spark.shortcuts.native_read.scans import read_natively
 from paimon_assets.spark.shortcuts.plain_scan import scanned_rows
 from paimon_assets.spark.shortcuts.size_estimate import with_size_estimate
 from paimon_assets.spark.shuffle import partition_slots, write_tasks
 from paimon_assets.spark.task_jobs import run_jobs
-from paimon_assets.spark.types import (
-    from_spark_schema,
-    holds_exactly,
-    quote,
-    spark_arrow_schema,
-    to_spark_schema,
-)
-from paimon_assets.spark.worker import (
-    ANSWER_SCHEMA,
-    COUNT_SCHEMA,
-    PACKED_SCHEMA,
-    ROUTED_SCHEMA,
-    ROWS_PER_TASK_BITS,
-    Routing,
-    RowSource,
-    assign_routed,
-    count_rows,
-    place_routed,
-    read_packed,
-    read_rows,
-    route_rows,
-    write_routed,
-    write_unrouted,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +108,7 @@ class SparkExecutor:
                         raise load_error(bytes(row.error))
                     is_begun = row.result is not None
                     if is_begun:
-                        yield unpack(bytes(row.result), schema)
+                        yield packing.unpack(bytes(row.result), schema)
                     else:
                         done += 1
             except StorageError as error:
@@ -161,8 +123,8 @@ class SparkExecutor:
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
         tasks = tasks_by_bytes(sizes, _LOCAL_READ_BYTES)
-        packed = split_rows(self.session, splits, tasks, partial(read_packed, dump(context)))
-        frame = packed.frame(ddl(ANSWER_SCHEMA))
+        packed = split_rows(self.session, splits, tasks, partial(worker.read_packed, dump(context)))
+        frame = packed.frame(packing.ddl(worker.ANSWER_SCHEMA))
         with typed_errors():
             with named_jobs(self.session, name_of_read(context.table, splits)):
                 rows = frame.toLocalIterator(prefetchPartitions=True)
@@ -177,20 +139,20 @@ class SparkExecutor:
         Raises:
             UnsupportedFeatureError: A column has a type this Spark does not have.
         """
-        schema = to_spark_schema(context.fields)
+        schema = types.to_spark_schema(context.fields)
         context = replace(context, file_io=current_spec(context.file_io))
         if not splits:
             return self.session.createDataFrame([], schema)
-        few = read_on_driver(self.session, context, splits)
+        few = driver_read.read_on_driver(self.session, context, splits)
         if few is not None:
             return few
         check_workers(self.session, context.file_io, _some_path(splits))
         native, left = read_natively(self.session, context, splits)
         if native is not None and not left:
             return native
-        rest = read_keys_on_driver(self.session, context, left)
+        rest = driver_read.read_keys_on_driver(self.session, context, left)
         if rest is None:
-            rows = self._python_rows(context, left, spark_arrow_schema(schema))
+            rows = self._python_rows(context, left, types.spark_arrow_schema(schema))
             frame = with_size_estimate(rows, context, left).frame(schema)
             rest = remembering(frame, rows)
         return rest if native is None else native.union(rest)
@@ -201,7 +163,7 @@ class SparkExecutor:
         Raises:
             PaimonError: As `map_splits`.
         """
-        if is_driver_read(self.session, context, splits):
+        if driver_read.is_driver_read(self.session, context, splits):
             return EmbeddedExecutor().count_rows(context, splits)
         check_workers(self.session, context.file_io, _some_path(splits))
         name = f"count, {name_of_read(context.table, splits)}"
@@ -213,9 +175,11 @@ class SparkExecutor:
                 total = 0 if native is None else native.count()
                 if left:
                     tasks = tasks_by_cost(left, parallelism(self.session))
-                    count = partial(count_rows, dump(renewed))
+                    count = partial(worker.count_rows, dump(renewed))
                     counts = split_rows(self.session, left, tasks, count)
-                    total += sum(row.rows for row in counts.frame(ddl(COUNT_SCHEMA)).collect())
+                    total += sum(
+                        row.rows for row in counts.frame(packing.ddl(worker.COUNT_SCHEMA)).collect()
+                    )
             return total
 
         return with_renewal(context.file_io, run)
@@ -245,8 +209,8 @@ class SparkExecutor:
         """Return the Arrow schema of rows; see `contract.executor`."""
         if not isinstance(rows, DataFrame):
             return rows.schema
-        schema = spark_arrow_schema(rows.schema)
-        return RowSource(schema=schema, is_packed=False).table_schema
+        schema = types.spark_arrow_schema(rows.schema)
+        return worker.RowSource(schema=schema, is_packed=False).table_schema
 
     def map_rows(self, context: WriteContext, rows: SparkRows) -> WriteResult:
         """Write rows on Spark; those of one bucket by one task, in the order of the input.
@@ -261,7 +225,7 @@ class SparkExecutor:
         return self._map(context, cache(lambda: self._source(rows, context)))
 
     def _map(
-        self, context: WriteContext, rows: Callable[[], tuple[DataFrame, RowSource]]
+        self, context: WriteContext, rows: Callable[[], tuple[DataFrame, worker.RowSource]]
     ) -> WriteResult:
         """As `map_rows`; the rows are requested again where the job runs again."""
         refuse_unroutable(context.schema, context.table)
@@ -269,16 +233,18 @@ class SparkExecutor:
         def run(spec: FileIOSpec) -> WriteResult:
             frame, source = rows()
             check = InputCheck(table=context.table, schema=context.schema)
-            check.conform(empty_batch(source.table_schema))
+            check.conform(packing.empty_batch(source.table_schema))
             return self._write(frame, source, replace(context, file_io=spec))
 
         return with_renewal(context.file_io, run)
 
-    def _write(self, frame: DataFrame, source: RowSource, context: WriteContext) -> WriteResult:
+    def _write(
+        self, frame: DataFrame, source: worker.RowSource, context: WriteContext
+    ) -> WriteResult:
         context_bytes, schema = dump(context), context.schema
         if schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
-            write = partial(write_unrouted, context_bytes, source)
-            answers = map_in_arrow(frame, write, ddl(ANSWER_SCHEMA))
+            write = partial(worker.write_unrouted, context_bytes, source)
+            answers = map_in_arrow(frame, write, packing.ddl(worker.ANSWER_SCHEMA))
         else:
             answers = self._route_rows(frame, source, context, context_bytes)
         check_workers(self.session, context.file_io, context.table_path)
@@ -297,9 +263,9 @@ class SparkExecutor:
         if not splits:
             return self.map_rows(write, schema.empty_table())
 
-        def rows() -> tuple[DataFrame, RowSource]:
+        def rows() -> tuple[DataFrame, worker.RowSource]:
             stored = self._python_rows(read, splits, schema)
-            return stored.tasks, RowSource(schema=schema, is_packed=False, read=stored.read)
+            return stored.tasks, worker.RowSource(schema=schema, is_packed=False, read=stored.read)
 
         return self._map(write, rows)
 
@@ -318,17 +284,17 @@ class SparkExecutor:
         Raises:
             PaimonError: As `map_splits` and `map_rows`.
         """
-        if not holds_exactly(read.fields):
+        if not types.holds_exactly(read.fields):
             return EmbeddedExecutor().cluster(read, splits, write, order)
         target = write.schema.typed_options.get(TARGET_FILE_SIZE) or _TARGET_WITHOUT_KEY
         parts = max(1, sum(split.file_bytes for split in splits) // target)
         rows = sum(split.row_count for split in splits)
 
-        def sorted_rows() -> tuple[DataFrame, RowSource]:
+        def sorted_rows() -> tuple[DataFrame, worker.RowSource]:
             frame = self.to_dataframe(read, splits)
             if order.curve is Curve.ORDER:
                 return self._source(in_order(frame, order, parts=parts), write)
-            stored = self._python_rows(read, splits, spark_arrow_schema(frame.schema))
+            stored = self._python_rows(read, splits, types.spark_arrow_schema(frame.schema))
             with named_jobs(self.session, f"sample {read.table}"):
                 ordered = on_curve(stored, frame, order, row_count=rows, parts=parts)
             return self._source(ordered, write)
@@ -344,7 +310,11 @@ class SparkExecutor:
         yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
 
     def _route_rows(
-        self, frame: DataFrame, source: RowSource, context: WriteContext, context_bytes: bytes
+        self,
+        frame: DataFrame,
+        source: worker.RowSource,
+        context: WriteContext,
+        context_bytes: bytes,
     ) -> DataFrame:
         schema, cores = context.schema, parallelism(self.session)
         crossing = schema.bucket_mode is BucketMode.KEY_DYNAMIC
@@ -354,44 +324,48 @@ class SparkExecutor:
         by_partition = bool(schema.partition_keys) and not crossing
         tasks = write_tasks(groups, parallelism=cores, partitioned=by_partition)
         tasks = min(tasks, limit or tasks)
-        routing = Routing(
+        routing = worker.Routing(
             context=context_bytes, source=source, buckets=groups, slots=partition_slots(tasks)
         )
-        route = partial(route_rows, routing)
-        routed = _distribute(map_in_arrow(frame, route, ddl(ROUTED_SCHEMA)), tasks)
+        route = partial(worker.route_rows, routing)
+        routed = _distribute(map_in_arrow(frame, route, packing.ddl(worker.ROUTED_SCHEMA)), tasks)
         if assigned:
             # How many buckets there will be is only known then: all cores get some.
             tasks = write_tasks(1, parallelism=cores, partitioned=True)
             routing = replace(routing, buckets=1, slots=partition_slots(tasks))
-            assign: ArrowMap = partial(assign_routed, routing)
+            assign: ArrowMap = partial(worker.assign_routed, routing)
             if crossing:
-                plain = RowSource(schema=to_arrow_schema(schema.fields), is_packed=True)
+                plain = worker.RowSource(schema=to_arrow_schema(schema.fields), is_packed=True)
                 routing = replace(routing, source=plain)
-                assign, source = partial(place_routed, routing, source, groups), plain
-            routed = _distribute(routed.mapInArrow(assign, ddl(ROUTED_SCHEMA)), tasks)
+                assign, source = partial(worker.place_routed, routing, source, groups), plain
+            routed = _distribute(
+                routed.mapInArrow(assign, packing.ddl(worker.ROUTED_SCHEMA)), tasks
+            )
         logger.debug("writing %s by %d tasks", context.table, tasks)
-        return routed.mapInArrow(partial(write_routed, context_bytes, source), ddl(ANSWER_SCHEMA))
+        return routed.mapInArrow(
+            partial(worker.write_routed, context_bytes, source), packing.ddl(worker.ANSWER_SCHEMA)
+        )
 
-    def _source(self, rows: SparkRows, context: WriteContext) -> tuple[DataFrame, RowSource]:
+    def _source(self, rows: SparkRows, context: WriteContext) -> tuple[DataFrame, worker.RowSource]:
         if isinstance(rows, DataFrame):
             # Refuses types Paimon does not have, by column name.
-            from_spark_schema(rows.schema)
-            source = RowSource(schema=spark_arrow_schema(rows.schema), is_packed=False)
+            types.from_spark_schema(rows.schema)
+            source = worker.RowSource(schema=types.spark_arrow_schema(rows.schema), is_packed=False)
             own = scanned_rows(rows, context.table_path, context.file_io) or python_rows(rows)
             return (rows, source) if own is None else (own.tasks, replace(source, read=own.read))
         reader = rows.to_reader() if isinstance(rows, pa.Table) else rows
-        schema = without_dictionaries(reader.schema)
+        schema = packing.without_dictionaries(reader.schema)
         plain = (batch.cast(schema) if schema != batch.schema else batch for batch in reader)
         packed = [
-            pack(piece)
-            for chunk in chunks(plain, PACKED_BYTES)
-            for piece in pieces(join_batches(chunk))
+            packing.pack(piece)
+            for chunk in packing.chunks(plain, packing.PACKED_BYTES)
+            for piece in packing.pieces(packing.join_batches(chunk))
         ]
-        source = RowSource(schema=schema, is_packed=True)
+        source = worker.RowSource(schema=schema, is_packed=True)
         if not packed:
-            return self.session.createDataFrame([], ddl(PACKED_SCHEMA)), source
-        positions = [number << ROWS_PER_TASK_BITS for number in range(len(packed))]
-        table = pa.table({"position": positions, "rows": packed}, PACKED_SCHEMA)
+            return self.session.createDataFrame([], packing.ddl(worker.PACKED_SCHEMA)), source
+        positions = [number << worker.ROWS_PER_TASK_BITS for number in range(len(packed))]
+        table = pa.table({"position": positions, "rows": packed}, worker.PACKED_SCHEMA)
         return self.session.createDataFrame(table), source
 
     def _python_rows(
@@ -399,7 +373,7 @@ class SparkExecutor:
     ) -> PythonRows:
         context = replace(context, file_io=current_spec(context.file_io))
         tasks = tasks_by_cost(splits, parallelism(self.session))
-        read = partial(read_rows, dump(context), schema)
+        read = partial(worker.read_rows, dump(context), schema)
         return split_rows(self.session, splits, tasks, read)
 
 
@@ -449,7 +423,7 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
 
 def repeated_keys(frame: DataFrame, key: Sequence[str]) -> RepeatedKeys:
     """Count the rows of each key, and the keys that have several."""
-    counted = frame.groupBy(*map(quote, key)).count().withColumnRenamed("count", ROWS)
+    counted = frame.groupBy(*map(types.quote, key)).count().withColumnRenamed("count", ROWS)
     totals = counted.selectExpr(
         f"sum({ROWS}) AS all_rows",
         f"count_if({ROWS} > 1) AS shared_keys",

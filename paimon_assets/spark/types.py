@@ -25,12 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from pyspark.sql import types as st
 
-from paimon_assets.engine.codec.arrow.arrow_types import (
-    from_arrow_type,
-    to_arrow_schema,
-    to_arrow_type,
-    with_offsets,
-)
+from paimon_assets.engine.codec.arrow import arrow_types
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
@@ -200,7 +195,7 @@ def holds_exactly(fields: Sequence[DataField]) -> bool:
         to_spark_schema(fields)
     except UnsupportedFeatureError:
         return False
-    return not any(map(is_cut, to_arrow_schema(fields).types))
+    return not any(map(is_cut, arrow_types.to_arrow_schema(fields).types))
 
 
 def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
@@ -217,7 +212,7 @@ def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
 
 def arrow_to_spark_schema(schema: pa.Schema) -> st.StructType:
     """Return the Spark schema that holds rows of an Arrow schema."""
-    types = [from_arrow_type(field.type, nullable=field.nullable) for field in schema]
+    types = [arrow_types.from_arrow_type(field.type, nullable=field.nullable) for field in schema]
     named = enumerate(zip(schema.names, types, strict=True))
     return to_spark_schema([DataField(id=n, name=name, type=kind) for n, (name, kind) in named])
 
@@ -241,7 +236,7 @@ def spark_arrow_type(spark_type: st.DataType) -> pa.DataType:
         case _ if _TIME is not None and isinstance(spark_type, _TIME):
             return pa.time64("ns")
         case _:
-            return to_arrow_type(_from_plain(spark_type, nullable=True, column=""))
+            return arrow_types.to_arrow_type(_from_plain(spark_type, nullable=True, column=""))
 
 
 def spark_arrow_schema(schema: st.StructType) -> pa.Schema:
@@ -271,7 +266,7 @@ def to_spark_batch(
     """
     arrays = []
     for column, field in zip(batch.columns, schema, strict=True):
-        array: Any = with_offsets(column)
+        array: Any = arrow_types.with_offsets(column)
         options: Any = pc.CastOptions(field.type, allow_time_truncate=cuts)
         try:
             if cuts and pat.is_timestamp(array.type) and array.type.unit == "ns":

@@ -105,7 +105,7 @@ def test_positions_restore_the_input_order_whatever_was_shuffled(executor, spark
 def test_arrow_rows_keep_their_order_over_batches(
     executor, new_catalog, monkeypatch, rows_of_a_key
 ):
-    monkeypatch.setattr(executor_module, "PACKED_BYTES", 1)
+    monkeypatch.setattr(executor_module.packing, "PACKED_BYTES", 1)
     table = create(new_catalog, buckets="3")
     keys = [key for key in range(30) for _ in range(rows_of_a_key)]
     ids = [*keys, *reversed(keys), *keys]

@@ -5,13 +5,7 @@ from msgspec import Struct, field
 
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.translator import identifier_of
-from paimon_assets.engine.data.format.text_lines import (
-    Check,
-    Place,
-    Rejected,
-    refusal,
-    rejected_table,
-)
+from paimon_assets.engine.data.format import text_lines
 from paimon_assets.engine.data.write.input_check import InputCheck, row_kinds
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -27,7 +21,7 @@ _LETTERS = Schema.of(
 )
 
 
-def check_of(table: Table, columns: pa.Schema) -> Check | None:
+def check_of(table: Table, columns: pa.Schema) -> text_lines.Check | None:
     """Return the table's check of rows; None where it refuses all rows with these columns."""
     check = InputCheck(table=table.name, schema=table.schema)
     try:
@@ -44,7 +38,7 @@ class DeadLetters(Struct, kw_only=True):
     """Where they go; None: the first one fails the run."""
     tables: list[pa.Table] = field(default_factory=list)
     """Of `REJECTED_SCHEMA`."""
-    place: Place = Place.LINE
+    place: text_lines.Place = text_lines.Place.LINE
     shows_values: bool = True
     """Whether pages and messages may show values."""
 
@@ -57,15 +51,15 @@ class DeadLetters(Struct, kw_only=True):
         letters = catalog.create_table(name, _LETTERS, ignore_if_exists=True)
         letters.new_write_builder().write(pa.concat_tables(self.tables))
 
-    def add(self, file: str, record: Rejected) -> None:
+    def add(self, file: str, record: text_lines.Rejected) -> None:
         """Keep a record of a file or topic.
 
         Raises:
             FormatError: Kind `bad-record`: there is no table for it.
         """
         if self.table is None:
-            raise refusal(file, record, self.place, show=self.shows_values)
-        self.tables.append(rejected_table(file, [record]))
+            raise text_lines.refusal(file, record, self.place, show=self.shows_values)
+        self.tables.append(text_lines.rejected_table(file, [record]))
 
     def metadata(self) -> Metadata:
         """Return how many there are, and the first ones."""

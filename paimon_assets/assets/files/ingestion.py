@@ -18,28 +18,17 @@ import dagster as dg
 from msgspec.structs import replace
 
 from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
+from paimon_assets.assets.files import ledger as ledgers
 from paimon_assets.assets.files.landing import Landing, compare_landing
-from paimon_assets.assets.files.ledger import (
-    ledger_snapshot,
-    names_text,
-    property_of,
-    unless_ingested,
-    write_ledger,
-)
 from paimon_assets.assets.files.source_files import FileSource, IngestConfig, OnChanged
 from paimon_assets.assets.files.sources import Intake, Opening, Source, source_name_of
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
+from paimon_assets.assets.tables import table_write
 from paimon_assets.assets.tables.audit import BatchAudit
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
-from paimon_assets.assets.tables.table_write import (
-    NOTHING_WRITTEN,
-    result_of,
-    result_of_earlier_try,
-    result_of_write,
-)
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -129,9 +118,9 @@ def ingest(
         ensured = target.ensure(paimon, dry_run=config.dry_run)
         table, step = ensured.table, step_of_asset(context)
         audit = BatchAudit(target.before_commit, table, paimon)
-        newest = ledger_snapshot(table, source_name_of(key))
+        newest = ledgers.ledger_snapshot(table, source_name_of(key))
         if is_first and newest is not None and step.is_made(newest.properties):
-            return result_of_earlier_try(
+            return table_write.result_of_earlier_try(
                 step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
             )
         intake = open_intake(
@@ -162,7 +151,7 @@ def ingest(
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **work.metadata(),
         }
-        return result_of_write(
+        return table_write.result_of_write(
             step, ensured, outcome, metadata, audit.results(), rows_shown=paimon.rows_shown
         )
 
@@ -192,9 +181,11 @@ class IngestionRun(Generic[_Intake]):
         """Return the materialization of a run without a commit."""
         note = self.intake.nothing_note(dry_run=self.config.dry_run)
         self.step.log.info(note)
-        metadata = {**numbers, **NOTHING_WRITTEN, "paimon/note": note}
+        metadata = {**numbers, **table_write.NOTHING_WRITTEN, "paimon/note": note}
         shown = self.paimon.rows_shown
-        return result_of(self.table, None, metadata, self.audit.results(), rows_shown=shown)
+        return table_write.result_of(
+            self.table, None, metadata, self.audit.results(), rows_shown=shown
+        )
 
     def commit(
         self, frame: Frame, log: Mapping[str, Any] | None = None, writer: WriteBuilder | None = None
@@ -203,8 +194,8 @@ class IngestionRun(Generic[_Intake]):
         table, paimon, executor = self.table, self.paimon, self.executor()
         rows = to_rows(frame, executor, table.schema, show_values=paimon.show_values)
         ledger = replace(self.intake.next_ledger(), log=log or {})
-        name = write_ledger(table, ledger, remembered=self.intake.remembered)
-        key = property_of(ledger.source)
+        name = ledgers.write_ledger(table, ledger, remembered=self.intake.remembered)
+        key = ledgers.property_of(ledger.source)
         writer = (
             (writer or table.new_write_builder())
             .with_commit_user(key)  # of the source, so that each generation is committed once
@@ -213,7 +204,7 @@ class IngestionRun(Generic[_Intake]):
             .with_properties({key: name})
             .with_empty_commits()  # a file without rows is ingested too
             .with_last_check(self.intake.check_unchanged)
-            .with_condition(unless_ingested(ledger))
+            .with_condition(ledgers.unless_ingested(ledger))
         )
         if not paimon.show_values:
             writer = writer.with_values_hidden()
@@ -327,8 +318,8 @@ def _why_nothing(landing: Landing, *, refused: bool) -> str:
     folder, pending, files = landing.folder, landing.pending, landing.files
     if refused:
         return (
-            f"{names_text(pending.changed)} in '{folder}' changed after being ingested; a run "
-            "would fail. Restore them, or land the new rows under new names."
+            f"{ledgers.names_text(pending.changed)} in '{folder}' changed after being ingested; a "
+            "run would fail. Restore them, or land the new rows under new names."
         )
     if not files:
         return f"No file matches in '{folder}', or the folder does not exist."

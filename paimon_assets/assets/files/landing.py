@@ -13,23 +13,9 @@ import dagster as dg
 import numpy as np
 from msgspec.structs import replace
 
+from paimon_assets.assets.files import ledger as ledgers
+from paimon_assets.assets.files import source_files
 from paimon_assets.assets.files.dead_letters import DeadLetters, check_of
-from paimon_assets.assets.files.ledger import (
-    Ledger,
-    Pending,
-    Quarantined,
-    compare,
-    load_ledger,
-    names_text,
-)
-from paimon_assets.assets.files.source_files import (
-    FileSource,
-    IngestConfig,
-    OnBadFile,
-    OnChanged,
-    checked_schema,
-    read_files,
-)
 from paimon_assets.assets.files.sources import source_name_of
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
@@ -53,18 +39,18 @@ class Landing(Value):
 
     folder: str
     file_io: FileIO
-    ledger: Ledger
+    ledger: ledgers.Ledger
     files: list[FolderFile]
     rest: list[FolderFile]
     """Files that are not taken: by their names, or as they have no bytes."""
-    pending: Pending
+    pending: ledgers.Pending
 
 
 def compare_landing(
     paimon: PaimonCatalogResource,
     table: Table | None,
     key: dg.AssetKey,
-    source: FileSource,
+    source: source_files.FileSource,
     *,
     folder: str = "",
 ) -> Landing:
@@ -73,14 +59,14 @@ def compare_landing(
     file_io = file_io_for(folder, paimon.options)
     rest: list[FolderFile] = []
     files = source.list_files(file_io, folder, rest)
-    ledger = load_ledger(table, name)
-    pending = compare(files, ledger, table)
+    ledger = ledgers.load_ledger(table, name)
+    pending = ledgers.compare(files, ledger, table)
     return Landing(
         folder=folder, file_io=file_io, ledger=ledger, files=files, rest=rest, pending=pending
     )
 
 
-def quarantine_value(quarantined: Sequence[Quarantined]) -> dg.TableMetadataValue:
+def quarantine_value(quarantined: Sequence[ledgers.Quarantined]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
     return grid(
         {"file": each.file.shown, "bytes": each.file.size, "reason": each.reason}
@@ -94,15 +80,15 @@ class FileIntake:
 
     paimon: PaimonCatalogResource
     table: Table
-    source: FileSource
+    source: source_files.FileSource
     landing: Landing
     log: Any
     """Takes lines for the log of the run."""
-    ledger: Ledger = field(init=False)
+    ledger: ledgers.Ledger = field(init=False)
     """The files that the table has ingested before the run, with the quarantine of the run."""
     files: tuple[FolderFile, ...] = ()
     """Files that the run ingests."""
-    quarantined: tuple[Quarantined, ...] = ()
+    quarantined: tuple[ledgers.Quarantined, ...] = ()
     """Files in quarantine, of this run and of those before."""
     shapes: dict[str, list[str]] = field(default_factory=dict)
     """Names of columns → paths of the files that have them."""
@@ -137,9 +123,9 @@ class FileIntake:
     @property
     def has_quarantine(self) -> bool:
         """Whether files that cannot be read are left out."""
-        return self.source.on_bad_file == OnBadFile.QUARANTINE
+        return self.source.on_bad_file == source_files.OnBadFile.QUARANTINE
 
-    def choose(self, config: IngestConfig, *, again: bool = False) -> None:
+    def choose(self, config: source_files.IngestConfig, *, again: bool = False) -> None:
         """Choose the new files that the run ingests; `again`: all count as new."""
         if config.max_files < 0:  # the Launchpad does not know this limit
             raise InvalidInputError(
@@ -148,7 +134,7 @@ class FileIntake:
             )
         if again:
             ledger = self.ledger.emptied()
-            pending = compare(self.landing.files, ledger, self.table)
+            pending = ledgers.compare(self.landing.files, ledger, self.table)
             self.landing = replace(self.landing, ledger=ledger, pending=pending)
             self.ledger, self.quarantined = ledger, pending.quarantined
         source, landing, pending = self.source, self.landing, self.landing.pending
@@ -161,9 +147,9 @@ class FileIntake:
             )
             raise InvalidInputError(message, kind="source-folder", folder=folder)
         due = pending.new
-        if source.on_changed == OnChanged.REFUSE:
+        if source.on_changed == source_files.OnChanged.REFUSE:
             pending.refuse_changes(folder)
-        elif source.on_changed == OnChanged.AGAIN:
+        elif source.on_changed == source_files.OnChanged.AGAIN:
             due = tuple(sorted((*due, *pending.changed)))
         self.files = due[: config.max_files or None]
         most = getattr(config, "max_bytes", 0)
@@ -175,7 +161,7 @@ class FileIntake:
     def news(self) -> str:
         """Return how many files the run ingests, and their names."""
         count = counted(len(self.files), "new file")
-        return f"{count} in '{self.place}': {names_text(self.files)}."
+        return f"{count} in '{self.place}': {ledgers.names_text(self.files)}."
 
     def nothing_note(self, *, dry_run: bool) -> str:
         """Return why nothing was written."""
@@ -231,7 +217,7 @@ class FileIntake:
                 "Dead letters before a transform need the files' columns: FileSource(schema=…)."
             )
             raise InvalidInputError(message, kind="source-columns")
-        schema = checked_schema(
+        schema = source_files.checked_schema(
             file_io, paths, source, source.schema or expected, on_bad,
             stored=to_arrow_schema(own), shapes=self.shapes,
         )  # fmt: skip
@@ -242,12 +228,12 @@ class FileIntake:
             return to_arrow_schema(self.table.schema.fields).empty_table()
         check = None if expected is None else check_of(self.table, schema)
         if source.dead_letters is not None:
-            return read_files(
+            return source_files.read_files(
                 file_io, paths, source, schema, check=check, reject=self.dead_letters.add
             )
         size = sum(file.size for file in self.files)
         if self.paimon.executor_for(size, executor) == "embedded":
-            return read_files(file_io, paths, source, schema)
+            return source_files.read_files(file_io, paths, source, schema)
         kind = source.kind
         return self.paimon.files_dataframe(paths, kind.format, schema, kind.options, kind.others)
 
@@ -271,7 +257,9 @@ class FileIntake:
                 names = named_columns(file_io, each, source.kind, columns).names
                 if names and not {*names}.issuperset(columns.names) and not source.may_drift:
                     return error  # of the line with the names
-            rows = read_files(file_io, paths, source, columns, check=check, reject=reject)
+            rows = source_files.read_files(
+                file_io, paths, source, columns, check=check, reject=reject
+            )
             deque(rows, maxlen=0)
         except FormatError as first:
             return first if first.kind == BAD_RECORD else error
@@ -295,12 +283,12 @@ class FileIntake:
             if show or isinstance(error, InvalidInputError):
                 reason = error.message
             self.log.warning("'%s' is left out: %s", printable(path), reason)
-            added.append(Quarantined(file=paths[path], reason=reason))
+            added.append(ledgers.Quarantined(file=paths[path], reason=reason))
         self.ledger = self.ledger.with_quarantined(added)
         self.files = tuple(file for path, file in paths.items() if path not in bad)
         self.quarantined = (*self.quarantined, *added)
 
-    def next_ledger(self) -> Ledger:
+    def next_ledger(self) -> ledgers.Ledger:
         """Return the ledger with the files of the run."""
         return self.ledger.with_files(self.files)
 
@@ -316,17 +304,18 @@ class FileIntake:
         """
         self.dead_letters.write(self.paimon.catalog())  # before: a run that fails is repeated
         folder = self.landing.folder
-        read = Ledger(source=self.ledger.source).with_files(self.files)
+        read = ledgers.Ledger(source=self.ledger.source).with_files(self.files)
         files = self.source.list_files(self.landing.file_io, folder)
         tags = {file.name: file.tag for file in self.files}
         others = (
             file for file in files if file.tag and file.tag != (tags.get(file.name) or file.tag)
         )
-        changed = compare(files, read).changed or tuple(others)
+        changed = ledgers.compare(files, read).changed or tuple(others)
         if changed:
             raise InvalidInputError(
-                f"{names_text(changed)} in '{folder}' changed while being ingested; nothing was "
-                "committed. Land files by rename, so that they appear whole, and run again.",
+                f"{ledgers.names_text(changed)} in '{folder}' changed while being ingested; "
+                "nothing was committed. Land files by rename, so that they appear whole, and run "
+                "again.",
                 kind="source-changed",
                 folder=folder,
                 files=len(changed),

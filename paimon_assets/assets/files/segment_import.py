@@ -13,27 +13,14 @@ import dagster as dg
 from msgspec.structs import replace
 from pydantic import Field
 
+from paimon_assets.assets import resource
+from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import step_of_asset, step_of_op
-from paimon_assets.assets.resource import (
-    ExecutorKind,
-    PaimonCatalogResource,
-    catalog_resource,
-    table_or_none,
-)
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
-from paimon_assets.assets.translator import (
-    ADDS_SEGMENTS,
-    DEFAULT_RESOURCE_KEY,
-    DEFAULT_TRANSLATOR,
-    PaimonTranslator,
-    identifier_of,
-    identifier_of_asset,
-    resource_key_of,
-)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments import walk
 from paimon_assets.engine.errors import NotFoundError
@@ -111,7 +98,7 @@ def build_segment_asset(
     schema: Schema,
     *,
     source: SegmentSource,
-    executor: ExecutorKind | None = None,
+    executor: resource.ExecutorKind | None = None,
     warehouse: str | None = None,
     **options: Unpack[AssetOptions],
 ) -> dg.AssetsDefinition:
@@ -132,7 +119,7 @@ def build_segment_asset(
         InvalidInputError: `table` is no name; or the asset has partitions, check_specs or
             before_commit.
     """
-    options["metadata"] = {ADDS_SEGMENTS: True, **options.get("metadata", {})}
+    options["metadata"] = {naming.ADDS_SEGMENTS: True, **options.get("metadata", {})}
     return define_intake(
         TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
         options,
@@ -145,7 +132,7 @@ def build_segment_asset(
 
 def _take_in(
     context: dg.AssetExecutionContext,
-    paimon: PaimonCatalogResource,
+    paimon: resource.PaimonCatalogResource,
     config: SegmentConfig,
     target: TableTarget,
     *,
@@ -200,11 +187,11 @@ def _own_metadata(table: Table, source: SegmentSource) -> Metadata:
 def _import(
     context: dg.OpExecutionContext,
     config: SegmentImportConfig,
-    paimon: PaimonCatalogResource,
+    paimon: resource.PaimonCatalogResource,
     key: dg.AssetKey,
 ) -> None:
     """Make the files of a folder part of a table where they lie, in one snapshot."""
-    identifier = identifier_of(config.table)
+    identifier = naming.identifier_of(config.table)
     table = paimon.catalog().get_table(identifier)
     executor, segments = paimon.new_executor(None), paimon.segments(table)
     if config.dry_run:
@@ -238,8 +225,8 @@ def build_segment_import_job(
     name: str = "segment_import_job",
     *,
     suggestion: SegmentImportConfig | None = None,
-    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
-    resource_key: str = DEFAULT_RESOURCE_KEY,
+    translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR,
+    resource_key: str = naming.DEFAULT_RESOURCE_KEY,
 ) -> dg.JobDefinition:
     """Return a job that imports the folder its Launchpad names.
 
@@ -261,10 +248,10 @@ def build_segment_import_job(
     )
     def import_segment(context: dg.OpExecutionContext, config: SegmentImportConfig) -> None:
         """Make the files of a folder part of a Paimon table where they lie, in one snapshot."""
-        identifier = identifier_of(config.table)
+        identifier = naming.identifier_of(config.table)
         with dagster_failures(identifier, context):
             key = translator.get_asset_key(identifier)
-            _import(context, config, catalog_resource(context, resource_key), key)
+            _import(context, config, resource.catalog_resource(context, resource_key), key)
 
     @dg.job(
         name=name,
@@ -302,15 +289,15 @@ def build_new_segments_sensor(
     Raises:
         InvalidInputError: The asset is not of exactly one table.
     """
-    identifier, resource_key = identifier_of_asset(asset), resource_key_of(asset)
+    identifier, resource_key = naming.identifier_of_asset(asset), naming.resource_key_of(asset)
 
-    def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> Ticked:
+    def tick(context: dg.SensorEvaluationContext, paimon: resource.PaimonCatalogResource) -> Ticked:
         root = canonical_path(source.path or "")
         try:
             files = walk(file_io_for(root, paimon.options), root)
         except NotFoundError as error:
             return dg.SkipReason(error.message)
-        table = table_or_none(paimon, identifier)
+        table = resource.table_or_none(paimon, identifier)
         live = () if table is None else seg.paths_of(table.segments().live())
         new = [file for file in files if f"{seg.plain_path(root)}/{file.name}" not in live]
         if not new:

@@ -19,30 +19,11 @@ from msgspec import Struct, field
 from pydantic import Field
 
 from paimon_assets.assets.translator import identifier_of
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile, walk
-from paimon_assets.engine.data.format.external_files import (
-    ALL_TYPES,
-    ExternalFormat,
-    FileKind,
-    open_external_file,
-    open_fitted,
-    seen_types,
-)
-from paimon_assets.engine.data.format.text_lines import (
-    Check,
-    Rejected,
-    named_columns,
-    rows_of_lines,
-)
+from paimon_assets.engine.data.format import external_files, text_lines
 from paimon_assets.engine.data.write.input_check import is_lossless_family
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -107,7 +88,7 @@ class FileSource(Value, dict=True):
 
     folder: str | dg.EnvVar
     """A path or a URL; an `EnvVar` is read when the asset runs."""
-    format: ExternalFormat | ChangeFormat = "parquet"
+    format: external_files.ExternalFormat | ChangeFormat = "parquet"
     """CSV with a header line, JSON with one object a line, unless `options` say otherwise. Change
     logs have one record a line, or arrays of them; their names end as those of JSON."""
     pattern: str | None = None
@@ -148,7 +129,7 @@ class FileSource(Value, dict=True):
         if self.dead_letters is not None:
             self._check_dead_letters(self.dead_letters)
         if self.is_change_log and (self.options or self.schema is not None or self.may_drift):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Files of format '{self.format}' have no options, and no schema or words on "
                 "columns of their own: ChangeLog(records=…) says how they are written.",
                 kind="source-folder",
@@ -163,9 +144,9 @@ class FileSource(Value, dict=True):
             value = getattr(self, name)
             if value not in list(choices):
                 message = f"{name} is '{value}'; expected one of {', '.join(choices)}."
-                raise InvalidInputError(message, kind="source-folder")
+                raise errors.InvalidInputError(message, kind="source-folder")
         if self.remembered_files is not None and self.remembered_files < 1:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"remembered_files is {self.remembered_files}; give how many names the ledger "
                 "keeps, or leave it out to keep all.",
                 kind="source-folder",
@@ -184,7 +165,7 @@ class FileSource(Value, dict=True):
         else:
             return
         message = f"FileSource(dead_letters='{table}') is not possible: {reason}."
-        raise InvalidInputError(message, kind="source-folder")
+        raise errors.InvalidInputError(message, kind="source-folder")
 
     @property
     def has_lines(self) -> bool:
@@ -194,19 +175,19 @@ class FileSource(Value, dict=True):
         return not TextOptions.of(self.format, self.options, ()).multi_line
 
     @cached_property
-    def kind(self) -> FileKind:
+    def kind(self) -> external_files.FileKind:
         """The format of the files, with its options."""
         if self.format in get_args(ChangeFormat):
-            return FileKind(format="json")
+            return external_files.FileKind(format="json")
         if "-" in self.format:
             message = (
                 f"Files of format '{self.format}' are not read; expected one of "
                 f"{', '.join(get_args(ChangeFormat))}. Records in Avro, whose schemas a registry "
                 "has, are read from topics (KafkaSource)."
             )
-            raise UnsupportedFeatureError(message, kind="cdc-format", format=self.format)
-        return FileKind(
-            format=cast("ExternalFormat", self.format),
+            raise errors.UnsupportedFeatureError(message, kind="cdc-format", format=self.format)
+        return external_files.FileKind(
+            format=cast("external_files.ExternalFormat", self.format),
             options=self.options,
             others="ignore" if self.extra_columns != "error" else "error" if self.may_drift else "",
         )
@@ -234,13 +215,13 @@ class FileSource(Value, dict=True):
                 by a table without a primary key, which would have their rows twice.
         """
         if self.is_change_log:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Records of format '{self.format}' are a change log: build_change_log_asset makes "
                 f"the asset of table {table}.",
                 kind="file-format",
             )
         if self.on_changed == OnChanged.AGAIN and not schema.primary_keys:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"Changed files cannot be taken in again by table {table}: without a primary key "
                 "it would have their rows twice. Declare primary_keys, or on_changed='ignore'.",
                 kind="source-changed",
@@ -282,7 +263,7 @@ class FileSource(Value, dict=True):
             return self.folder.rstrip("/")
         value = self.folder.get_value()
         if not value:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"The source folder is taken from the environment variable "
                 f"'{self.folder.env_var_name}', which is not set.",
                 kind="source-folder",
@@ -307,7 +288,7 @@ class FileSource(Value, dict=True):
             regex = glob_regex(self.pattern)
             try:
                 files = walk(file_io, folder)
-            except NotFoundError:
+            except errors.NotFoundError:
                 return []
             matches = [regex.fullmatch(file.name) is not None for file in files]
         else:
@@ -345,7 +326,7 @@ class FileSource(Value, dict=True):
             f"The source folder '{folder}' does not exist. Correct it, make it, or say "
             "FileSource(may_be_missing=True)."
         )
-        raise InvalidInputError(message, kind="source-folder", folder=folder)
+        raise errors.InvalidInputError(message, kind="source-folder", folder=folder)
 
 
 def glob_regex(pattern: str) -> re.Pattern[str]:
@@ -370,7 +351,7 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
 
 
 NO_COLUMNS = pa.schema([])
-BadFile = Callable[[str, PaimonError], None]
+BadFile = Callable[[str, errors.PaimonError], None]
 """Takes the path of a file that cannot be read, and why."""
 
 
@@ -404,7 +385,7 @@ def checked_schema(
     for path in paths:
         try:
             names = columns.add(file_io, path)
-        except (FormatError, InvalidInputError) as error:
+        except (errors.FormatError, errors.InvalidInputError) as error:
             if on_bad is None:
                 raise
             on_bad(path, error)
@@ -440,7 +421,7 @@ class _Columns(Struct, kw_only=True):
         if not self.source.may_drift:
             return pa.schema([*self.fields.values()])
         for name, kinds in self.types.items():
-            types[name] = kinds[0] if len(kinds) < len(ALL_TYPES) else pa.string()
+            types[name] = kinds[0] if len(kinds) < len(external_files.ALL_TYPES) else pa.string()
         declared = {each.name: each.type for each in self.declared or ()}
         for name in [name for name, kind in types.items() if pat.is_null(kind)]:
             types[name] = declared.get(name, pa.string())
@@ -451,13 +432,15 @@ class _Columns(Struct, kw_only=True):
         source, fields, known = self.source, self.fields, self.known
         types: Mapping[str, Sequence[pa.DataType]] | None = {}
         if source.dead_letters is not None and self.declared is not None:
-            own = named_columns(file_io, path, source.kind, self.declared)
+            own = text_lines.named_columns(file_io, path, source.kind, self.declared)
             types = {} if own.names else None
         elif source.is_text and source.extra_columns == "add":
-            types = seen_types(file_io, path, source.kind, known)
+            types = external_files.seen_types(file_io, path, source.kind, known)
             own = pa.schema([(name, pa.string()) for name in types or ()])
         else:
-            with open_external_file(file_io, path, source.kind, self.declared) as opened:
+            with external_files.open_external_file(
+                file_io, path, source.kind, self.declared
+            ) as opened:
                 own = opened.schema
             types = None if opened.is_empty else {}
         if types is None:
@@ -479,7 +462,9 @@ class _Columns(Struct, kw_only=True):
                 joined[name] = self._join_fields(path, joined.get(name, each), each)
         for name in types.keys() - {*known.names}:
             kinds = types[name]
-            self.types[name] = [each for each in self.types.get(name, ALL_TYPES) if each in kinds]
+            self.types[name] = [
+                each for each in self.types.get(name, external_files.ALL_TYPES) if each in kinds
+            ]
         self.fields = joined
         return own.names
 
@@ -506,7 +491,7 @@ class _Columns(Struct, kw_only=True):
                 f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {says} the files' "
                 "own columns as FileSource(schema=…) and map them with transform."
             )
-            raise InvalidInputError(message, kind="source-columns", file=path)
+            raise errors.InvalidInputError(message, kind="source-columns", file=path)
 
     def _check_type(self, path: str, own: "pa.Field[Any]") -> None:
         """Refuse a type that no column takes, unless a transform sees it first."""
@@ -517,13 +502,13 @@ class _Columns(Struct, kw_only=True):
         wanted = declared.field(own.name).type if own.name in declared.names else None
         try:
             fits = pat.is_null(kind) or bool(from_arrow_type(kind))
-        except InvalidInputError:
+        except errors.InvalidInputError:
             fits = False
         if wanted is not None and self.source.extra_columns != "add":  # which may widen columns
             fits = is_lossless_family(kind, wanted)
         if not fits:
             fault = "which no column holds" if wanted is None else f"not as {wanted}"
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"'{path}' holds column '{own.name}' as {own.type}, {fault}. Write the file with "
                 "another type, or leave the column out: do not declare it, and say "
                 "FileSource(extra_columns='ignore').",
@@ -544,7 +529,7 @@ class _Columns(Struct, kw_only=True):
             f"'{path}' holds column '{own.name}' as {own.type}, files before it as {have.type}; "
             f"ingest them in runs of their own, or write them alike{way}."
         )
-        raise InvalidInputError(message, kind="source-columns", file=path, column=own.name)
+        raise errors.InvalidInputError(message, kind="source-columns", file=path, column=own.name)
 
 
 def _holds(column: "pa.Field[Any]", other: "pa.Field[Any]") -> bool:
@@ -563,8 +548,8 @@ def read_files(
     source: FileSource,
     schema: pa.Schema,
     *,
-    check: Check | None = None,
-    reject: Callable[[str, Rejected], None] | None = None,
+    check: text_lines.Check | None = None,
+    reject: Callable[[str, text_lines.Rejected], None] | None = None,
 ) -> pa.RecordBatchReader:
     """Return the rows of all files in path order, read as they are consumed.
 
@@ -574,11 +559,11 @@ def read_files(
     def batches() -> Iterator[pa.RecordBatch]:
         for path in paths:
             if reject is not None:
-                yield from rows_of_lines(
+                yield from text_lines.rows_of_lines(
                     file_io, path, source.kind, schema, check=check, reject=partial(reject, path)
                 )
                 continue
-            with open_fitted(file_io, path, source.kind, schema) as opened:
+            with external_files.open_fitted(file_io, path, source.kind, schema) as opened:
                 for batch in opened.batches:
                     yield batch.select(schema.names)
 

@@ -43,13 +43,7 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import TableShape
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.upkeep.compaction import (
-    CompactionBuilder,
-    CompactionOutcome,
-    CompactionProgress,
-    bucket_numbers,
-    kept_text,
-)
+from paimon_assets.engine.table.upkeep import compaction
 
 _LINES_SHOWN = 200
 
@@ -96,7 +90,7 @@ def saved_files(units: Iterable[PlannedUnit]) -> int:
 
 
 def outcome_metadata(
-    table: Table, snapshot: Snapshot, outcome: CompactionOutcome, seconds: float
+    table: Table, snapshot: Snapshot, outcome: compaction.CompactionOutcome, seconds: float
 ) -> Metadata:
     """Return the result of a compaction: the table before and after its snapshot, in numbers."""
     after, panels = table.state.shape(snapshot), {}
@@ -117,18 +111,18 @@ def outcome_metadata(
     }
 
 
-def outcome_text(outcome: CompactionOutcome) -> str:
+def outcome_text(outcome: compaction.CompactionOutcome) -> str:
     """Return the result of a compaction in one line."""
     if outcome.snapshot is None:
         return "Nothing to compact."
     return (
         f"Snapshot {outcome.snapshot.id}: merged {counted(outcome.files_before, 'file')} ("
         f"{size_text(outcome.bytes_before)}) into {outcome.files_after:,} ("
-        f"{size_text(outcome.bytes_after)}){kept_text(outcome)}."
+        f"{size_text(outcome.bytes_after)}){compaction.kept_text(outcome)}."
     )
 
 
-def progress_text(progress: CompactionProgress) -> str:
+def progress_text(progress: compaction.CompactionProgress) -> str:
     """Return how far a compaction is."""
     left = progress.seconds_left if progress.tasks_done < progress.tasks else None
     return (
@@ -160,7 +154,7 @@ def _panel_metadata(panels: Mapping[str, TableShape]) -> Metadata:
     }
 
 
-def _compacted_table(outcome: CompactionOutcome) -> dg.TableMetadataValue:
+def _compacted_table(outcome: compaction.CompactionOutcome) -> dg.TableMetadataValue:
     return grid(
         {
             "": word,
@@ -269,7 +263,7 @@ class CompactionConfig(dg.Config):
             raise _refusal("the strategy sort and sort_columns go together")
         self.idle_time()
         if self.buckets.strip():
-            bucket_numbers(self.buckets)
+            compaction.bucket_numbers(self.buckets)
 
     def idle_time(self) -> dt.timedelta | None:
         """Return `partition_idle_time`, None if it is empty.
@@ -507,7 +501,7 @@ def _compact(
 
 def _builder(
     context: dg.OpExecutionContext, config: CompactionConfig, table: Table
-) -> CompactionBuilder:
+) -> compaction.CompactionBuilder:
     step = str(context.node_handle)
     properties = op_properties(context.run, step)
     builder = table.new_compaction_builder().with_strategy(config.strategy.value)

@@ -4,13 +4,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from paimon_assets.assets.translator import (
-    DEFAULT_TRANSLATOR,
-    PaimonTranslator,
-    identifier_of,
-    identifier_of_spec,
-    pool_of,
-)
+from paimon_assets.assets import translator as naming
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
@@ -37,22 +31,22 @@ class DeclaredTables(Value):
     """The tables that a job was built with; other tables get the asset keys of its translator."""
 
     tables: tuple[DeclaredTable, ...]
-    translator: PaimonTranslator
+    translator: naming.PaimonTranslator
 
     @staticmethod
     def of(
-        tables: Sequence[TableLike], translator: PaimonTranslator = DEFAULT_TRANSLATOR
+        tables: Sequence[TableLike], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
     ) -> "DeclaredTables":
         """Return the tables of assets, be they several of one definition, and of names."""
         declared: list[DeclaredTable] = []
         for table in tables:
             if not isinstance(table, dg.AssetsDefinition):
-                declared.append(_declared_table(identifier_of(table), translator))
+                declared.append(_declared_table(naming.identifier_of(table), translator))
                 continue
             pools = table.node_def.pools
             for spec in table.specs:
-                identifier = identifier_of_spec(spec)
-                pool = next(iter(pools)) if len(pools) == 1 else pool_of(identifier)
+                identifier = naming.identifier_of_spec(spec)
+                pool = next(iter(pools)) if len(pools) == 1 else naming.pool_of(identifier)
                 declared.append(DeclaredTable(identifier=identifier, asset_key=spec.key, pool=pool))
         return DeclaredTables(tables=tuple(declared), translator=translator)
 
@@ -71,6 +65,6 @@ class DeclaredTables(Value):
         return [self.find(each) for each in dict.fromkeys(identifiers)]
 
 
-def _declared_table(identifier: Identifier, translator: PaimonTranslator) -> DeclaredTable:
+def _declared_table(identifier: Identifier, translator: naming.PaimonTranslator) -> DeclaredTable:
     key = translator.get_asset_key(identifier)
-    return DeclaredTable(identifier=identifier, asset_key=key, pool=pool_of(identifier))
+    return DeclaredTable(identifier=identifier, asset_key=key, pool=naming.pool_of(identifier))

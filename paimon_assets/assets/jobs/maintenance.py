@@ -36,12 +36,7 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.upkeep.maintenance import (
-    CHEAP_TASKS,
-    Maintenance,
-    MaintenanceReport,
-    MaintenanceTask,
-)
+from paimon_assets.engine.table.upkeep import maintenance
 from paimon_assets.engine.table.upkeep.many_tables import Line, TableUpkeep, line_of, maintain_table
 
 MAINTENANCE_OP = "maintain"
@@ -55,16 +50,16 @@ _RETRIED = (CommitConflictError, CommitUnknownError, StorageError)
 class MaintenanceChoice(Enum):
     """A task of the maintenance job; see `MaintenanceTask`."""
 
-    expire_partitions = MaintenanceTask.EXPIRE_PARTITIONS
-    compact_manifests = MaintenanceTask.COMPACT_MANIFESTS
-    create_tags = MaintenanceTask.CREATE_TAGS
-    analyze = MaintenanceTask.ANALYZE
-    expire_tags = MaintenanceTask.EXPIRE_TAGS
-    expire_snapshots = MaintenanceTask.EXPIRE_SNAPSHOTS
-    expire_changelogs = MaintenanceTask.EXPIRE_CHANGELOGS
-    drop_rejected = MaintenanceTask.DROP_REFUSED
-    clean_orphans = MaintenanceTask.CLEAN_ORPHANS
-    iceberg = MaintenanceTask.ICEBERG
+    expire_partitions = maintenance.MaintenanceTask.EXPIRE_PARTITIONS
+    compact_manifests = maintenance.MaintenanceTask.COMPACT_MANIFESTS
+    create_tags = maintenance.MaintenanceTask.CREATE_TAGS
+    analyze = maintenance.MaintenanceTask.ANALYZE
+    expire_tags = maintenance.MaintenanceTask.EXPIRE_TAGS
+    expire_snapshots = maintenance.MaintenanceTask.EXPIRE_SNAPSHOTS
+    expire_changelogs = maintenance.MaintenanceTask.EXPIRE_CHANGELOGS
+    drop_rejected = maintenance.MaintenanceTask.DROP_REFUSED
+    clean_orphans = maintenance.MaintenanceTask.CLEAN_ORPHANS
+    iceberg = maintenance.MaintenanceTask.ICEBERG
 
 
 class MaintenanceConfig(dg.Config):
@@ -236,10 +231,10 @@ class _Run(Struct, kw_only=True):
         )
 
     @property
-    def _tasks(self) -> Collection[MaintenanceTask]:
-        return [choice.value for choice in self.config.tasks] or CHEAP_TASKS
+    def _tasks(self) -> Collection[maintenance.MaintenanceTask]:
+        return [choice.value for choice in self.config.tasks] or maintenance.CHEAP_TASKS
 
-    def _open(self, identifier: Identifier) -> Maintenance:
+    def _open(self, identifier: Identifier) -> maintenance.Maintenance:
         config = self.config
         table = self.paimon.catalog().get_table(identifier)
         limit_ms = config.seconds_per_table * 1000
@@ -250,11 +245,13 @@ class _Run(Struct, kw_only=True):
             refused_older_than_ms=config.refused_older_than_hours * 3_600_000,
             until_ms=SystemClock().now_millis() + limit_ms if limit_ms else None,
             commit_user=f"dagster:{self.context.run.run_id}:{self.context.node_handle}:{table.name}",
-            executor=self.paimon.new_executor() if MaintenanceTask.ANALYZE in self._tasks else None,
+            executor=self.paimon.new_executor()
+            if maintenance.MaintenanceTask.ANALYZE in self._tasks
+            else None,
         )
 
 
-def _texts(reports: Sequence[MaintenanceReport]) -> Iterator[str]:
+def _texts(reports: Sequence[maintenance.MaintenanceReport]) -> Iterator[str]:
     """Yield a line for each task that had something to do."""
     for report in reports:
         note = report.full_note

@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.metadata import (
@@ -24,12 +25,6 @@ from paimon_assets.assets.metadata import (
     table_metadata,
 )
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
-from paimon_assets.assets.translator import (
-    DEFAULT_RESOURCE_KEY,
-    DEFAULT_TRANSLATOR,
-    PaimonTranslator,
-    identifier_of,
-)
 from paimon_assets.engine.codec.rest.structure import changes_from_json
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
@@ -78,8 +73,8 @@ def build_schema_evolution_job(
     name: str = "schema_evolution_job",
     *,
     example: SchemaEvolutionConfig = _EXAMPLE,
-    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
-    resource_key: str = DEFAULT_RESOURCE_KEY,
+    translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR,
+    resource_key: str = naming.DEFAULT_RESOURCE_KEY,
 ) -> dg.JobDefinition:
     """Return the job that changes the schema of any table of the catalog.
 
@@ -101,7 +96,7 @@ def build_schema_evolution_job(
     def evolve_schema(context: dg.OpExecutionContext, config: SchemaEvolutionConfig) -> None:
         """Judge the changes and, unless it is a dry run, make them: one schema, or none."""
         paimon = catalog_resource(context, resource_key)
-        target = declared.find(identifier_of(config.table))
+        target = declared.find(naming.identifier_of(config.table))
         with dagster_failures(target.identifier, context):
             _run(context, config, paimon, target)
 

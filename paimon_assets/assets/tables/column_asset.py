@@ -22,17 +22,9 @@ from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PartitionColumns, column_names, run_partitions
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import PaimonCatalogResource
+from paimon_assets.assets.tables import table_asset
 from paimon_assets.assets.tables.declared_table import EnsuredTable
 from paimon_assets.assets.tables.lineage import COLUMN_LINEAGE
-from paimon_assets.assets.tables.table_asset import (
-    CONTEXT_NAMES,
-    NAMING,
-    AssetOptions,
-    TableTarget,
-    compute_of,
-    define_asset,
-    is_catalog,
-)
 from paimon_assets.assets.tables.table_write import result_of_earlier_try, result_of_write
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -72,7 +64,7 @@ class ColumnConfig(dg.Config):
 class _Columns(Value):
     """Columns that an asset writes, and its function."""
 
-    target: TableTarget
+    target: table_asset.TableTarget
     reads: tuple[str, ...]
     function: Callable[..., Any]
     frame: FrameKind
@@ -126,7 +118,7 @@ def column_asset(
     partition_column: PartitionColumns | None = None,
     rows_at_once: int | None = None,
     warehouse: str | None = None,
-    **options: Unpack[AssetOptions],
+    **options: Unpack[table_asset.AssetOptions],
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make columns of a data-evolution table the asset of a function that computes them.
 
@@ -166,18 +158,18 @@ def column_asset(
         raise _refusal(table, "needs `reads`: the columns from which it is made")
     schema = Schema.of(columns)
     target = replace(
-        TableTarget.of(table, schema, options, warehouse=warehouse),
+        table_asset.TableTarget.of(table, schema, options, warehouse=warehouse),
         partition_column=partition_column,
     )
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
         [*parameters] = inspect.signature(function, eval_str=True).parameters.values()
-        takes_context = bool(parameters) and parameters[0].name in CONTEXT_NAMES
+        takes_context = bool(parameters) and parameters[0].name in table_asset.CONTEXT_NAMES
         given = parameters[takes_context:]
         if not given:
             raise _refusal(table, f"needs rows: '{function.__name__}' takes none")
         first, *further = given
-        own = next((item.name for item in further if is_catalog(item.annotation)), None)
+        own = next((item.name for item in further if table_asset.is_catalog(item.annotation)), None)
         untyped = first.annotation is inspect.Parameter.empty
         kind = frame_kind(None if untyped else first.annotation)
         if kind not in _FRAMES:
@@ -201,7 +193,7 @@ def _refusal(table: str | Identifier, why: str) -> InvalidInputError:
 
 
 def _define(
-    columns: _Columns, parameters: Sequence[inspect.Parameter], options: AssetOptions
+    columns: _Columns, parameters: Sequence[inspect.Parameter], options: table_asset.AssetOptions
 ) -> dg.AssetsDefinition:
     target, function = columns.target, columns.function
     translator = options.get("translator", DEFAULT_TRANSLATOR)
@@ -220,11 +212,13 @@ def _define(
                 all_rows=config.all_rows,
             )  # fmt: skip
 
-    compute = compute_of(run, parameters, catalog=target.resource_key, form=ColumnConfig)
-    functools.update_wrapper(compute, function, NAMING)
+    compute = table_asset.compute_of(
+        run, parameters, catalog=target.resource_key, form=ColumnConfig
+    )
+    functools.update_wrapper(compute, function, table_asset.NAMING)
     read = [dg.TableColumnDep(asset_key=table_key, column_name=name) for name in columns.reads]
     lineage = dg.TableColumnLineage(deps_by_column=dict.fromkeys(columns.names, read))
-    settings: AssetOptions = {
+    settings: table_asset.AssetOptions = {
         "key": dg.AssetKey([*table_key.path, function.__name__]),
         **options,
         "deps": [*options.get("deps", ()), table_key],
@@ -236,7 +230,7 @@ def _define(
         },
     }
     settings.setdefault("pool", None)  # type: ignore[typeddict-item]  # no pool: see above
-    return define_asset(compute, target, settings)
+    return table_asset.define_asset(compute, target, settings)
 
 
 def _materialize(

@@ -17,7 +17,7 @@ from dagster._core.execution.plan.outputs import StepOutputHandle
 from msgspec.structs import replace
 from pydantic import Field
 
-from paimon_assets.assets import translator
+from paimon_assets.assets import resource, translator
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import spec_metadata
 from paimon_assets.assets.partitions import (
@@ -28,27 +28,13 @@ from paimon_assets.assets.partitions import (
     run_partitions,
 )
 from paimon_assets.assets.provenance import step_of_output
-from paimon_assets.assets.resource import (
-    PaimonCatalogResource,
-    refuse_unknown_fields,
-    table_or_none,
-)
-from paimon_assets.assets.tables import audit, consumption, io_metadata
+from paimon_assets.assets.tables import audit, consumption, io_metadata, table_write
 from paimon_assets.assets.tables.declared_table import (
     MERGED_BY,
     EnsuredTable,
     SchemaPolicy,
     ensure_table,
     schema_policy,
-)
-from paimon_assets.assets.tables.table_write import (
-    FirstFrame,
-    Materialized,
-    TableWrite,
-    WriteConfig,
-    WriteMode,
-    dropping_unwritten,
-    write_mode,
 )
 from paimon_assets.engine import errors
 from paimon_assets.engine.contract.executor import CountingExecutor
@@ -68,35 +54,35 @@ class PaimonIOManager(dg.ConfigurableIOManager):
     key; of an asset with a key of one part, or of an op's output, it is in `database`.
     """
 
-    paimon: PaimonCatalogResource
+    paimon: resource.PaimonCatalogResource
     database: str = Field(
         default="default", description="Database of tables whose key does not name one."
     )
     mode: str = Field(
-        default=WriteMode.OVERWRITE.value,
+        default=table_write.WriteMode.OVERWRITE.value,
         description="Effect on existing rows, for assets without a mode: "
-        + ", ".join(WriteMode)
+        + ", ".join(table_write.WriteMode)
         + ". 'overwrite' replaces the table, or the run's partitions.",
     )
 
     def __init__(self, **data: Any) -> None:
         """Take the catalog as `paimon`, or its fields, such as `warehouse`."""
-        own = {*PaimonCatalogResource.model_fields} - {*type(self).model_fields}
+        own = {*resource.PaimonCatalogResource.model_fields} - {*type(self).model_fields}
         catalog = {name: data.pop(name) for name in [*data] if name in own}
-        refuse_unknown_fields(type(self), data)
+        resource.refuse_unknown_fields(type(self), data)
         if "paimon" in data and catalog:
             raise errors.InvalidInputError(
                 f"PaimonIOManager has the catalog as 'paimon'; '{next(iter(catalog))}' goes there.",
                 kind="resource-field",
             )
         if "paimon" not in data:
-            data["paimon"] = PaimonCatalogResource(**catalog)
+            data["paimon"] = resource.PaimonCatalogResource(**catalog)
         super().__init__(**data)
 
     @classmethod
     def output_config_schema(cls) -> Any:
         """Return the config of an output: the write mode."""
-        return WriteConfig.to_config_schema()
+        return table_write.WriteConfig.to_config_schema()
 
     def handle_output(self, context: dg.OutputContext, obj: Frame | audit.AuditedFrame) -> None:
         """Write a frame to the output's table, as one snapshot; None writes nothing.
@@ -123,7 +109,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 audited.results = audit.results_without_rows(audited.checks)
                 return
             produced = dg.MaterializeResult(value=frame)
-            with dropping_unwritten(self.paimon, identifier, is_new=is_new):
+            with table_write.dropping_unwritten(self.paimon, identifier, is_new=is_new):
                 write = self._write_of(context, ensured, audited.checks)
                 materialized = write.materialize(lambda: produced)
             audited.results = materialized.check_results
@@ -192,7 +178,9 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 consumer=consumer,
             )
         identifier = self._identifier(output, output.definition_metadata)
-        return consumption.begin_to_consume(table, consumer, table_or_none(self.paimon, identifier))
+        return consumption.begin_to_consume(
+            table, consumer, resource.table_or_none(self.paimon, identifier)
+        )
 
     def _identifier(
         self, context: dg.OutputContext | dg.InputContext, metadata: Mapping[str, Any]
@@ -241,7 +229,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         except errors.NotFoundError:
             if frame is None:
                 return None, None, False
-            if self._mode(context, str(identifier)) is WriteMode.DELETE:
+            if self._mode(context, str(identifier)) is table_write.WriteMode.DELETE:
                 raise
         else:
             return EnsuredTable(table=table, schema_before=table.schema.id), frame, False
@@ -250,12 +238,12 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             fields=(), partition_keys=() if columns is None else tuple(column_names(columns))
         )
         executor = metadata.get(io_metadata.EXECUTOR)
-        first = FirstFrame.of(self.paimon, identifier, frame, keys, executor)
+        first = table_write.FirstFrame.of(self.paimon, identifier, frame, keys, executor)
         return first.ensured, first.rows, True
 
     def _write_of(
         self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[audit.BatchCheck]
-    ) -> TableWrite:
+    ) -> table_write.TableWrite:
         metadata = io_metadata.in_our_keys(
             {**context.definition_metadata, **context.output_metadata}
         )
@@ -265,14 +253,18 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             partitions = _partitions(step.partition_keys, definition, metadata, table)
         consumed = consumption.take_consumed(step.run_id, step.key)
         mode = self._mode(context, table.name)
-        if consumed and io_metadata.MODE not in metadata and mode is WriteMode.OVERWRITE:
+        if (
+            consumed
+            and io_metadata.MODE not in metadata
+            and mode is table_write.WriteMode.OVERWRITE
+        ):
             message = (
                 f"New rows of table '{consumed[0].table.name}' would replace all of table "
                 f"'{table.name}'. Choose the mode: paimon_output(mode='append'), 'upsert' "
                 "or 'overwrite'."
             )
             raise errors.InvalidInputError(message, kind="write-mode", table=table.name)
-        return TableWrite(
+        return table_write.TableWrite(
             paimon=self.paimon,
             ensured=ensured,
             step=step,
@@ -284,11 +276,13 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             consumed=consumed,
         )
 
-    def _mode(self, context: dg.OutputContext, table: str) -> WriteMode:
+    def _mode(self, context: dg.OutputContext, table: str) -> table_write.WriteMode:
         """Return the mode of the Launchpad, else of the function, the definition, the manager."""
         chosen = (context.config or {}).get("mode")
         metadata = {**context.definition_metadata, **context.output_metadata}
-        return write_mode(_text(chosen or metadata.get(io_metadata.MODE, self.mode)), table)
+        return table_write.write_mode(
+            _text(chosen or metadata.get(io_metadata.MODE, self.mode)), table
+        )
 
     def _table_to_read(self, identifier: Identifier, schema: Schema | None) -> Table:
         catalog = self.paimon.catalog()
@@ -380,7 +374,7 @@ def _log_read(context: dg.InputContext, table: Table, plan: Plan) -> None:
         )
 
 
-def _report(context: dg.OutputContext, materialized: Materialized) -> None:
+def _report(context: dg.OutputContext, materialized: table_write.Materialized) -> None:
     result, step = materialized.result, context.step_context
     context.add_output_metadata(dict(result.metadata or {}))
     if not context.has_asset_key:

@@ -20,6 +20,7 @@ import dagster as dg
 from msgspec import field
 from msgspec.structs import replace
 
+from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures, refuse_unknown
 from paimon_assets.assets.metadata import Metadata, spec_metadata
 from paimon_assets.assets.partitions import (
@@ -50,19 +51,6 @@ from paimon_assets.assets.tables.declared_table import (
 )
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.tables.lineage import PassThrough, lineage_metadata
-from paimon_assets.assets.translator import (
-    ADDS_SEGMENTS,
-    DEFAULT_RESOURCE_KEY,
-    DEFAULT_TRANSLATOR,
-    STORAGE_KIND,
-    STORAGE_KIND_KEY,
-    WRITES_COLUMNS,
-    PaimonTranslator,
-    identifier_of,
-    kinds_of,
-    pool_of,
-    two_writers,
-)
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -109,7 +97,7 @@ class AssetOptions(TypedDict, total=False):
     pool: str
     hooks: AbstractSet[dg.HookDefinition]
     resource_defs: Mapping[str, object]
-    translator: PaimonTranslator
+    translator: naming.PaimonTranslator
     """Not `dg.asset`'s: key, group and owners where the other options name none."""
     resource_key: str
     """Not `dg.asset`'s: the catalog's; `paimon` by default."""
@@ -138,7 +126,7 @@ class TableTarget(Value):
     """Checks of each batch before it is committed."""
     lineage: Metadata = field(default_factory=dict)
     """Column lineage, if it was declared."""
-    resource_key: str = DEFAULT_RESOURCE_KEY
+    resource_key: str = naming.DEFAULT_RESOURCE_KEY
     """The catalog's, where the function does not name one."""
     schema_policy: SchemaPolicy = SchemaPolicy.ERROR
     adds_columns: bool = False
@@ -160,7 +148,7 @@ class TableTarget(Value):
         if executor is not None:
             executor_kind(executor)
         return cls(
-            identifier=identifier_of(table),
+            identifier=naming.identifier_of(table),
             schema=schema,
             executor=executor,
             warehouse=warehouse,
@@ -168,7 +156,7 @@ class TableTarget(Value):
             has_checks=bool(options.get("check_specs")),
             before_commit=options.get("before_commit", ()),
             lineage=lineage_metadata(options.get("pass_through", {}), schema, str(table)),
-            resource_key=options.get("resource_key", DEFAULT_RESOURCE_KEY),
+            resource_key=options.get("resource_key", naming.DEFAULT_RESOURCE_KEY),
             schema_policy=schema_policy(
                 options.get("schema_policy", SchemaPolicy.ERROR), str(table)
             ),
@@ -406,7 +394,7 @@ def define_asset(
     settings: dict[str, Any] = {
         name: value for name, value in options.items() if name not in _NOT_DAGSTERS
     }
-    translator = options.get("translator", DEFAULT_TRANSLATOR)
+    translator = options.get("translator", naming.DEFAULT_TRANSLATOR)
     settings.setdefault("group_name", translator.get_group_name(target.identifier))
     settings.setdefault("owners", translator.get_owners(target.identifier))
     key = settings.get("key")
@@ -424,10 +412,10 @@ def define_asset(
     if target.partition_column is not None:
         metadata[PARTITION_COLUMNS] = target.partition_column
     settings["metadata"] = {**metadata, **options.get("metadata", {})}
-    settings["tags"] = {STORAGE_KIND_KEY: STORAGE_KIND, **options.get("tags", {})}
-    kinds = set(options.get("kinds") or kinds_of(target.executor))
-    settings["kinds"] = kinds | {STORAGE_KIND} if len(kinds) < _MOST_KINDS else kinds
-    settings.setdefault("pool", pool_of(target.identifier))
+    settings["tags"] = {naming.STORAGE_KIND_KEY: naming.STORAGE_KIND, **options.get("tags", {})}
+    kinds = set(options.get("kinds") or naming.kinds_of(target.executor))
+    settings["kinds"] = kinds | {naming.STORAGE_KIND} if len(kinds) < _MOST_KINDS else kinds
+    settings.setdefault("pool", naming.pool_of(target.identifier))
     reader = re.sub(r"\W", "_", f"{target.resource_key}_tables_{target.identifier}")
     settings["io_manager_key"] = reader
     settings.setdefault("description", target.schema.comment or inspect.getdoc(compute))
@@ -439,7 +427,10 @@ def define_asset(
         reporting_refusals(compute) if checks else compute
     )
     attributes = asset.get_attributes_dict()
-    is_part = ADDS_SEGMENTS in settings["metadata"] or WRITES_COLUMNS in settings["metadata"]
+    is_part = (
+        naming.ADDS_SEGMENTS in settings["metadata"]
+        or naming.WRITES_COLUMNS in settings["metadata"]
+    )
     written = None if is_part else target.identifier
     of_table = _Reader(target.resource_key, asset.key, written)
     resources = {reader: of_table, **attributes["resource_defs"]}
@@ -466,7 +457,7 @@ class _Reader(dg.IOManagerDefinition):
         if not isinstance(other, _Reader):
             return False
         if self is not other and self._table is not None and self._table == other._table:
-            raise two_writers(self._writer, other._writer, str(self._table))
+            raise naming.two_writers(self._writer, other._writer, str(self._table))
         return True  # any reader of a catalog loads any of its tables
 
 

@@ -27,13 +27,9 @@ from paimon_assets.assets.metadata import grid
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, DEFAULT_TRANSLATOR
+from paimon_assets.cdc.assets import change_log_asset
 from paimon_assets.cdc.assets.change_files import ReadFile, SharedFiles, read_changes
 from paimon_assets.cdc.assets.change_log import ChangeLog, ChangeLogConfig, invalid_choice
-from paimon_assets.cdc.assets.change_log_asset import (
-    FollowedTable,
-    build_change_log_asset,
-    opener_of,
-)
 from paimon_assets.cdc.assets.change_log_run import ChangeLogRun
 from paimon_assets.cdc.assets.topic_source import KafkaSource, TopicLogConfig
 from paimon_assets.cdc.fold.change_images import OP
@@ -152,7 +148,7 @@ def build_change_log_assets(
     if len({*names}) < len(names):
         raise invalid_choice(f"Two of {shorten([*database.tables])} would be one table: {_TWIN}")
     assets = [
-        build_change_log_asset(
+        change_log_asset.build_change_log_asset(
             database.identifier(name), schema, source=source, log=database.log_of(name),
             executor=executor, warehouse=warehouse, **options,
         )
@@ -225,7 +221,7 @@ class _OtherTables(Struct, frozen=True):
 
     def _target(self, name: str, schema: Schema) -> TableTarget:
         log = self.database.log_of(name)
-        return FollowedTable.of(
+        return change_log_asset.FollowedTable.of(
             self.database.identifier(name), log.table_schema(schema), self.options,
             executor=self.executor,
         )  # fmt: skip
@@ -258,7 +254,7 @@ class _OtherTables(Struct, frozen=True):
         ingestion = partial(ChangeLogRun, log=self.database.log_of(name))
         result = ingest(
             context, self.paimon, config, target,
-            open_intake=opener_of(source, read), key=key, ingestion=ingestion,
+            open_intake=change_log_asset.opener_of(source, read), key=key, ingestion=ingestion,
         )  # fmt: skip
         metadata: dict[str, Any] = dict(result.metadata or {})
         context.log_event(dg.AssetMaterialization(asset_key=key, metadata=metadata))

@@ -16,16 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from paimon_assets.cdc.fold import change_images
 from paimon_assets.cdc.fold.change_fold import Images, LogState, settle, split
-from paimon_assets.cdc.fold.change_images import (
-    MISSING,
-    POSITION,
-    ReadChanges,
-    images_of,
-    join_images,
-    missing_names,
-    with_log_columns,
-)
 from paimon_assets.cdc.fold.log_positions import SeenSchema, arrival_positions, seen_schemas
 from paimon_assets.cdc.fold.record_columns import LogRows, as_stored
 from paimon_assets.cdc.fold.topic_changes import TopicChanges
@@ -59,7 +51,7 @@ class LogNumbers(Value):
     """When the source made the newest change."""
 
     @classmethod
-    def of(cls, changes: ReadChanges, positions: Any) -> "LogNumbers":
+    def of(cls, changes: change_images.ReadChanges, positions: Any) -> "LogNumbers":
         """Count images, whose positions are texts."""
         changed: Any = pc.max(changes.origin["op_time"])
         return cls(
@@ -171,9 +163,9 @@ class RangeReading(Value):
             report.state = LogState(high=report.numbers.newest)
             rows = history_rows(changes, positions, self.table)
             return conform(rows, self.table, self.schema)
-        images = images_of(changes, positions, keys, soft_deletes=marks)
-        own, incomplete = split(images, keys, POSITION, marks)
-        settled = settle(own, keys, POSITION, LogState(), _no_look_up, marks=marks)
+        images = change_images.images_of(changes, positions, keys, soft_deletes=marks)
+        own, incomplete = split(images, keys, change_images.POSITION, marks)
+        settled = settle(own, keys, change_images.POSITION, LogState(), _no_look_up, marks=marks)
         report.state = settled.state
         report.images = packed_images(incomplete) if len(incomplete.kinds) else None
         rows = fitting(settled.rows, self.table)
@@ -188,10 +180,10 @@ def conform(rows: pa.Table, table: str, schema: TableSchema) -> list[pa.RecordBa
     return [check.conform(batch) for batch in rows.to_batches() if batch.num_rows]
 
 
-def history_rows(changes: ReadChanges, positions: Any, table: str) -> pa.Table:
+def history_rows(changes: change_images.ReadChanges, positions: Any, table: str) -> pa.Table:
     """Return all images, with the metadata columns of a history; raises as `fitting`."""
-    rows = with_log_columns(fitting(changes.rows, table), changes.kinds, positions)
-    return rows.append_column(MISSING, missing_names(changes))
+    rows = change_images.with_log_columns(fitting(changes.rows, table), changes.kinds, positions)
+    return rows.append_column(change_images.MISSING, change_images.missing_names(changes))
 
 
 def _no_look_up(keys: pa.Table, _: Sequence[str]) -> pa.Table:
@@ -214,7 +206,7 @@ def unpack_rows(parts: Iterable[bytes | None]) -> list[pa.Table]:
 def unpacked_images(parts: Iterable[bytes | None], schema: TableSchema, source: str) -> Images:
     """Return the images that `packed_images` has encoded; raises as `joined`."""
     nothing = to_arrow_schema(schema.fields).append(pa.field(_KIND, pa.int8())).empty_table()
-    rows = join_images(unpack_rows(parts) or [nothing], source)
+    rows = change_images.join_images(unpack_rows(parts) or [nothing], source)
     kinds = to_numpy(rows[_KIND].combine_chunks()).astype(np.int8)
     missing: Mapping[str, Any] = {
         name.removeprefix(_GAP): to_numpy(rows[name].combine_chunks().fill_null(False))  # noqa: FBT003

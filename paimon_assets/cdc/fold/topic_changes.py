@@ -11,15 +11,8 @@ from msgspec.structs import replace
 from paimon_assets.cdc.kafka.fetching import OFFSET, TIMESTAMP, VALUE, Fetched
 from paimon_assets.cdc.kafka.messages import METADATA, describe_record, lines
 from paimon_assets.cdc.kafka.registry import SchemaRegistry
+from paimon_assets.cdc.records import change_batch
 from paimon_assets.cdc.records.avro_messages import json_messages
-from paimon_assets.cdc.records.change_batch import (
-    LOG,
-    ORIGIN_SCHEMA,
-    PLACE,
-    CdcOptions,
-    ChangeBatch,
-    TableEvent,
-)
 from paimon_assets.cdc.records.formats import KEYED_ROWS, cdc_format, changes_of
 from paimon_assets.cdc.records.json_records import Source
 from paimon_assets.engine.spec.values import Value
@@ -42,7 +35,9 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
     def _registry(self) -> SchemaRegistry:
         return SchemaRegistry(self.registry_settings, seconds=self.seconds)
 
-    def of(self, fetched: Fetched, options: CdcOptions) -> list[ChangeBatch]:
+    def of(
+        self, fetched: Fetched, options: change_batch.CdcOptions
+    ) -> list[change_batch.ChangeBatch]:
         """Return the records of a range as changes, in the order of their offsets."""
         kind = KEYED_ROWS if self.format == "json" else cdc_format(self.format)
         offsets = fetched.records[OFFSET].to_numpy()
@@ -55,11 +50,13 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
         found = changes_of(stream, name, kind, options, offsets=offsets, schemas=schemas)
         return [self._locate(batch, fetched, options.metadata) for batch in found]
 
-    def _locate(self, batch: ChangeBatch, fetched: Fetched, wanted: frozenset[str]) -> ChangeBatch:
+    def _locate(
+        self, batch: change_batch.ChangeBatch, fetched: Fetched, wanted: frozenset[str]
+    ) -> change_batch.ChangeBatch:
         """Return a batch whose records are named by offsets, not by lines."""
         origin = batch.origin
         records = fetched.records.drop_columns([VALUE]).take(pc.subtract(origin["line"], 1))
-        hidden = (LOG, PLACE) if self.by_offset else ()
+        hidden = (change_batch.LOG, change_batch.PLACE) if self.by_offset else ()
         columns = {name: origin[name] for name in origin.column_names}
         columns |= {name: pa.nulls(len(origin), columns[name].type) for name in hidden}
         columns["line"] = records[OFFSET]
@@ -68,13 +65,13 @@ class TopicChanges(Value, dict=True, hidden=("registry_settings",)):
         for name in wanted.intersection(METADATA):
             metadata[name] = _text(describe_record(records, fetched.range, name))
 
-        def locate_event(event: TableEvent) -> TableEvent:
+        def locate_event(event: change_batch.TableEvent) -> change_batch.TableEvent:
             line = fetched.records[OFFSET][int(event.origin["line"]) - 1].as_py()
             return replace(event, origin={**event.origin, "line": line, **dict.fromkeys(hidden)})
 
         return replace(
             batch,
-            origin=pa.table(columns, schema=ORIGIN_SCHEMA),
+            origin=pa.table(columns, schema=change_batch.ORIGIN_SCHEMA),
             metadata=pa.table(metadata) if metadata else batch.metadata,
             events=tuple(map(locate_event, batch.events)),
         )

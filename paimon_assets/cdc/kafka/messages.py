@@ -17,6 +17,7 @@ from paimon_assets.cdc.kafka.topics import OffsetRange
 from paimon_assets.engine.codec.arrow.numpy_columns import parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, check_records
 from paimon_assets.engine.codec.row_files import as_file
+from paimon_assets.engine.data.format import text_lines
 from paimon_assets.engine.data.format.external_files import (
     ALL_TYPES,
     FileKind,
@@ -24,16 +25,6 @@ from paimon_assets.engine.data.format.external_files import (
     types_of_json,
 )
 from paimon_assets.engine.data.format.text import parse_columns, read_type
-from paimon_assets.engine.data.format.text_lines import (
-    Check,
-    OneFile,
-    Place,
-    Reject,
-    Rejected,
-    plain_reason,
-    refusal,
-    rows_of_records,
-)
 from paimon_assets.engine.data.format.text_streams import has_object_a_line
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -80,8 +71,8 @@ def rows(
     metadata: Mapping[str, str],
     extra: Extra = "error",
     *,
-    check: Check | None = None,
-    reject: Reject | None = None,
+    check: text_lines.Check | None = None,
+    reject: text_lines.Reject | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row of each record that has a value, in the types of a schema.
 
@@ -124,14 +115,16 @@ def rows(
 
     def hand_over(number: int, reason: str) -> None:
         text = bytes(records[VALUE][number].as_py()).decode(errors="replace")
-        place, plain = records[OFFSET][number].as_py(), plain_reason(reason, schema)
-        record = Rejected(place=place, reason=plain, text=text)
+        place, plain = records[OFFSET][number].as_py(), text_lines.plain_reason(reason, schema)
+        record = text_lines.Rejected(place=place, reason=plain, text=text)
         if reject is None:
             # A message of the JSON parser holds types and names, no values.
-            raise refusal(span.name, replace(record, text=""), Place.OFFSET, show=True)
+            raise text_lines.refusal(
+                span.name, replace(record, text=""), text_lines.Place.OFFSET, show=True
+            )
         reject(record)
 
-    yield from rows_of_records(len(records), parse, hand_over)
+    yield from text_lines.rows_of_records(len(records), parse, hand_over)
 
 
 def _values(fetched: Fetched) -> bytes:
@@ -170,7 +163,7 @@ def _parse(data: bytes, name: str, schema: pa.Schema, extra: Extra) -> Iterator[
         batches = [parse_columns(each, schema, _TEXT, zone="UTC") for each in table.to_batches()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The reader of files takes it, or reports the fault.
-        source = OneFile(data)
+        source = text_lines.OneFile(data)
         kind = FileKind(format="json", others="" if extra == "error" else extra)
         with open_fitted(source, name, kind, schema) as opened:
             _refuse_extra_members(name, opened.schema.names, schema.names)

@@ -38,59 +38,48 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.cast_losses import losses_of
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import UnsupportedFeatureError
+from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
-from paimon_assets.engine.spec.types.data_types import (
-    MAX_DECIMAL_PRECISION,
-    ArrayType,
-    AtomicType,
-    DataType,
-    MapType,
-    RowType,
-    TypeRoot,
-    bigint,
-    boolean,
-    decimal,
-    integer,
-    string,
-    timestamp,
-)
 
 Schema: TypeAlias = Mapping[str, Any]
 
-_LTZ = AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=6)
-_TIME = AtomicType(root=TypeRoot.TIME, precision=3)
-_DATE = AtomicType(root=TypeRoot.DATE)
-_FLOAT, _DOUBLE = AtomicType(root=TypeRoot.FLOAT), AtomicType(root=TypeRoot.DOUBLE)
-_PLAIN: Mapping[str, DataType] = {
-    "boolean": boolean(),
-    "int8": integer(TypeRoot.TINYINT),
-    "int16": integer(TypeRoot.SMALLINT),
-    "int32": integer(),
-    "int64": bigint(),
+_LTZ = data_types.AtomicType(root=data_types.TypeRoot.TIMESTAMP_LTZ, precision=6)
+_TIME = data_types.AtomicType(root=data_types.TypeRoot.TIME, precision=3)
+_DATE = data_types.AtomicType(root=data_types.TypeRoot.DATE)
+_FLOAT, _DOUBLE = (
+    data_types.AtomicType(root=data_types.TypeRoot.FLOAT),
+    data_types.AtomicType(root=data_types.TypeRoot.DOUBLE),
+)
+_PLAIN: Mapping[str, data_types.DataType] = {
+    "boolean": data_types.boolean(),
+    "int8": data_types.integer(data_types.TypeRoot.TINYINT),
+    "int16": data_types.integer(data_types.TypeRoot.SMALLINT),
+    "int32": data_types.integer(),
+    "int64": data_types.bigint(),
     "float": _FLOAT,
     "float32": _FLOAT,
     "double": _DOUBLE,
     "float64": _DOUBLE,
-    "string": string(),
+    "string": data_types.string(),
 }
 _CONNECT, _TIMES, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
-_TIME_TYPES: Mapping[str, tuple[DataType, str]] = {
+_TIME_TYPES: Mapping[str, tuple[data_types.DataType, str]] = {
     _TIMES + "Date": (_DATE, "s"),
     _CONNECT + "Date": (_DATE, "s"),
     _TIMES + "Time": (_TIME, "ms"),
     _CONNECT + "Time": (_TIME, "ms"),
     _TIMES + "MicroTime": (_TIME, "us"),
     _TIMES + "NanoTime": (_TIME, "ns"),
-    _TIMES + "Timestamp": (timestamp(3), "ms"),
-    _CONNECT + "Timestamp": (timestamp(3), "ms"),
-    _TIMES + "MicroTimestamp": (timestamp(6), "us"),
-    _TIMES + "NanoTimestamp": (timestamp(9), "ns"),
+    _TIMES + "Timestamp": (data_types.timestamp(3), "ms"),
+    _CONNECT + "Timestamp": (data_types.timestamp(3), "ms"),
+    _TIMES + "MicroTimestamp": (data_types.timestamp(6), "us"),
+    _TIMES + "NanoTimestamp": (data_types.timestamp(9), "ns"),
 }
 """Name → type and unit of its numbers; dates are days."""
-_ISO: Mapping[str, DataType] = {
+_ISO: Mapping[str, data_types.DataType] = {
     _TIMES + "IsoDate": _DATE,
     _TIMES + "IsoTime": _TIME,
-    _TIMES + "IsoTimestamp": timestamp(6),
+    _TIMES + "IsoTimestamp": data_types.timestamp(6),
     _TIMES + "ZonedTimestamp": _LTZ,
 }
 _DECIMAL, _BITS = _CONNECT + "Decimal", _DATA + "Bits"
@@ -145,10 +134,10 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
-        return Encoding(string(), _variable_decimals)
+        return Encoding(data_types.string(), _variable_decimals)
     if name == _BITS:
         length = (int(parameters.get("length", "1")) + 7) // 8
-        bits = AtomicType(root=TypeRoot.BINARY, length=length)
+        bits = data_types.AtomicType(root=data_types.TypeRoot.BINARY, length=length)
         return Encoding(
             bits, lambda values: reversed_bytes(binary(values.texts(), BinaryMode.BASE64))
         )
@@ -156,19 +145,21 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         return Encoding(BYTES, lambda values: binary(values.texts(), BinaryMode.BASE64))
     if kind == "array":
         element = _form(schema["items"], options)
-        array = ArrayType(element=element.type)
+        array = data_types.ArrayType(element=element.type)
         return Encoding(array, array_decoder(element.decode, array))
     if kind == "map" and schema["keys"].get("type") == "string":
         value = _form(schema["values"], options)
-        mapping = MapType(key=replace(string(), nullable=False), value=value.type)
+        mapping = data_types.MapType(
+            key=replace(data_types.string(), nullable=False), value=value.type
+        )
         return Encoding(mapping, map_decoder(value.decode, mapping))
     if kind == "struct" and not name.startswith(_DATA + "geometry."):
         inner = {str(part["field"]): _form(part, options) for part in schema["fields"]}
-        row = RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
+        row = data_types.RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
         return Encoding(row, row_decoder([form.decode for form in inner.values()], row))
     is_text = kind not in _PLAIN and TypeMapping.TO_STRING in options.type_mapping
     if kind in ("map", "struct") or is_text:
-        return Encoding(string(), Values.texts)  # as JSON
+        return Encoding(data_types.string(), Values.texts)  # as JSON
     if kind not in _PLAIN:
         raise UnsupportedFeatureError(
             f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read; all "
@@ -178,7 +169,7 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
             type=kind,
         )
     plain = _PLAIN[kind]
-    if plain == string():
+    if plain == data_types.string():
         return Encoding(plain, Values.texts)
     return Encoding(plain, lambda values: numbers(values, plain))
 
@@ -187,13 +178,14 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
     """Decimals as JSON numbers, or as base64 of the unscaled number."""
     scale = int(parameters.get("scale", "0"))
     digits = parameters.get("connect.decimal.precision")
-    whole = _UNSIGNED_DIGITS if scale == 0 else MAX_DECIMAL_PRECISION
+    whole = _UNSIGNED_DIGITS if scale == 0 else data_types.MAX_DECIMAL_PRECISION
     precision = int(digits) if digits else whole
-    if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
+    if precision > data_types.MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         return Encoding(
-            string(), lambda values: _numbers(values, lambda texts: _wide(texts, scale), None)
+            data_types.string(),
+            lambda values: _numbers(values, lambda texts: _wide(texts, scale), None),
         )
-    kind = decimal(precision, scale)
+    kind = data_types.decimal(precision, scale)
 
     def exact(column: Array) -> Array:
         return unscale(column, scale, precision=precision)
@@ -201,7 +193,9 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
     return Encoding(kind, lambda values: _numbers(values, exact, kind))
 
 
-def _numbers(values: Values, of_bytes: Callable[[Array], Array], kind: DataType | None) -> Array:
+def _numbers(
+    values: Values, of_bytes: Callable[[Array], Array], kind: data_types.DataType | None
+) -> Array:
     quoted = values.starts_with('"')
     plain = values.where(~quoted)
     parsed = plain.texts() if kind is None else numbers(plain, kind)
@@ -249,7 +243,7 @@ def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
         losses = losses_of(form.decode(values), form.type, target)
         if losses.rows:
             raise pa.ArrowInvalid(f"it is no {target} ({name}); {_NOT_BOOL} keeps the numbers")
-        if target != decimal(_UNSIGNED_DIGITS, 0):
+        if target != data_types.decimal(_UNSIGNED_DIGITS, 0):
             return losses.result
         # The connector's mode `long` gives numbers from 2^63 on as negative ones.
         is_wrapped = kernels.less(losses.result, pa.scalar(0, losses.result.type))
@@ -261,10 +255,13 @@ def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
 
 
 def _as_text(form: Encoding) -> Encoding:
-    if form.type == string():
+    if form.type == data_types.string():
         return form
-    if not supports_cast(form.type, string()):
-        return Encoding(string(), Values.texts)
-    if form.type.root is TypeRoot.TIME:
-        return Encoding(string(), form.as_text)
-    return Encoding(string(), lambda values: cast_array(form.decode(values), form.type, string()))
+    if not supports_cast(form.type, data_types.string()):
+        return Encoding(data_types.string(), Values.texts)
+    if form.type.root is data_types.TypeRoot.TIME:
+        return Encoding(data_types.string(), form.as_text)
+    return Encoding(
+        data_types.string(),
+        lambda values: cast_array(form.decode(values), form.type, data_types.string()),
+    )

@@ -19,24 +19,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paimon_assets.cdc.records.assembling import (
-    Block,
-    Encodings,
-    Read,
-    batches_of,
-    codes_of,
-    no_columns,
-    origin_of,
-    shapes_of,
-    whole,
-)
-from paimon_assets.cdc.records.change_batch import (
-    MADE,
-    CdcOptions,
-    ChangeBatch,
-    EventKind,
-    TableEvent,
-)
+from paimon_assets.cdc.records import assembling, change_batch
 from paimon_assets.cdc.records.connect import encodings_of, row_schema
 from paimon_assets.cdc.records.connectors import POSITION_MEMBERS, debezium_positions
 from paimon_assets.cdc.records.json_columns import Envelopes, Values, is_one_of, kernels, overlaid
@@ -70,11 +53,11 @@ class _Messages(Struct, frozen=True):
         return _Messages(self.records.take(rows), payload, schema, key, metadata)
 
 
-def debezium_reader() -> Read:
+def debezium_reader() -> assembling.Read:
     """Return the reader of the blocks of one file."""
     has_envelopes = False  # whose tombstones repeat deletes
 
-    def read(records: Records, source: Source) -> Iterator[ChangeBatch]:
+    def read(records: Records, source: Source) -> Iterator[change_batch.ChangeBatch]:
         nonlocal has_envelopes
         layouts = [(messages, *_forms(messages)) for messages in _layouts(records, source)]
         has_envelopes |= any(is_envelope.any() for _, is_envelope, _ in layouts)
@@ -89,7 +72,7 @@ def debezium_reader() -> Read:
     return read
 
 
-def keyed_rows(records: Records, source: Source) -> Iterator[ChangeBatch]:
+def keyed_rows(records: Records, source: Source) -> Iterator[change_batch.ChangeBatch]:
     """Yield the rows of messages as changes; one without a row deletes that of its key."""
     for messages in _layouts(records, source):
         yield from _flatten(messages, source)
@@ -142,7 +125,7 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
         texts = {
             name: values.texts() for name, values in columns.items() if values.is_present.any()
         }
-        metadata = pa.table(texts) if texts else no_columns(len(rows))
+        metadata = pa.table(texts) if texts else assembling.no_columns(len(rows))
         body = whole_body.take(rows)
         nothing = Values.none(len(rows))
         keys = key.take(rows) if whole_body is value else nothing
@@ -189,7 +172,7 @@ def _letters(values: Values) -> Any:
     return letters
 
 
-def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
+def _envelopes(messages: _Messages, source: Source) -> Iterator[change_batch.ChangeBatch]:
     records, members = messages.records, messages.payload.members(ENVELOPES)
     ops, ddl = _letters(members["op"]), members["tableChanges"]
     is_ddl = (ops == 0) & (ddl.is_present | members["ddl"].is_present)
@@ -223,7 +206,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
         np.where(ops[new] == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT),
     ]
     events = [
-        (row, TableEvent(kind=EventKind.TRUNCATE))
+        (row, change_batch.TableEvent(kind=change_batch.EventKind.TRUNCATE))
         for row in np.flatnonzero(ops == ord("t")).tolist()
     ]
     for row in np.flatnonzero(is_ddl).tolist():  # few
@@ -238,14 +221,14 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     parts = {name: origin[name] for name in _PARTS}
     parts["op"] = members["op"]
     times = parts["ts_ms"]
-    parts[MADE], parts["ts_ms"] = times, times.where(times.has_value, members["ts_ms"])
+    parts[change_batch.MADE], parts["ts_ms"] = times, times.where(times.has_value, members["ts_ms"])
     yield from _rows(
         messages, images.take(order), owners[order], np.concatenate(kinds)[order], parts,
         source, events,
     )  # fmt: skip
 
 
-def _flatten(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
+def _flatten(messages: _Messages, source: Source) -> Iterator[change_batch.ChangeBatch]:
     """Rows by ExtractNewRecordState; members that it added begin with two underscores."""
     members = messages.payload.members(ENVELOPES)
     added = {
@@ -261,14 +244,15 @@ def _flatten(messages: _Messages, source: Source) -> Iterator[ChangeBatch]:
     tombstone = ~has_row & ~wrong & messages.key.starts_with("{")
     is_truncate = ops == ord("t")
     events = [
-        (row, TableEvent(kind=EventKind.TRUNCATE)) for row in np.flatnonzero(is_truncate).tolist()
+        (row, change_batch.TableEvent(kind=change_batch.EventKind.TRUNCATE))
+        for row in np.flatnonzero(is_truncate).tolist()
     ]
     kinds = np.where(ops == ord("u"), RowKind.UPDATE_AFTER, RowKind.INSERT)
     kinds[(ops == ord("d")) | deleted | tombstone] = RowKind.DELETE
     owners = np.flatnonzero((has_row | tombstone) & ~is_truncate)
     rows = messages.payload.take(owners)
     parts = {name: added.get(name, none) for name in (*_PARTS, "op")}
-    parts[MADE] = members[f"{_ADDED}{_OF_SOURCE}ts_ms"]
+    parts[change_batch.MADE] = members[f"{_ADDED}{_OF_SOURCE}ts_ms"]
     kinds = kinds[owners]
     yield from _rows(messages, rows, owners, kinds, parts, source, events, is_flattened=True)
 
@@ -280,19 +264,21 @@ def _rows(
     kinds: Any,
     parts: Mapping[str, Values],
     source: Source,
-    events: Sequence[tuple[int, TableEvent]] = (),
+    events: Sequence[tuple[int, change_batch.TableEvent]] = (),
     *,
     is_flattened: bool = False,
-) -> Iterator[ChangeBatch]:
-    tables, names = codes_of(*(parts[name].texts() for name in _PARTS[:3]))
+) -> Iterator[change_batch.ChangeBatch]:
+    tables, names = assembling.codes_of(*(parts[name].texts() for name in _PARTS[:3]))
     schemas, options = messages.records.schemas, source.options
 
-    def parse(text: str) -> Encodings:
+    def parse(text: str) -> assembling.Encodings:
         schema = json.loads(text if text.startswith("{") else schemas[int(text)])
         found = encodings_of(row_schema(schema), options)
         return {name: known for name, known in found.items() if not name.startswith(_ADDED)}
 
-    shapes, encodings = shapes_of(messages.schema.texts(), messages.records, source, parse)
+    shapes, encodings = assembling.shapes_of(
+        messages.schema.texts(), messages.records, source, parse
+    )
     has_key = messages.key.starts_with("{")
 
     def columns(rows: Longs) -> dict[str, Values]:
@@ -306,7 +292,7 @@ def _rows(
         rows = np.flatnonzero(has_key & (tables == table))[:1]
         return tuple(messages.key.take(rows).members().columns)
 
-    block = Block(
+    block = assembling.Block(
         records=messages.records,
         names=names,
         tables=tables,
@@ -321,7 +307,7 @@ def _rows(
         has_all_columns=True,
         events=events,
     )
-    yield from batches_of(block, source)
+    yield from assembling.batches_of(block, source)
 
 
 def _origin(records: Records, source: Source, parts: Mapping[str, Values]) -> pa.Table:
@@ -346,23 +332,25 @@ def _origin(records: Records, source: Source, parts: Mapping[str, Values]) -> pa
     log = kernels.if_else(kernels.or_(position.is_valid(), is_unread), log, None)
     position = kernels.if_else(of_snapshot, "", position)
     is_incremental = kernels.equal(parts["snapshot"].texts(), "incremental").fill_null(False)  # noqa: FBT003
-    made = kernels.if_else(is_incremental, None, whole(parts[MADE]))
-    millis = whole(parts["ts_ms"])
-    return origin_of(records, source, log=log, position=position, op_millis=millis, made=made)
+    made = kernels.if_else(is_incremental, None, assembling.whole(parts[change_batch.MADE]))
+    millis = assembling.whole(parts["ts_ms"])
+    return assembling.origin_of(
+        records, source, log=log, position=position, op_millis=millis, made=made
+    )
 
 
-def _event_of(text: str, options: CdcOptions) -> TableEvent:
+def _event_of(text: str, options: change_batch.CdcOptions) -> change_batch.TableEvent:
     """Return a change of the connector's own topic of schema changes."""
     change: Mapping[str, Any] = json.loads(text)
     changes, statement = change.get("tableChanges") or [{}], change.get("ddl")
     words = [*str(statement or "").upper().split(), ""]
     word = words[0] if words[0] == "TRUNCATE" else str(changes[0].get("type") or words[0]).upper()
-    kind = EventKind.__members__.get(word, EventKind.OTHER)
+    kind = change_batch.EventKind.__members__.get(word, change_batch.EventKind.OTHER)
     is_snapshot = str((change.get("source") or {}).get("snapshot") or "false").lower() != "false"
-    if is_snapshot and kind is EventKind.DROP:
-        kind = EventKind.OTHER  # the statement before the one that makes the table
-    if kind is EventKind.ALTER and " RENAME TO " in " ".join(words):
-        kind = EventKind.RENAME
+    if is_snapshot and kind is change_batch.EventKind.DROP:
+        kind = change_batch.EventKind.OTHER  # the statement before the one that makes the table
+    if kind is change_batch.EventKind.ALTER and " RENAME TO " in " ".join(words):
+        kind = change_batch.EventKind.RENAME
     table = changes[0].get("table") or {}
     types = {}
     for column in table.get("columns") or ():
@@ -371,4 +359,6 @@ def _event_of(text: str, options: CdcOptions) -> TableEvent:
         name = "TEXT" if name.upper() == "SET" else name  # its members with commas, in records
         size = f"({','.join(sizes)})" if sizes else ""
         types[str(column["name"])] = f"{name}{size} {more}"
-    return TableEvent(kind=kind, statement=statement, fields=mysql_fields(types, options))
+    return change_batch.TableEvent(
+        kind=kind, statement=statement, fields=mysql_fields(types, options)
+    )

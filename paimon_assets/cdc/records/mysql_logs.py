@@ -18,16 +18,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paimon_assets.cdc.records.assembling import (
-    Block,
-    Encodings,
-    batches_of,
-    codes_of,
-    no_columns,
-    origin_of,
-    shapes_of,
-    whole,
-)
+from paimon_assets.cdc.records import assembling
 from paimon_assets.cdc.records.change_batch import ChangeBatch, EventKind, Kinds, TableEvent
 from paimon_assets.cdc.records.connectors import ZERO, joined_position, pad_digits
 from paimon_assets.cdc.records.json_columns import Array, Members, Values, kernels, overlaid
@@ -91,7 +82,7 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     updated = np.flatnonzero((old_counts > 0)[owners])
     images = _Rows(rows, owners, kinds[owners], olds, updated)
 
-    def parse(text: str) -> Encodings:
+    def parse(text: str) -> assembling.Encodings:
         words = json.loads(text).items()
         return {str(name): mysql_encoding(str(word), source.options) for name, word in words}
 
@@ -100,7 +91,7 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     for row in np.flatnonzero(is_ddl).tolist():
         kind = _EVENTS.get(types[row].as_py(), EventKind.OTHER)
         events.append((row, TableEvent(kind=kind, statement=statements[row].as_py())))
-    origin = origin_of(
+    origin = assembling.origin_of(
         records,
         source,
         log=pa.repeat(pa.scalar("canal"), len(data)),
@@ -109,11 +100,11 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
             pad_digits(top["id"].texts()),
             ZERO,
         ),
-        op_millis=whole(top["es"]),
+        op_millis=assembling.whole(top["es"]),
     )
     block = _block(records, top, images, origin, "pkNames", events)
-    shapes, encodings = shapes_of(top["mysqlType"].texts(), records, source, parse)
-    yield from batches_of(replace(block, shapes=shapes, encodings=encodings), source)
+    shapes, encodings = assembling.shapes_of(top["mysqlType"].texts(), records, source, parse)
+    yield from assembling.batches_of(replace(block, shapes=shapes, encodings=encodings), source)
 
 
 def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
@@ -140,7 +131,9 @@ def maxwell_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     updated = np.flatnonzero(has_old[owners])
     rows = _Rows(data.take(owners), owners, kinds[owners], old.take(owners[updated]), updated)
     origin = _maxwell_origin(records, source, top, types)
-    yield from batches_of(_block(records, top, rows, origin, "primary_key_columns", events), source)
+    yield from assembling.batches_of(
+        _block(records, top, rows, origin, "primary_key_columns", events), source
+    )
 
 
 def _definition(top: Members, row: int, kind: EventKind, source: Source) -> TableEvent:
@@ -161,7 +154,7 @@ def _maxwell_origin(records: Records, source: Source, top: Members, types: Array
     """Positions are `binlog.000004:1234`; without them transactions count."""
     text, server = top["position"].texts(), top["server_id"].texts()
     xid, offset = (pad_digits(top[name].texts()) for name in ("xid", "xoffset"))
-    times = whole(top["ts"])
+    times = assembling.whole(top["ts"])
     is_millis = kernels.greater(times, pa.scalar(_MOST_SECONDS))  # of a definition
     is_last = from_numpy(top["commit"].starts_with("t"))
     offset = kernels.coalesce(offset, kernels.if_else(is_last, _LAST_OF_TRANSACTION, ZERO))
@@ -175,7 +168,7 @@ def _maxwell_origin(records: Records, source: Source, top: Members, types: Array
     log = kernels.binary_join_element_wise("maxwell", *words, ":")
     is_snapshot = kernels.equal(types, "bootstrap-insert")
     millis = kernels.if_else(is_millis, times, kernels.multiply(times, 1000))
-    return origin_of(
+    return assembling.origin_of(
         records,
         source,
         log=kernels.if_else(position.is_valid(), log, None),
@@ -200,9 +193,9 @@ def _block(
     origin: pa.Table,
     key_member: str,
     events: list[tuple[int, TableEvent]],
-) -> Block:
+) -> assembling.Block:
     """Make images of rows, and of updated rows the image before."""
-    tables, pairs = codes_of(top["database"].texts(), top["table"].texts())
+    tables, pairs = assembling.codes_of(top["database"].texts(), top["table"].texts())
     sides = np.ones(len(changes.rows), dtype=np.int64)
     sides[changes.updated] = 2
     rows, after = np.repeat(np.arange(len(sides)), sides), np.cumsum(sides) - 1
@@ -226,7 +219,7 @@ def _block(
         names = json.loads(key_names.take(found).source()[0].as_py()) if len(found) else ()
         return tuple(map(str, names))
 
-    return Block(
+    return assembling.Block(
         records=records,
         names=[(database, None, table) for database, table in pairs],
         tables=tables,
@@ -234,7 +227,7 @@ def _block(
         kinds=kinds,
         columns=columns,
         origin=origin,
-        metadata=no_columns(len(records)),
+        metadata=assembling.no_columns(len(records)),
         keys=keys,
         events=events,
     )

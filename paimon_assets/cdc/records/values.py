@@ -20,39 +20,18 @@ from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeMode
 from paimon_assets.cdc.records.json_columns import Values, kernels
+from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Flags,
-    binary_of,
-    buffer_of,
-    from_numpy,
-    parts_of_texts,
-    to_numpy,
-)
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.format.text import parse_columns
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    MAX_DECIMAL_PRECISION,
-    MAX_LENGTH,
-    TIMESTAMP_ROOTS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    RowType,
-    TypeRoot,
-    string,
-)
+from paimon_assets.engine.spec.types import data_types
 
 Array: TypeAlias = Any
 Decode: TypeAlias = Callable[[Values], Array]
 
-BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
+BYTES = data_types.AtomicType(root=data_types.TypeRoot.VARBINARY, length=data_types.MAX_LENGTH)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLI_DIGITS, _NANO_DIGITS = 3, 9
 _MORE_THAN = {"day": "[ T].*[1-9]", "s": r"\.[0-9]*[1-9]"} | {
@@ -71,7 +50,7 @@ for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
 class Encoding(Struct, frozen=True):
     """How the values of a column stand in records."""
 
-    type: DataType
+    type: data_types.DataType
     decode: Decode
     """Values → a column of the type; raises `pa.ArrowInvalid` or `PaimonError`."""
     unavailable: tuple[str, ...] = ()
@@ -102,26 +81,28 @@ class Encoding(Struct, frozen=True):
     def _decode(self, values: Values) -> Array:
         column = self.decode(values)
         column.validate(full=True)
-        lost = to_numpy(column.is_null()) & values.has_value
+        lost = numpy_columns.to_numpy(column.is_null()) & values.has_value
         if lost.any():
             text = values.take(lost).source()[0].as_py()
             raise pa.ArrowInvalid(f"{text} is no {self.type}")
         arrow_type: Any = to_arrow_type(self.type)
         return column if column.type == arrow_type else column.cast(arrow_type)
 
-    def is_unavailable(self, values: Values) -> Flags:
+    def is_unavailable(self, values: Values) -> numpy_columns.Flags:
         """Return which values stand for one that did not arrive."""
         if values.kind not in (str, Raw):
             return np.zeros(len(values), np.bool_)
         is_raw = values.kind is Raw
         forms = self.unavailable if is_raw else _texts_of(self.unavailable)
         lengths = _lengths_of(forms)
-        flags: Flags = lengths[np.minimum(values.sizes(), len(lengths) - 1)]
+        flags: numpy_columns.Flags = lengths[np.minimum(values.sizes(), len(lengths) - 1)]
         if flags.any():
             some = values.take(flags)
             texts = some.source() if is_raw else some.texts()
             known = pa.array(forms, pa.string())
-            flags[flags] = to_numpy(kernels.is_in(texts, value_set=known, skip_nulls=True))
+            flags[flags] = numpy_columns.to_numpy(
+                kernels.is_in(texts, value_set=known, skip_nulls=True)
+            )
         return flags
 
 
@@ -152,7 +133,7 @@ def _texts_of(forms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cache
-def _lengths_of(texts: tuple[str, ...]) -> Flags:
+def _lengths_of(texts: tuple[str, ...]) -> numpy_columns.Flags:
     """Return whether a text has a length, and of all that are longer that none has."""
     lengths = [len(text.encode()) for text in texts]
     flags = np.zeros(max(lengths, default=0) + 2, dtype=np.bool_)
@@ -160,41 +141,43 @@ def _lengths_of(texts: tuple[str, ...]) -> Flags:
     return flags
 
 
-def nulls(count: int, data_type: DataType) -> Array:
+def nulls(count: int, data_type: data_types.DataType) -> Array:
     """Return a column of nulls."""
     arrow_type: Any = to_arrow_type(data_type)
     return pa.nulls(count, arrow_type)
 
 
-def encoding_of(data_type: DataType, options: CdcOptions) -> Encoding:
+def encoding_of(data_type: data_types.DataType, options: CdcOptions) -> Encoding:
     """Return the encoding of a declared type: texts, or numbers as the options say."""
     forms = unavailable_texts(options.unavailable) if options.unavailable else ()
     return Encoding(data_type, decoder_of(data_type, options), forms)
 
 
-def decoder_of(data_type: DataType, options: CdcOptions) -> Decode:
+def decoder_of(data_type: data_types.DataType, options: CdcOptions) -> Decode:
     """Return how to decode a declared type."""
     match data_type:
-        case ArrayType(element=element):
+        case data_types.ArrayType(element=element):
             return array_decoder(decoder_of(element, options), data_type)
-        case MapType(value=value):
+        case data_types.MapType(value=value):
             return map_decoder(decoder_of(value, options), data_type)
-        case RowType(fields=fields):
+        case data_types.RowType(fields=fields):
             return row_decoder([decoder_of(inner.type, options) for inner in fields], data_type)
-        case AtomicType(root=root) if root in CHARACTER_ROOTS:
+        case data_types.AtomicType(root=root) if root in data_types.CHARACTER_ROOTS:
             return Values.texts
-        case AtomicType(root=root) if root in BINARY_ROOTS:
+        case data_types.AtomicType(root=root) if root in data_types.BINARY_ROOTS:
             return lambda values: binary(values.texts(), options.binary)
-        case AtomicType(root=TypeRoot.DATE | TypeRoot.TIME):
-            unit = "s" if data_type.root is TypeRoot.DATE else time_unit(data_type, options)
+        case data_types.AtomicType(root=data_types.TypeRoot.DATE | data_types.TypeRoot.TIME):
+            unit = (
+                "s" if data_type.root is data_types.TypeRoot.DATE else time_unit(data_type, options)
+            )
             return lambda values: _times(values, data_type, unit)
-        case AtomicType(root=root) if root in TIMESTAMP_ROOTS:
+        case data_types.AtomicType(root=root) if root in data_types.TIMESTAMP_ROOTS:
             return lambda values: _times(values, data_type, time_unit(data_type, options))
         case _:
             return lambda values: numbers(values, data_type)
 
 
-def numbers(values: Values, data_type: DataType) -> Array:
+def numbers(values: Values, data_type: data_types.DataType) -> Array:
     """Parse numbers and booleans, with quotes or without.
 
     Without, Arrow's parsers read them, in a third of the time. NaN and the infinities are in
@@ -216,16 +199,16 @@ def numbers(values: Values, data_type: DataType) -> Array:
     return column
 
 
-def from_texts(texts: Array, data_type: DataType) -> Array:
+def from_texts(texts: Array, data_type: data_types.DataType) -> Array:
     """Parse texts as Paimon casts them; a number that would become another one is an error."""
-    if data_type.root is TypeRoot.TIME:
+    if data_type.root is data_types.TypeRoot.TIME:
         is_long = kernels.and_not(
             kernels.match_substring_regex(texts, _CLOCK),
             kernels.match_substring_regex(texts, "^([01]?[0-9]|2[0-3]):"),
         )
         if kernels.any(is_long).as_py():
             raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING")
-    if data_type.root is TypeRoot.DECIMAL:
+    if data_type.root is data_types.TypeRoot.DECIMAL:
         is_no_number = kernels.match_substring_regex(texts, "NaN|Infinity")
         if kernels.any(is_no_number).as_py():
             raise pa.ArrowInvalid(f"it is no {data_type}; declare the column as DOUBLE or STRING")
@@ -234,14 +217,16 @@ def from_texts(texts: Array, data_type: DataType) -> Array:
         more = _MORE_THAN[getattr(arrow_type, "unit", "day")]
         is_same = kernels.invert(kernels.match_substring_regex(texts, more))
         _refuse_losses(texts, is_same, data_type)
-    column = cast_array(texts, string(), data_type)
+    column = cast_array(texts, data_types.string(), data_type)
     if pa.types.is_floating(column.type):
         is_word = kernels.match_substring_regex(texts, "NaN|Infinity")
         is_same = kernels.or_(is_word, _has_digits(texts, column))
     elif pa.types.is_integer(column.type):
         is_same = kernels.invert(kernels.match_substring_regex(texts, r"\.0*[1-9]"))
     elif pa.types.is_decimal(column.type):
-        wide: Any = pa.decimal256(2 * MAX_DECIMAL_PRECISION, MAX_DECIMAL_PRECISION)
+        wide: Any = pa.decimal256(
+            2 * data_types.MAX_DECIMAL_PRECISION, data_types.MAX_DECIMAL_PRECISION
+        )
         fitting = kernels.if_else(column.is_valid(), texts, None)
         is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
     else:
@@ -250,7 +235,7 @@ def from_texts(texts: Array, data_type: DataType) -> Array:
     return column
 
 
-def _refuse_losses(texts: Array, is_same: Array, data_type: DataType) -> None:
+def _refuse_losses(texts: Array, is_same: Array, data_type: data_types.DataType) -> None:
     if not _all(is_same):
         first = texts.filter(kernels.invert(is_same))[0].as_py()
         raise pa.ArrowInvalid(
@@ -285,7 +270,7 @@ def _all(flags: Array) -> bool:
     return bool(kernels.all(flags, min_count=0).as_py())
 
 
-def time_unit(data_type: DataType, options: CdcOptions) -> str:
+def time_unit(data_type: data_types.DataType, options: CdcOptions) -> str:
     """Return the unit of numbers that are times, by the connector's mode and the precision."""
     mode = options.time
     is_coarse = (getattr(data_type, "precision", 0) or 0) <= _MILLI_DIGITS
@@ -294,22 +279,23 @@ def time_unit(data_type: DataType, options: CdcOptions) -> str:
     if mode is TimeMode.NANOSECONDS:
         return "ns"
     is_adaptive = mode is TimeMode.ADAPTIVE or (
-        mode is TimeMode.ADAPTIVE_TIME_MICROSECONDS and data_type.root is not TypeRoot.TIME
+        mode is TimeMode.ADAPTIVE_TIME_MICROSECONDS
+        and data_type.root is not data_types.TypeRoot.TIME
     )
     return "ms" if is_adaptive and is_coarse else "us"
 
 
-def _times(values: Values, data_type: DataType, unit: str) -> Array:
+def _times(values: Values, data_type: data_types.DataType, unit: str) -> Array:
     """Decode times: numbers in a unit (dates in days), or ISO 8601."""
     if values.starts_with('"').any():
         return iso(values.texts(), data_type)
     return numbers_as(values.numbers(), data_type, unit)
 
 
-def iso(texts: Array, data_type: DataType) -> Array:
+def iso(texts: Array, data_type: data_types.DataType) -> Array:
     """Parse dates and times of ISO 8601, with a zone or, in UTC, without."""
     arrow_type: Any = to_arrow_type(data_type)
-    if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
+    if data_type.root in (data_types.TypeRoot.DATE, data_types.TypeRoot.TIME):
         plain = kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "")
         return plain.cast(arrow_type) if arrow_type == pa.date32() else from_texts(plain, data_type)
     if kernels.any(kernels.match_substring_regex(texts, _MORE_THAN[arrow_type.unit])).as_py():
@@ -319,8 +305,8 @@ def iso(texts: Array, data_type: DataType) -> Array:
     return _parse_numbers(texts, arrow_type)
 
 
-def _lost_digits(data_type: DataType) -> pa.ArrowInvalid:
-    if data_type.root is TypeRoot.TIME:
+def _lost_digits(data_type: data_types.DataType) -> pa.ArrowInvalid:
+    if data_type.root is data_types.TypeRoot.TIME:
         return pa.ArrowInvalid("a TIME has milliseconds; declare the column as STRING or BIGINT")
     wide = replace(data_type, precision=_NANO_DIGITS)
     return pa.ArrowInvalid(f"{data_type} has fewer digits; declare the column as {wide}")
@@ -332,13 +318,13 @@ def _parse_numbers(texts: Array, arrow_type: Any) -> Array:
     return parse_columns(batch, schema, TextOptions(), zone="UTC").column(0)
 
 
-def numbers_as(texts: Array, data_type: DataType, unit: str) -> Array:
+def numbers_as(texts: Array, data_type: data_types.DataType, unit: str) -> Array:
     """Return numbers of a unit as times, those of dates as days."""
     numbers = texts.cast(pa.int64())
     arrow_type: Any = to_arrow_type(data_type)
-    if data_type.root is TypeRoot.DATE:
+    if data_type.root is data_types.TypeRoot.DATE:
         return numbers.cast(pa.int32()).cast(pa.date32())
-    if data_type.root is TypeRoot.TIME:
+    if data_type.root is data_types.TypeRoot.TIME:
         millis = _scale(numbers, unit, "ms", data_type)
         day: Any = 86_400_000
         outside = kernels.or_kleene(kernels.less(millis, 0), kernels.greater_equal(millis, day))
@@ -368,7 +354,7 @@ def clock_texts(texts: Array, unit: str) -> Array:
     )
 
 
-def _scale(numbers: Array, unit: str, wanted: str, data_type: DataType) -> Array:
+def _scale(numbers: Array, unit: str, wanted: str, data_type: data_types.DataType) -> Array:
     held, per_second = _PER_SECOND[unit], _PER_SECOND[wanted]
     if held <= per_second:
         return kernels.multiply_checked(numbers, per_second // held)
@@ -389,20 +375,20 @@ def binary(texts: Array, mode: BinaryMode) -> Array:
 
 
 def _from_hex(texts: Array) -> Array:
-    ends, data = parts_of_texts(texts)
+    ends, data = numpy_columns.parts_of_texts(texts)
     digits = _HEX[data]
     if (digits > 15).any() or (np.diff(ends) % 2).any():
         raise pa.ArrowInvalid("it is no hexadecimal text of bytes")
     values = (digits[0::2] << 4) | digits[1::2]
-    return binary_of(ends // 2, values, texts)
+    return numpy_columns.binary_of(ends // 2, values, texts)
 
 
 def reversed_bytes(column: Array) -> Array:
     """Return bytes in the opposite order: Debezium writes bits from the lowest on."""
-    ends, data = parts_of_texts(column)
+    ends, data = numpy_columns.parts_of_texts(column)
     lengths = np.diff(ends)
     places = np.repeat(ends[:-1] + ends[1:] - 1, lengths) - np.arange(len(data))
-    return binary_of(ends, data[places], column)
+    return numpy_columns.binary_of(ends, data[places], column)
 
 
 def too_many_digits(most: int) -> pa.ArrowInvalid:
@@ -419,7 +405,7 @@ def unscale(column: Array, scale: int, *, precision: int = 38, width: int = 16) 
     Raises:
         pa.ArrowInvalid: A number has more digits.
     """
-    ends, data = parts_of_texts(column)
+    ends, data = numpy_columns.parts_of_texts(column)
     lengths = np.diff(ends)
     # Words are big-endian and filled with the sign; bytes beyond the width must repeat it.
     words = np.zeros((len(column), width), dtype=np.uint8)
@@ -435,7 +421,9 @@ def unscale(column: Array, scale: int, *, precision: int = 38, width: int = 16) 
         words[rows, : width - held.shape[1]] = signs
         words[rows, width - held.shape[1] :] = held
     kind: Any = pa.decimal128(precision, scale) if width == 16 else pa.decimal256(precision, scale)
-    made: Array = pa.Array.from_buffers(kind, len(column), [None, buffer_of(words[:, ::-1])])
+    made: Array = pa.Array.from_buffers(
+        kind, len(column), [None, numpy_columns.buffer_of(words[:, ::-1])]
+    )
     try:
         made.validate(full=True)
     except pa.ArrowInvalid:
@@ -443,9 +431,9 @@ def unscale(column: Array, scale: int, *, precision: int = 38, width: int = 16) 
     return kernels.if_else(column.is_valid(), made, None) if column.null_count else made
 
 
-def array_decoder(element: Decode, data_type: ArrayType) -> Decode:
+def array_decoder(element: Decode, data_type: data_types.ArrayType) -> Decode:
     """Return how to decode arrays; of texts also a SET of MySQL, as its members with commas."""
-    is_set = data_type.element.root in CHARACTER_ROOTS
+    is_set = data_type.element.root in data_types.CHARACTER_ROOTS
 
     def decode(values: Values) -> Array:
         if is_set and (values.starts_with('"') == values.has_value).all():
@@ -463,30 +451,36 @@ def _set_members(texts: Array) -> Array:
     return kernels.if_else(kernels.equal(texts, ""), pa.scalar([], members.type), members)
 
 
-def map_decoder(value: Decode, data_type: MapType) -> Decode:
+def map_decoder(value: Decode, data_type: data_types.MapType) -> Decode:
     """Return how to decode objects whose names are the keys of a map."""
 
     def decode(values: Values) -> Array:
         owners, names, members = values.entries()
-        keys = names if data_type.key.root in CHARACTER_ROOTS else from_texts(names, data_type.key)
+        keys = (
+            names
+            if data_type.key.root in data_types.CHARACTER_ROOTS
+            else from_texts(names, data_type.key)
+        )
         return _lists(values, owners, (keys, value(members)), data_type)
 
     return decode
 
 
-def _lists(values: Values, owners: Any, parts: tuple[Array, ...], data_type: DataType) -> Array:
+def _lists(
+    values: Values, owners: Any, parts: tuple[Array, ...], data_type: data_types.DataType
+) -> Array:
     arrow_type: Any = to_arrow_type(data_type)
-    mark = "{" if isinstance(data_type, MapType) else "["
+    mark = "{" if isinstance(data_type, data_types.MapType) else "["
     if (values.has_value & ~values.starts_with(mark)).any():
         raise pa.ArrowInvalid(f"it is no {data_type}")
     bounds = np.zeros(len(values) + 1, dtype=np.int32)
     np.cumsum(np.bincount(owners, minlength=len(values)), out=bounds[1:])
-    kind: Any = pa.MapArray if isinstance(data_type, MapType) else pa.ListArray
-    mask = from_numpy(~values.has_value)
-    return kind.from_arrays(from_numpy(bounds), *parts, type=arrow_type, mask=mask)
+    kind: Any = pa.MapArray if isinstance(data_type, data_types.MapType) else pa.ListArray
+    mask = numpy_columns.from_numpy(~values.has_value)
+    return kind.from_arrays(numpy_columns.from_numpy(bounds), *parts, type=arrow_type, mask=mask)
 
 
-def row_decoder(fields: Sequence[Decode], data_type: RowType) -> Decode:
+def row_decoder(fields: Sequence[Decode], data_type: data_types.RowType) -> Decode:
     """Return how to decode objects of known members; further members are left out."""
 
     def decode(values: Values) -> Array:
@@ -498,15 +492,15 @@ def row_decoder(fields: Sequence[Decode], data_type: RowType) -> Decode:
             for inner, known in zip(fields, data_type.fields, strict=True)
         ]
         arrow_type: Any = to_arrow_type(data_type)
-        mask = from_numpy(~values.has_value)
+        mask = numpy_columns.from_numpy(~values.has_value)
         return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=mask)
 
     return decode
 
 
-def fields_of(types: dict[str, DataType]) -> tuple[DataField, ...]:
+def fields_of(types: dict[str, data_types.DataType]) -> tuple[data_types.DataField, ...]:
     """Return columns by name as fields; ids count from 0."""
     return tuple(
-        DataField(id=number, name=name, type=data_type)
+        data_types.DataField(id=number, name=name, type=data_type)
         for number, (name, data_type) in enumerate(types.items())
     )

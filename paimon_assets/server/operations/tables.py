@@ -8,17 +8,12 @@ from http import HTTPStatus
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.rest import bodies
+from paimon_assets.engine.control.catalog import catalog_state
 from paimon_assets.engine.control.catalog.catalog import (
     Identifier,
     TableName,
     missing_table,
     taken_table,
-)
-from paimon_assets.engine.control.catalog.catalog_state import (
-    TABLES,
-    Members,
-    changed_by,
-    note_change,
 )
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import dropping, listeners, renaming
@@ -88,7 +83,7 @@ def create_table(service: Service, request: Request) -> None:
     service.check_options(schema.options, request.principal)
     if identifier.table in service.views.all(identifier.database):
         raise taken_table(identifier)
-    outside = service.state.read(identifier.database, TABLES).get(identifier.table)
+    outside = service.state.read(identifier.database, catalog_state.TABLES).get(identifier.table)
     if outside is not None and not _is_free(service, str(outside)):
         raise taken_table(identifier)
     if path is not None:
@@ -148,7 +143,7 @@ def alter_table(service: Service, request: Request) -> None:
     if table.identity is not None and after.id != table.stored.id:
         store, by = table.store, request.principal.name
         with suppress(StorageError):  # the schema is committed; only its author stays unknown
-            note_change(store.file_io, store.table_path, table.identity, after.id, by)
+            catalog_state.note_change(store.file_io, store.table_path, table.identity, after.id, by)
 
 
 def drop_table(service: Service, request: Request) -> None:
@@ -223,7 +218,9 @@ def _response(table: ServedTable) -> bodies.TableResponse:
         created_at=identity.created_at if identity else 0,
         created_by=owner,
         updated_at=stored.time_millis,
-        updated_by=changed_by(table.store.file_io, path, identity, stored.id) if identity else "",
+        updated_by=catalog_state.changed_by(table.store.file_io, path, identity, stored.id)
+        if identity
+        else "",
     )
 
 
@@ -247,7 +244,7 @@ def _create_outside(
         raise InvalidInputError(
             f"There is a table in '{path}' already; register it.", kind="create-path"
         )
-    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+    if service.state.read(identifier.database, catalog_state.TABLES).get(identifier.table) != path:
         # A folder that holds something, be it not known to this catalog.
         file_io, own = service.file_io_of(path), TablePaths(table=path).schema_directory
         foreign = {entry.path for entry in file_io.list_directory(path)} - {own}
@@ -258,7 +255,7 @@ def _create_outside(
     options = {key: value for key, value in schema.options.items() if key != PATH}
     table = replace(schema, options=options)
     schemas.create(table, time_millis=service.clock.now_millis())
-    if service.state.read(identifier.database, TABLES).get(identifier.table) != path:
+    if service.state.read(identifier.database, catalog_state.TABLES).get(identifier.table) != path:
         service.file_io_of(path).delete_file(TablePaths(table=path).schema(0))
         raise InvalidInputError(
             f"Path '{path}' was given to another table meanwhile.", kind="path-taken"
@@ -270,13 +267,13 @@ def _note_outside(service: Service, identifier: Identifier, path: str, by: str) 
     if service.catalog.has_table(identifier):
         raise taken_table(identifier)
 
-    def add_table(members: Members) -> Members:
+    def add_table(members: catalog_state.Members) -> catalog_state.Members:
         known = members.get(identifier.table)
         if known is not None and not _is_free(service, str(known)):
             raise taken_table(identifier)
         return {**members, identifier.table: path}
 
-    service.state.change(identifier.database, TABLES, add_table, by=by)
+    service.state.change(identifier.database, catalog_state.TABLES, add_table, by=by)
 
 
 def _is_free(service: Service, path: str) -> bool:
@@ -291,12 +288,12 @@ def _schemas(file_io: FileIO, path: str) -> SchemaManager:
 def _forget_outside(
     service: Service, identifier: Identifier, *, missing_is_error: bool = False
 ) -> None:
-    def without(members: Members) -> Members:
+    def without(members: catalog_state.Members) -> catalog_state.Members:
         if members.pop(identifier.table, None) is None and missing_is_error:
             raise missing_table(identifier)
         return members
 
-    service.state.change(identifier.database, TABLES, without)
+    service.state.change(identifier.database, catalog_state.TABLES, without)
 
 
 def get_table_token(service: Service, request: Request) -> Answer:

@@ -49,17 +49,7 @@ from paimon_assets.engine.table.write.row_change import (
     WhenMatched,
     duplicates,
 )
-from paimon_assets.spark.dataframes.merge_worker import (
-    BOUNDS_SCHEMA,
-    SOURCE_SCHEMA,
-    TASKS_SCHEMA,
-    SourceRows,
-    change_tasks,
-    pack_source,
-    source_bounds,
-    task_keys,
-    with_keys,
-)
+from paimon_assets.spark.dataframes import merge_worker
 from paimon_assets.spark.executor import SparkExecutor, parallelism
 from paimon_assets.spark.failure import typed_errors, with_renewal
 from paimon_assets.spark.job_names import named_jobs
@@ -167,8 +157,8 @@ class FrameSource(Struct, kw_only=True, dict=True):
         return self.frame.columns
 
     @cached_property
-    def _source(self) -> SourceRows:
-        return SourceRows(schema=spark_arrow_schema(self.frame.schema), on=self.on)
+    def _source(self) -> merge_worker.SourceRows:
+        return merge_worker.SourceRows(schema=spark_arrow_schema(self.frame.schema), on=self.on)
 
     @cached_property
     def _key_fields(self) -> list[StructField]:
@@ -180,8 +170,10 @@ class FrameSource(Struct, kw_only=True, dict=True):
     def predicate(self) -> Predicate | None:
         scanned = scanned_rows(self.frame)
         tasks, read = (self.frame, None) if scanned is None else (scanned.tasks, scanned.read)
-        packs = partial(pack_source, self._source.schema, read)
-        packed = map_in_arrow(tasks, packs, ddl(SOURCE_SCHEMA)).persist(StorageLevel.DISK_ONLY)
+        packs = partial(merge_worker.pack_source, self._source.schema, read)
+        packed = map_in_arrow(tasks, packs, ddl(merge_worker.SOURCE_SCHEMA)).persist(
+            StorageLevel.DISK_ONLY
+        )
         self._packed = packed
         check_workers(self.frame.sparkSession)
         with typed_errors(), self._name_job("source of merge"):
@@ -217,10 +209,12 @@ class FrameSource(Struct, kw_only=True, dict=True):
         columns = zip(source.column_names, self.frame.schema.fields, strict=True)
         fields = [StructField(name, column.dataType) for name, column in columns]
         schema = StructType([*self._key_fields, *fields])
-        keyed = packed.mapInArrow(partial(with_keys, source), schema)
+        keyed = packed.mapInArrow(partial(merge_worker.with_keys, source), schema)
         self._rows = rows = keyed.persist(StorageLevel.DISK_ONLY)
         bounded = rows.select(*source.on_names)
-        parts = bounded.mapInArrow(partial(source_bounds, source), ddl(BOUNDS_SCHEMA)).collect()
+        parts = bounded.mapInArrow(
+            partial(merge_worker.source_bounds, source), ddl(merge_worker.BOUNDS_SCHEMA)
+        ).collect()
         examples = [sf.first(name).alias(name) for name in source.on_names]
         groups = rows.dropna(subset=source.key_names).groupBy(*source.key_names)
         double = groups.agg(sf.count("*").alias("rows"), *examples).where("rows > 1")
@@ -274,10 +268,11 @@ class FrameSource(Struct, kw_only=True, dict=True):
             "number": range(len(tasks)),
             "payload": [dump(task) for task in tasks],
         }
-        payloads = session.createDataFrame(pa.table(columns, TASKS_SCHEMA))
+        payloads = session.createDataFrame(pa.table(columns, merge_worker.TASKS_SCHEMA))
         places = [StructField(name, IntegerType()) for name in ("slot", "number")]
         keys = payloads.repartition(len(slots), "slot").mapInArrow(
-            partial(task_keys, shared, source), StructType([*places, *self._key_fields])
+            partial(merge_worker.task_keys, shared, source),
+            StructType([*places, *self._key_fields]),
         )
         # Spark cannot know how many keys a task gives: it would take them for few.
         how = "broadcast" if self._size <= self.broadcast_bytes else "merge"
@@ -290,7 +285,9 @@ class FrameSource(Struct, kw_only=True, dict=True):
             .sortWithinPartitions("number", sf.isnull("payload"))
             .select("number", "payload", *source.column_names)
         )
-        done = work.mapInArrow(partial(change_tasks, shared, source), ddl(ANSWER_SCHEMA))
+        done = work.mapInArrow(
+            partial(merge_worker.change_tasks, shared, source), ddl(ANSWER_SCHEMA)
+        )
         with self._name_job("merge"):
             return done.collect()
 

@@ -47,16 +47,8 @@ from paimon_assets.engine.errors import FormatError, PaimonError
 from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, S3_SCHEMES, FileIO, FileIOSpec
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.spark import plans
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.plans import (
-    FOOTERS_AT_ONCE,
-    SPARK_VERSION,
-    attribute_id,
-    class_of,
-    footer_of,
-    has_julian_dates,
-    items,
-)
 from paimon_assets.spark.python_rows import PythonRows, task_numbers
 from paimon_assets.spark.types import spark_arrow_schema
 from paimon_assets.spark.worker import task_threads
@@ -259,14 +251,14 @@ def _relation_below(plan: Any, above: frozenset[str]) -> Any:
     """Return the relation of a plan that has but such nodes above it, None of others."""
     while plan.nodeName() in above:
         plan = plan.children().head()
-    return plan if class_of(plan) == _RELATION else None
+    return plan if plans.class_of(plan) == _RELATION else None
 
 
 def _is_computed(plan: Any) -> bool:
     """Whether a plan ends with columns that no optimizer finds in a file; casts it may."""
     if plan.nodeName() != "Project":
         return False
-    columns = (c.child() if c.nodeName() == "Alias" else c for c in items(plan.projectList()))
+    columns = (c.child() if c.nodeName() == "Alias" else c for c in plans.items(plan.projectList()))
     return any(column.nodeName() not in _NOT_COMPUTED for column in columns)
 
 
@@ -275,10 +267,10 @@ def _is_plain(frame: DataFrame, logical: Any) -> bool:
     relation, session = logical.relation(), frame.sparkSession
     if logical.isStreaming() or not logical.catalogTable().isEmpty():
         return False
-    if class_of(relation) != _CLASSES["relation"]:
+    if plans.class_of(relation) != _CLASSES["relation"]:
         return False
     classes = {"format": relation.fileFormat(), "location": relation.location()}
-    if any(class_of(thing) != _CLASSES[name] for name, thing in classes.items()):
+    if any(plans.class_of(thing) != _CLASSES[name] for name, thing in classes.items()):
         return False
     if not (relation.partitionSchema().isEmpty() and relation.bucketSpec().isEmpty()):
         return False
@@ -294,7 +286,7 @@ def _is_plain(frame: DataFrame, logical: Any) -> bool:
 
 def _options(relation: Any) -> dict[str, str]:
     options = {}
-    for entry in items(relation.options().toSeq()):
+    for entry in plans.items(relation.options().toSeq()):
         options[str(entry._1()).lower()] = str(entry._2()).lower()  # noqa: SLF001 - a Scala tuple
     return options
 
@@ -303,17 +295,19 @@ def _names(plan: Any, logical: Any, schema: StructType) -> tuple[str, ...] | Non
     """Return the file's names of a DataFrame's columns; None if one is no column of the file."""
     stored = json.loads(logical.relation().dataSchema().json())["fields"]
     fields = {field["name"]: field for field in stored}
-    sources = {attribute_id(column): str(column.name()) for column in items(logical.output())}
+    sources = {
+        plans.attribute_id(column): str(column.name()) for column in plans.items(logical.output())
+    }
     is_projected = plan.nodeName() == "Project"
     if is_projected and plan.children().head().nodeName() == "Project":
         return None
-    columns = items(plan.projectList() if is_projected else plan.output())
+    columns = plans.items(plan.projectList() if is_projected else plan.output())
     names = []
     for expression, column in zip(columns, schema.fields, strict=True):
         attribute = expression.child() if expression.nodeName() == "Alias" else expression
         if attribute.nodeName() != "AttributeReference":
             return None
-        name = sources.get(attribute_id(attribute), "")
+        name = sources.get(plans.attribute_id(attribute), "")
         field = fields.get(name)
         if field is None or field["metadata"] or field["type"] != column.dataType.jsonValue():
             return None
@@ -328,10 +322,10 @@ def _names(plan: Any, logical: Any, schema: StructType) -> tuple[str, ...] | Non
 def _tasks(physical: Any) -> "tuple[tuple[Piece, ...], ...] | None":
     """Return the pieces of files that each of Spark's tasks would read."""
     leaves = physical.collectLeaves()
-    if leaves.size() != 1 or class_of(leaves.head()) != _CLASSES["scan"]:
+    if leaves.size() != 1 or plans.class_of(leaves.head()) != _CLASSES["scan"]:
         return None
     rows = leaves.head().inputRDDs().head()
-    if class_of(rows) != _CLASSES["rows"]:
+    if plans.class_of(rows) != _CLASSES["rows"]:
         return None
     return tuple(
         tuple(
@@ -343,7 +337,7 @@ def _tasks(physical: Any) -> "tuple[tuple[Piece, ...], ...] | None":
             )
             for file in partition.files()
         )
-        for partition in items(rows.filePartitions())
+        for partition in plans.items(rows.filePartitions())
     )
 
 
@@ -367,10 +361,10 @@ def _mismatch(files: "PlainFiles") -> str | None:
     sizes = {piece.path: piece.file_bytes for task in files.tasks for piece in task}
 
     def reason(path: str) -> str | None:
-        mismatch = files.mismatch(footer_of(file_io, path, sizes[path]))
+        mismatch = files.mismatch(plans.footer_of(file_io, path, sizes[path]))
         return None if mismatch is None else f"'{path}' {mismatch}"
 
-    with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
+    with ThreadPoolExecutor(plans.FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
         return next(filter(None, pool.map(reason, sizes)), None)
 
 
@@ -413,8 +407,8 @@ class PlainFiles(Value):
                 return f"has another type in column '{name}'"
         if not any(pat.is_date(kind) or pat.is_timestamp(kind) for kind in self.schema.types):
             return None
-        is_of_spark = SPARK_VERSION in (footer.metadata or {})  # else Spark's settings decide
-        if has_julian_dates(footer) or not (self.is_plain_by_default or is_of_spark):
+        is_of_spark = plans.SPARK_VERSION in (footer.metadata or {})  # else Spark's settings decide
+        if plans.has_julian_dates(footer) or not (self.is_plain_by_default or is_of_spark):
             return "may have days of the old calendar"
         return None
 

@@ -24,25 +24,19 @@ from pyspark.sql import functions as fn
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.options.all_options import parse_memory
+from paimon_assets.spark import python_rows
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.python_rows import (
-    ROW_BYTES,
-    PythonRows,
-    SessionCache,
-    is_large_to_spark,
-    size_in_spark,
-)
 
 _OF_AN_RDD = "spark.sql.defaultSizeInBytes"
 _WIDTHS = {"integer": 4, "long": 8, "binary": 100}
 """As Spark estimates them."""
-_claiming = SessionCache(64)
+_claiming = python_rows.SessionCache(64)
 """(number of tasks, claimed bytes) → their numbers."""
 
 
 def with_size_estimate(
-    rows: PythonRows, context: ReadContext, splits: Sequence[DataSplit]
-) -> PythonRows:
+    rows: python_rows.PythonRows, context: ReadContext, splits: Sequence[DataSplit]
+) -> python_rows.PythonRows:
     """Return the rows of a read, whose tasks get an input that Spark takes for as large as them.
 
     Rows that Spark may broadcast need no claim, and stay. Tasks of numbers are kept for the
@@ -53,9 +47,9 @@ def with_size_estimate(
         nothing to do.
     """
     session = rows.tasks.sparkSession
-    if not is_large_to_spark(session, context, splits):
+    if not python_rows.is_large_to_spark(session, context, splits):
         return rows
-    claimed = size_in_spark(context, splits)
+    claimed = python_rows.size_in_spark(context, splits)
     if is_connect(session):
         return replace(rows, tasks=_beside_none(rows.tasks, claimed))
     if rows.numbers is None:
@@ -82,5 +76,7 @@ def _beside_none(tasks: DataFrame, claimed: int) -> DataFrame:
     session, fields = tasks.sparkSession, tasks.schema.fields
     columns = [fn.lit(None).cast(field.dataType).alias(field.name) for field in fields]
     none = session.range(0, 2, 1, 1).where(fn.col("id") + 1 < 1).select(*columns)
-    fraction = claimed / (ROW_BYTES + sum(_WIDTHS[field.dataType.typeName()] for field in fields))
+    fraction = claimed / (
+        python_rows.ROW_BYTES + sum(_WIDTHS[field.dataType.typeName()] for field in fields)
+    )
     return tasks.union(none.sample(withReplacement=True, fraction=fraction, seed=0))

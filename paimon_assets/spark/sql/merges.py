@@ -27,16 +27,8 @@ from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.row_change import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
+from paimon_assets.spark.sql import changes
 from paimon_assets.spark.sql.assignment_casts import cast_for_storage
-from paimon_assets.spark.sql.changes import (
-    TARGET,
-    Seen,
-    assign_columns,
-    by_alias,
-    named_by,
-    refuse_nulls,
-    until_unchanged,
-)
 from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.types import quote, to_spark_type
 
@@ -50,11 +42,11 @@ def merge_rows(frames: Frames, statement: Merge) -> pa.Table:
     source = frames.query(query).persist(StorageLevel.DISK_ONLY)
 
     def run() -> pa.Table:
-        seen = Seen.of(frames.catalog.get_table(statement.table), frames)
+        seen = changes.Seen.of(frames.catalog.get_table(statement.table), frames)
         return _Plan(frames=frames, statement=statement, seen=seen, source=source).run()
 
     try:
-        return until_unchanged(run)
+        return changes.until_unchanged(run)
     finally:
         source.unpersist()
 
@@ -64,7 +56,7 @@ class _Plan(Value):
 
     frames: Frames
     statement: Merge
-    seen: Seen
+    seen: changes.Seen
     source: DataFrame
 
     @property
@@ -88,7 +80,7 @@ class _Plan(Value):
         texts = [self.statement.on, *(when.condition or "" for when in changing)]
         texts += [text for when in changing for _, text in when.values or ()]
         own = list(map(self._own, texts))
-        names = named_by(self.schema, own, self.label, self.statement.source_alias)
+        names = changes.named_by(self.schema, own, self.label, self.statement.source_alias)
         sets = self._set_columns(changing)
         frames = [
             self._change_rows(meets, names, sets)
@@ -138,7 +130,7 @@ class _Plan(Value):
 
     def _own(self, text: str) -> str:
         """Name the table's columns in an expression by its alias."""
-        return by_alias(text, self.statement.table, self.alias, self.frames.names.catalog)
+        return changes.by_alias(text, self.statement.table, self.alias, self.frames.names.catalog)
 
     def _values(self, when: When) -> dict[str, str]:
         """Return column → expression of an UPDATE or INSERT."""
@@ -156,7 +148,7 @@ class _Plan(Value):
                 )
             return {n: f"{source}.{quote(have[n.lower()])}" for n in self.schema.field_names}
         assignments = [((name,), self._own(text)) for name, text in when.values]
-        return assign_columns(self.schema, assignments, self.alias, self.label)
+        return changes.assign_columns(self.schema, assignments, self.alias, self.label)
 
     def _set_columns(self, whens: Sequence[When]) -> dict[str, str]:
         """Return column → the column of the merged rows that has its new value.
@@ -203,8 +195,8 @@ class _Plan(Value):
         only_goes = all(when.acts is Acts.DELETE for when in whens)
         distinct = "DISTINCT " if only_goes or not self.schema.has_primary_key else ""
         text = (
-            f"SELECT {distinct}{', '.join(columns)} FROM {TARGET} AS {target} {join} {source} {on}"
-            f" WHERE {self._any(whens)}"
+            f"SELECT {distinct}{', '.join(columns)} FROM {changes.TARGET} AS {target} {join} "
+            f"{source} {on} WHERE {self._any(whens)}"
         )
         rows = self._query(text)
         typed: list[Column] = [sf.col(quote(name)) for name in names]
@@ -214,7 +206,7 @@ class _Plan(Value):
         ]
         changed = rows.select(*typed, _DELETES)
         if not self.schema.has_primary_key:
-            refuse_nulls(self.schema, changed, names, self.label)
+            changes.refuse_nulls(self.schema, changed, names, self.label)
         return changed
 
     def _new_rows(self, whens: Sequence[When]) -> DataFrame:
@@ -226,7 +218,7 @@ class _Plan(Value):
             columns.append(f"{self._case(whens, choices)} AS {quote(_new(name))}")
         source = f"{_SOURCE} AS {quote(self.statement.source_alias)}"
         text = (
-            f"SELECT {', '.join(columns)} FROM {source} LEFT ANTI JOIN {TARGET} AS"
+            f"SELECT {', '.join(columns)} FROM {source} LEFT ANTI JOIN {changes.TARGET} AS"
             f" {quote(self.alias)} ON {self._own(self.statement.on)} WHERE {self._any(whens)}"
         )
         rows = self._query(text)
@@ -241,7 +233,7 @@ class _Plan(Value):
         return to_spark_type(self.schema.column(name).type, column=name)
 
     def _query(self, text: str) -> DataFrame:
-        return self.frames.query(text, {TARGET: self.seen.rows, _SOURCE: self.source})
+        return self.frames.query(text, {changes.TARGET: self.seen.rows, _SOURCE: self.source})
 
     def _case(self, whens: Sequence[When], choices: Sequence[str]) -> str:
         """Return the choice of the first WHEN that a row meets."""

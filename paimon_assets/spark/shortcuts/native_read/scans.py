@@ -46,18 +46,8 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.spark.plans import items
 from paimon_assets.spark.python_rows import SessionCache
+from paimon_assets.spark.shortcuts.native_read import plain_files
 from paimon_assets.spark.shortcuts.native_read.condition import to_condition
-from paimon_assets.spark.shortcuts.native_read.plain_files import (
-    LITERAL_ROOTS,
-    PlainSchemas,
-    columns_fit,
-    is_covered,
-    is_plain,
-    names_in,
-    needed_fields,
-    stored_fields,
-    with_plain_times,
-)
 from paimon_assets.spark.types import quote, to_spark_schema, to_spark_type
 
 logger = logging.getLogger(__name__)
@@ -106,18 +96,18 @@ def read_natively(
     """
     left = list(splits)
     is_on = str(session.conf.get(NATIVE_READ, "true")).lower() == "true"
-    if not is_on or not columns_fit(context):
+    if not is_on or not plain_files.columns_fit(context):
         return None, left
     condition = None
     if context.predicate is not None:
         condition = to_condition(context.predicate, context.schema)
         if condition is None:
             return None, left
-    schemas = PlainSchemas.of(context)
-    plain = [split for split in left if is_plain(context, split, schemas)]
-    plain = with_plain_times(context, plain)
+    schemas = plain_files.PlainSchemas.of(context)
+    plain = [split for split in left if plain_files.is_plain(context, split, schemas)]
+    plain = plain_files.with_plain_times(context, plain)
     whole = {id(split) for split in plain}
-    masked = [s for s in left if id(s) not in whole and is_covered(context, s, schemas)]
+    masked = [s for s in left if id(s) not in whole and plain_files.is_covered(context, s, schemas)]
     files = [file for split in masked for file in split.data_files]
     if (
         runner is None
@@ -177,12 +167,12 @@ def plan_scans(
     """Group files into the `MAX_SCANS` fullest scans; a split has all its files there or none."""
     splits, bare = [*plain, *masked], {id(split) for split in plain}
     fields = context.schema.partition_fields
-    needs_partition = not set(fields).isdisjoint(needed_fields(context))
-    is_readable = all(field.type.root in LITERAL_ROOTS for field in fields)
+    needs_partition = not set(fields).isdisjoint(plain_files.needed_fields(context))
+    is_readable = all(field.type.root in plain_files.LITERAL_ROOTS for field in fields)
 
     @cache
     def names_of(schema_id: int) -> tuple[str | None, ...]:
-        return names_in(context, context.schemas_by_id[schema_id])
+        return plain_files.names_in(context, context.schemas_by_id[schema_id])
 
     @cache
     def base(partition: bytes, folder: str) -> str | None:
@@ -255,7 +245,7 @@ def _scan_frame(
 
     A `select` that would change nothing is left out: each of its columns costs a millisecond.
     """
-    fields = stored_fields(context)
+    fields = plain_files.stored_fields(context)
     schema = [
         DataField(id=field.id, name=name, type=field.type)
         for name, field in zip(scan.names, fields, strict=True)
@@ -368,7 +358,7 @@ def _columns(context: ReadContext, scan: Scan, fields: Sequence[DataField]) -> d
         return columns | {name: fn.col(quote(name)) for name in context.schema.partition_keys}
     if scan.partition != EMPTY_ROW:
         values = _values(context.schema, scan.partition)
-        for field in needed_fields(context):
+        for field in plain_files.needed_fields(context):
             if field.name in values:
                 constant = fn.lit(values[field.name])
                 columns[field.name] = constant.cast(to_spark_type(field.type, column=field.name))
