@@ -15,17 +15,33 @@ from typing import Any
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.parser import Parser
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.sql_words import PARSE_FAULTS, SparkSql
 
-_MOMENT = re.compile(
-    r"\s+(?:FOR\s+)?(?P<what>VERSION|SYSTEM_VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+",
-    re.IGNORECASE,
+_AS_OF = re.compile(
+    r"(?:FOR\s+)?(?P<kind>VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+(?P<operand>.+)",
+    re.IGNORECASE | re.DOTALL,
 )
-_OF_TIME = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
 _SHOWN = 200
+
+
+class _Placing(Parser):
+    """A parser that keeps the places of the clauses behind a table's name."""
+
+    def _parse_version(self) -> exp.Version | None:
+        start, version = self._curr.start, super()._parse_version()
+        if version is not None:
+            version.meta.update(start=start, end=self._prev.end + 1)
+        return version
+
+    def _parse_table_sample(self, *args: Any, **named: Any) -> exp.TableSample | None:
+        sample = super()._parse_table_sample(*args, **named)
+        if sample is not None:
+            sample.meta["end"] = self._prev.end + 1
+        return sample
 
 
 class TableUse(Value):
@@ -92,9 +108,10 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
     [('db', 't$files')]
     """
     sql = SparkSql() if dialect == "spark" else Dialect.get_or_raise(dialect)
+    parser: Any = type("Parser", (_Placing, sql.parser_class), {})
     try:
         tokens = sql.tokenize(text)
-        trees = sql.parser().parse(tokens, text)
+        trees = parser(dialect=sql).parse(tokens, text)
     except PARSE_FAULTS as error:
         raise InvalidInputError(
             f"Cannot parse the query '{_short(text)}': {str(error)[:_SHOWN]}", kind="query"
@@ -173,26 +190,27 @@ class _Reading(Value):
             return
         start, end = names[0][1], names[-1][2]
         version = timestamp = None
-        if moment := _MOMENT.match(self.text, end):
-            first = moment.end()
-            behind = self._behind_operand(first)
-            operand, end = self.text[first:behind], behind
-            if "VERSION" in moment["what"].upper():
-                version = operand.strip("'\"").removesuffix("L")
+        if (clause := node.args.get("version")) is not None:
+            written = self.text[clause.meta["start"] : clause.meta["end"]]
+            as_of = _AS_OF.fullmatch(written)
+            if as_of is None or self.text[end : clause.meta["start"]].strip():
+                raise InvalidInputError(
+                    f"The AS OF of table '{'.'.join(name for name, _, _ in names)}' is not"
+                    " understood; write VERSION AS OF or TIMESTAMP AS OF right behind its name.",
+                    kind="query",
+                )
+            end = clause.meta["end"]
+            if as_of["kind"].upper() == "VERSION":
+                version = as_of["operand"].strip("'\"").removesuffix("L")
             else:
-                timestamp = operand
-        elif node.args.get("version") is not None:
-            raise InvalidInputError(
-                f"The AS OF of table '{'.'.join(name for name, _, _ in names)}' is not understood;"
-                " write VERSION AS OF or TIMESTAMP AS OF right behind its name.",
-                kind="query",
-            )
+                timestamp = as_of["operand"]
+        sample = node.args.get("sample")
         yield TableUse(
             name=tuple(name for name, _, _ in names),
             start=start,
             end=end,
             alias=node.alias or None,
-            alias_at=self._behind_sample(end),
+            alias_at=end if sample is None else sample.meta["end"],
             version=version,
             timestamp=timestamp,
         )
@@ -230,46 +248,6 @@ class _Reading(Value):
             if depth == 0:
                 return number, tuple(filter(None, arguments))
         return len(self.tokens) - 1, ()
-
-    def _behind_operand(self, start: int) -> int:
-        """Return the position after the operand of AS OF: a literal or a call, with additions."""
-        number = self.places.get(start, 0)
-        while True:
-            number = self._behind_term(number)
-            if number >= len(self.tokens) or self.tokens[number].text not in ("+", "-"):
-                return self.tokens[number - 1].end + 1
-            number += 1
-
-    def _behind_term(self, number: int) -> int:
-        token = self.tokens[number]
-        number += 1
-        if token.text in ("+", "-"):
-            return self._behind_term(number)
-        if token.token_type is TokenType.INTERVAL:
-            return number + 2
-        if token.text.upper() in _OF_TIME and self._kind(number) is TokenType.STRING:
-            return number + 1
-        if token.token_type is TokenType.L_PAREN:
-            return self._call(number - 1)[0] + 1
-        if self._kind(number) is TokenType.L_PAREN:
-            return self._call(number)[0] + 1
-        # A number such as 5L is three tokens of one place.
-        while number < len(self.tokens) and self.tokens[number].start == token.start:
-            number += 1
-        return number
-
-    def _kind(self, number: int) -> TokenType | None:
-        return self.tokens[number].token_type if number < len(self.tokens) else None
-
-    def _behind_sample(self, end: int) -> int:
-        """Return the position of an alias: after a TABLESAMPLE."""
-        number = next((n for n, t in enumerate(self.tokens) if t.start >= end), len(self.tokens))
-        if self._kind(number) is not TokenType.TABLE_SAMPLE:
-            return end
-        opened = number + 1
-        while self._kind(opened) not in (TokenType.L_PAREN, None):
-            opened += 1
-        return self.tokens[self._call(opened)[0]].end + 1
 
     def qualifier(self, node: exp.Column) -> tuple[tuple[str, int, int], ...]:
         """Return the parts of a column's name if it is qualified by at least two."""
