@@ -30,12 +30,7 @@ from paimon_assets.engine.spec.schema.schema import (
     TableSchema,
     key_field,
 )
-from paimon_assets.engine.spec.types.cast_rules import (
-    cast_refusal,
-    holds_integer,
-    is_widened_integer,
-    same_type,
-)
+from paimon_assets.engine.spec.types import cast_rules
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
 from paimon_assets.engine.spec.values import Value
 
@@ -94,7 +89,7 @@ class FieldMapping(Value):
             changed=frozenset(
                 target.name
                 for target, source in zip(fields, sources, strict=True)
-                if source is not None and not same_type(source.type, target.type)
+                if source is not None and not cast_rules.same_type(source.type, target.type)
             ),
             cuts_times=cuts_times,
             chars=frozenset(
@@ -106,7 +101,7 @@ class FieldMapping(Value):
         for target, source in zip(fields, sources, strict=True):
             if source is None:
                 continue
-            refusal = cast_refusal(
+            refusal = cast_rules.cast_refusal(
                 source.type, target.type, float_to_boolean=settings.float_to_boolean
             )
             if refusal is not None:
@@ -306,17 +301,17 @@ def _is_pushable(part: pred.Predicate, held: Mapping[str, tuple[DataField, DataF
     if isinstance(part, pred.Applied) or part.field not in held:
         return False
     source, target = (column.type for column in held[part.field])
-    if same_type(source, target):
+    if cast_rules.same_type(source, target):
         return True
-    if not is_widened_integer(source, target):
+    if not cast_rules.is_widened_integer(source, target):
         return False
     match part:
         case pred.IsNull():
             return True
         case pred.Comparison(literal=literal):
-            return holds_integer(source, literal)
+            return cast_rules.holds_integer(source, literal)
         case pred.In(literals=literals):
-            return all(holds_integer(source, literal) for literal in literals)
+            return all(cast_rules.holds_integer(source, literal) for literal in literals)
         case _:
             return False
 

@@ -27,13 +27,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Longs, 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
-from paimon_assets.engine.spec.types.data_types import (
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
-    DataField,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.words import plain_sample, sample
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -47,7 +41,9 @@ _COUNTER_RANGE = {
 """Padding step → how many records of one unit it distinguishes."""
 
 
-def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None = None) -> Longs:
+def field_to_long(
+    column: Array, source: types.DataField, keys: pa.RecordBatch | None = None
+) -> Longs:
     """Return a sequence column as 64-bit numbers.
 
     Integers are themselves, DATE is days, timestamps are milliseconds (rounded down), floating
@@ -68,18 +64,18 @@ def field_to_long(column: Array, source: DataField, keys: pa.RecordBatch | None 
             first=first,
         )
     root = source.type.root
-    if root in INTEGER_ROOTS:
+    if root in types.INTEGER_ROOTS:
         return _longs(column)
-    if root in TIMESTAMP_ROOTS:
+    if root in types.TIMESTAMP_ROOTS:
         return _millis(column)
-    if root in CHARACTER_ROOTS:
+    if root in types.CHARACTER_ROOTS:
         return _parse(column, source)
     match root:
-        case TypeRoot.DATE:
+        case types.TypeRoot.DATE:
             return _longs(column.cast(pa.int32()))
-        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+        case types.TypeRoot.FLOAT | types.TypeRoot.DOUBLE:
             return _truncate(column)
-        case TypeRoot.DECIMAL:
+        case types.TypeRoot.DECIMAL:
             return _low_64_bits(column)
         case _:
             raise InvalidInputError(
@@ -103,7 +99,7 @@ def _millis(column: Array) -> Longs:
     return stored if unit == "ms" else np.floor_divide(stored, _PER_MILLI[unit])
 
 
-def _parse(column: Array, source: DataField) -> Longs:
+def _parse(column: Array, source: types.DataField) -> Longs:
     well_formed = to_numpy(pc.match_substring_regex(column, _INTEGER_TEXT))
     if not well_formed.all():
         _refuse_text(column[int(np.argmin(well_formed))].as_py(), source)
@@ -116,7 +112,7 @@ def _parse(column: Array, source: DataField) -> Longs:
         _refuse_text(column[bad].as_py(), source)
 
 
-def _refuse_text(text: str, source: DataField) -> NoReturn:
+def _refuse_text(text: str, source: types.DataField) -> NoReturn:
     raise InvalidInputError(
         f"Sequence column '{source.name}' holds {sample(text)}, which is not a 64-bit integer.",
         kind="sequence-value",
@@ -160,9 +156,9 @@ def pad(values: Longs, counters: Longs, is_add: Flags, *, config: PaddingConfig)
     return result
 
 
-def _to_seconds(values: Longs, source: DataField) -> Longs:
+def _to_seconds(values: Longs, source: types.DataField) -> Longs:
     """Milliseconds → seconds, toward zero; columns that are no timestamps are seconds already."""
-    if source.type.root not in TIMESTAMP_ROOTS:
+    if source.type.root not in types.TIMESTAMP_ROOTS:
         return values
     return (values - np.fmod(values, _MILLIS_PER_SECOND)) // _MILLIS_PER_SECOND
 

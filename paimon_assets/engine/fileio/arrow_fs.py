@@ -16,12 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.fileio.atomic import (
-    NEEDS_SERVER,
-    NO_ATOMIC_PUBLISH,
-    is_refused,
-    temporary_name,
-)
+from paimon_assets.engine.fileio import atomic
 from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
 
 _MEMORY_LOCK = threading.Lock()
@@ -35,7 +30,7 @@ def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bo
     After a failure, the stored file decides.
     """
     parent, _, name = path.rpartition("/")
-    temporary = f"{parent}/{temporary_name(name)}"
+    temporary = f"{parent}/{atomic.temporary_name(name)}"
     with filesystem.open_output_stream(temporary) as stream:
         stream.write(data)
     try:
@@ -93,7 +88,7 @@ class _GuardedFile:
 
 def _os_error(error: Exception) -> OSError:
     """Return an error of an SDK as one that has an error number, and no text of the SDK."""
-    number = errno.EACCES if is_refused(error) else getattr(error, "errno", None)
+    number = errno.EACCES if atomic.is_refused(error) else getattr(error, "errno", None)
     return OSError(number or errno.EIO, f"the storage failed ({type(error).__name__})")
 
 
@@ -166,9 +161,9 @@ class ArrowFileIO(FileIO):
                 return False
         message = (
             f"Storage '{scheme}' has no atomic way to create '{path}' only if it is absent, so "
-            f"concurrent commits could be lost. {NEEDS_SERVER}"
+            f"concurrent commits could be lost. {atomic.NEEDS_SERVER}"
         )
-        raise errors.UnsupportedFeatureError(message, kind=NO_ATOMIC_PUBLISH, path=path)
+        raise errors.UnsupportedFeatureError(message, kind=atomic.NO_ATOMIC_PUBLISH, path=path)
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or overwrite a small file; it may be absent for an instant."""
@@ -177,7 +172,7 @@ class ArrowFileIO(FileIO):
             return
         inner = self._inner(path)
         parent, _, name = inner.rpartition("/")
-        temporary = f"{parent}/{temporary_name(name)}"
+        temporary = f"{parent}/{atomic.temporary_name(name)}"
         self.write_bytes(temporary, data)
         for left in reversed(range(_MOST_REPLACES)):
             self.delete_file(path)
@@ -280,7 +275,7 @@ class ArrowFileIO(FileIO):
                     return False
             return True
         parent, _, name = base.rpartition("/")
-        aside = f"{parent}/{temporary_name(name)}"
+        aside = f"{parent}/{atomic.temporary_name(name)}"
         self.rename_directory(path, aside)
         if self.list_directory(aside):
             self.rename_directory(aside, path)
@@ -324,5 +319,5 @@ class ArrowFileIO(FileIO):
             raise missing_file(path) from error
         except Exception as error:
             what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
-            kind = errors.ACCESS_DENIED if is_refused(error) else None
+            kind = errors.ACCESS_DENIED if atomic.is_refused(error) else None
             raise errors.StorageError(what, kind=kind, path=path) from error

@@ -18,17 +18,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.fileio import ranged
+from paimon_assets.engine.fileio import base, ranged
+from paimon_assets.engine.fileio import object_uploads as uploads
+from paimon_assets.engine.fileio import request_planner as planner
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
-from paimon_assets.engine.fileio.base import (
-    AZURE_SCHEMES,
-    GOOGLE_SCHEMES,
-    S3_SCHEMES,
-    FileIO,
-    FileIOSpec,
-    FileStatus,
-    missing_file,
-)
 from paimon_assets.engine.fileio.object_clients import (
     BUCKET_MISSING,
     NOT_OF_S3,
@@ -36,24 +29,7 @@ from paimon_assets.engine.fileio.object_clients import (
     listing_of,
     os_error,
 )
-from paimon_assets.engine.fileio.object_uploads import (
-    PART_BYTES,
-    PARTS_AT_ONCE,
-    Upload,
-    UploadStream,
-)
 from paimon_assets.engine.fileio.parallel_requests import Together, is_witnessed, send
-from paimon_assets.engine.fileio.request_planner import (
-    MARKER,
-    RequestPlanner,
-    Requests,
-    directories_of,
-    directory_status,
-    name_of,
-    root_of,
-    status_of,
-    tag_of,
-)
 from paimon_assets.engine.fileio.s3_listing import NoListingError, Page, S3Listing
 
 _MARK = "paimonpublish"
@@ -63,7 +39,7 @@ _PROVEN: set[tuple[str, str]] = set()
 _ENDS_HELD = 64
 """Ends of files that may change, asked for ahead and not opened yet: 256 KiB each at most."""
 _KEPT_ENDS = ranged.KeptEnds(32 * 1024 * 1024)
-_MOST_DELETED = dict.fromkeys(S3_SCHEMES, 1_000) | dict.fromkeys(AZURE_SCHEMES, 256)
+_MOST_DELETED = dict.fromkeys(base.S3_SCHEMES, 1_000) | dict.fromkeys(base.AZURE_SCHEMES, 256)
 """Files in a request of a deletion."""
 _PAGE = 1_000
 """Names in a request of a listing."""
@@ -77,10 +53,10 @@ _WHOLE_BYTES = 64 * 1024 * 1024
 """Up to this size bytes at hand go up in one request."""
 
 
-class ObjectFileIO(FileIO):
+class ObjectFileIO(base.FileIO):
     """FileIO over the buckets of one kind of object store; opened by `fileio.opening`."""
 
-    def __init__(self, spec: FileIOSpec) -> None:
+    def __init__(self, spec: base.FileIOSpec) -> None:
         self._spec = spec
         self._open_writer = import_module("obstore").open_writer
         self._options = {key.partition(".")[2]: value for key, value in spec.options.items()}
@@ -89,18 +65,18 @@ class ObjectFileIO(FileIO):
         self._ends: dict[tuple[str, int], tuple[Future[pa.Buffer], dict[str, str]]] = {}
         """(path, bytes) → the end of a file that may change, on its way, and its version."""
         self._expected: dict[str, str] = {}
-        requests = Requests(
+        requests = planner.Requests(
             read=self._read,
             is_file=self._is_file,
             listing=self._list,
             holds=self._holds,
             page=self._page,
-            lists_wide=spec.scheme in S3_SCHEMES,
+            lists_wide=spec.scheme in base.S3_SCHEMES,
         )
-        self._planner = RequestPlanner(requests, self._together, self._key)
+        self._planner = planner.RequestPlanner(requests, self._together, self._key)
 
     @property
-    def spec(self) -> FileIOSpec:
+    def spec(self) -> base.FileIOSpec:
         return self._spec
 
     def ahead(
@@ -128,7 +104,7 @@ class ObjectFileIO(FileIO):
             try:
                 result = store.get(key)
             except FileNotFoundError as error:
-                if self._spec.scheme in S3_SCHEMES and "<Code>" not in str(error):
+                if self._spec.scheme in base.S3_SCHEMES and "<Code>" not in str(error):
                     raise OSError(errno.EIO, f"404 {NOT_OF_S3}") from None
                 raise
             data = bytes(result.bytes())
@@ -181,7 +157,7 @@ class ObjectFileIO(FileIO):
             store, key = self._at(path)
             condition = {"if_match": f'"{version["tag"]}"'} if version else {}
             result = store.get(key, options={"range": (start, end), **condition})
-            found, tag = result.meta["size"], tag_of(result.meta)
+            found, tag = result.meta["size"], planner.tag_of(result.meta)
             if found == size and (not tag or version.setdefault("tag", tag) == tag):
                 return pa.py_buffer(result.bytes())
         except Exception as error:  # noqa: BLE001 - it is raised again
@@ -200,10 +176,10 @@ class ObjectFileIO(FileIO):
         """Create a new file, which is uploaded in parts while it is written."""
         with self._errors(path):
             store, key = self._at(path)
-            sizes = {"buffer_size": PART_BYTES, "max_concurrency": PARTS_AT_ONCE}
+            sizes = {"buffer_size": uploads.PART_BYTES, "max_concurrency": uploads.PARTS_AT_ONCE}
             opening = partial(self._open_writer, store, key, **sizes)
             put = partial(self._put_whole, path)
-            return UploadStream(Upload(opening, put, partial(self._keep_end, path)))
+            return uploads.UploadStream(uploads.Upload(opening, put, partial(self._keep_end, path)))
 
     def _put_whole(self, path: str, data: bytes) -> None:
         if self._together.is_at_once:
@@ -237,9 +213,9 @@ class ObjectFileIO(FileIO):
 
         S3's ETag is the MD5 of the content, but for some kinds of encryption.
         """
-        if self._spec.scheme not in S3_SCHEMES:
+        if self._spec.scheme not in base.S3_SCHEMES:
             return True
-        return tag_of(result) == hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return planner.tag_of(result) == hashlib.md5(data, usedforsecurity=False).hexdigest()
 
     def _stored_size(self, path: str) -> int | None:
         with suppress(errors.NotFoundError):
@@ -289,7 +265,7 @@ class ObjectFileIO(FileIO):
 
     def _prove(self, path: str, store: Any, key: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
-        bucket = self._options.get("endpoint", ""), root_of(path)
+        bucket = self._options.get("endpoint", ""), planner.root_of(path)
         if bucket in _PROVEN:
             return
         parent, _, name = key.rpartition("/")
@@ -298,7 +274,7 @@ class ObjectFileIO(FileIO):
             # Were the name of the first taken, it would be by its own put, whose answer was lost.
             is_refused = self._is_refused(store, probe) or self._is_refused(store, probe)
         finally:  # in the background: if it stays it is an orphan
-            send(self.delete_file, f"{root_of(path)}/{probe}")
+            send(self.delete_file, f"{planner.root_of(path)}/{probe}")
         if not is_refused:
             message = (
                 f"The storage of '{path}' ignores the condition of a conditional put (If-None-Match"
@@ -354,7 +330,7 @@ class ObjectFileIO(FileIO):
                 raise FileNotFoundError(errno.ENOENT, "a bucket is no file")
             return int(store.head(key)["size"])
 
-    def list_directory(self, path: str) -> list[FileStatus]:
+    def list_directory(self, path: str) -> list[base.FileStatus]:
         path = path.rstrip("/")
         again = send(self._list_again, path) if is_witnessed() else None
         listed = self._together.answer(self._list, path, self._list)
@@ -370,8 +346,8 @@ class ObjectFileIO(FileIO):
 
         Of Google's answers obstore takes any XML or HTML for an empty listing, of Azure's none.
         """
-        while self._spec.scheme in GOOGLE_SCHEMES:
-            root, above = root_of(path), path.rpartition("/")[0]
+        while self._spec.scheme in base.GOOGLE_SCHEMES:
+            root, above = planner.root_of(path), path.rpartition("/")[0]
             listed = [] if path == root else self._list(above)
             is_above = path in {status.path for status in listed}  # perhaps with a marker alone
             if (path == root and is_witnessed()) or (is_above and not self._holds(path)):
@@ -381,16 +357,16 @@ class ObjectFileIO(FileIO):
                 return
             path = above
 
-    def _list_again(self, path: str) -> list[FileStatus]:
+    def _list_again(self, path: str) -> list[base.FileStatus]:
         """List a directory by another request: all that begins with its name."""
         with self._errors(path):
             key, listing = self._at(path)[1], self._listing(path)
             pages = self._pages(path)
             if listing is not None:
                 pages = (page.objects for page in listing.pages(key))
-            return directories_of(path, chain.from_iterable(pages))(path)
+            return planner.directories_of(path, chain.from_iterable(pages))(path)
 
-    def _list(self, path: str) -> list[FileStatus]:
+    def _list(self, path: str) -> list[base.FileStatus]:
         with self._errors(path):
             (store, key), listing = self._at(path), self._listing(path)
             prefix = f"{key}/" if key else ""
@@ -399,15 +375,15 @@ class ObjectFileIO(FileIO):
                 pages = [Page(listed["objects"], listed["common_prefixes"])]
             else:
                 pages = list(listing.pages(prefix, delimiter="/"))
-        statuses = [status_of(path, each, key) for page in pages for each in page.objects]
+        statuses = [planner.status_of(path, each, key) for page in pages for each in page.objects]
         below = (each for page in pages for each in page.common_prefixes)
-        statuses += [directory_status(f"{path}/{name_of(each)}") for each in below]
-        shown = [each for each in statuses if each.path != path and each.name != MARKER]
+        statuses += [planner.directory_status(f"{path}/{planner.name_of(each)}") for each in below]
+        shown = [each for each in statuses if each.path != path and each.name != planner.MARKER]
         return sorted(shown, key=lambda status: status.path)
 
-    def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
+    def list_tree(self, path: str) -> Callable[[str], list[base.FileStatus]]:
         with self._errors(path):
-            return directories_of(path.rstrip("/"), chain.from_iterable(self._pages(path)))
+            return planner.directories_of(path.rstrip("/"), chain.from_iterable(self._pages(path)))
 
     def _pages(
         self, path: str, *, offset: str = "", most: int = _PAGE
@@ -426,12 +402,14 @@ class ObjectFileIO(FileIO):
         return next(iter(self._pages(above, offset=offset)), [])
 
     def _listing(self, path: str) -> S3Listing | None:
-        return listing_of(self._spec.scheme, root_of(path).rpartition("/")[2], self._options)
+        return listing_of(
+            self._spec.scheme, planner.root_of(path).rpartition("/")[2], self._options
+        )
 
     def make_directory(self, path: str) -> None:
         """Make an empty object `.directory`, which represents a directory, unless there is one."""
         if not self.exists(path):
-            self.write_bytes(f"{path.rstrip('/')}/{MARKER}", b"")
+            self.write_bytes(f"{path.rstrip('/')}/{planner.MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
         self._together.wait_for_writes()
@@ -443,9 +421,9 @@ class ObjectFileIO(FileIO):
 
     def delete_directory(self, path: str) -> None:
         with self._errors(path):
-            self.delete_files([f"{root_of(path)}/{key}" for key in self._keys(path)])
+            self.delete_files([f"{planner.root_of(path)}/{key}" for key in self._keys(path)])
             # The rest are names that end with a slash, of other engines' directories.
-            left = self._keys(path) if self._spec.scheme in S3_SCHEMES else []
+            left = self._keys(path) if self._spec.scheme in base.S3_SCHEMES else []
             for key in left:
                 self._delete_slash(path, key)
             if left and self._holds(path):
@@ -462,7 +440,7 @@ class ObjectFileIO(FileIO):
         most = _MOST_DELETED.get(self._spec.scheme, 1)
         sent = [
             send(self._delete_some, some[start : start + most])
-            for _, group in groupby(sorted(paths), root_of)
+            for _, group in groupby(sorted(paths), planner.root_of)
             for some in [list(group)]
             for start in range(0, len(some), most)
         ]
@@ -479,7 +457,7 @@ class ObjectFileIO(FileIO):
 
     def _delete_slash(self, path: str, key: str) -> None:
         """Delete an object whose name ends with a slash, which obstore cannot name."""
-        bucket = root_of(path).rpartition("/")[2]
+        bucket = planner.root_of(path).rpartition("/")[2]
         client = client_of(self._spec.scheme, bucket, self._options)
         endpoint = client.config.get("endpoint")
         if endpoint is None:
@@ -496,8 +474,8 @@ class ObjectFileIO(FileIO):
         """Delete the objects that stand for an empty directory; return whether it is gone."""
         if not self.exists(path) or self.list_directory(path):
             return False
-        self.delete_file(f"{path.rstrip('/')}/{MARKER}")
-        if self._spec.scheme in S3_SCHEMES and self._holds(path):
+        self.delete_file(f"{path.rstrip('/')}/{planner.MARKER}")
+        if self._spec.scheme in base.S3_SCHEMES and self._holds(path):
             with self._errors(path):
                 self._delete_slash(path, self._at(path)[1])
         return not self.exists(path)
@@ -535,7 +513,7 @@ class ObjectFileIO(FileIO):
                 f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
             )
         bucket, _, key = rest.partition("/")
-        single = {"disable-bulk-delete": "true"} if alone and scheme in S3_SCHEMES else {}
+        single = {"disable-bulk-delete": "true"} if alone and scheme in base.S3_SCHEMES else {}
         return client_of(scheme, bucket, {**self._options, **single}), key.strip("/")
 
     @contextmanager
@@ -550,7 +528,7 @@ class ObjectFileIO(FileIO):
     def _name_path(self, path: str, error: Exception) -> errors.PaimonError:
         failure = os_error(error)
         if isinstance(failure, FileNotFoundError):
-            return missing_file(path)
+            return base.missing_file(path)
         if isinstance(error, ValueError):
             message = f"'{path}' is no path of an object store: it has an empty part, '.' or '..'."
             return errors.InvalidInputError(message, kind="path")

@@ -20,13 +20,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.avro import avro
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata.data_file import (
-    EMPTY_ROW,
-    EMPTY_STATS,
-    DataFileMeta,
-    FileOrigin,
-    SimpleStats,
-)
+from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     DeletionVectorMeta,
@@ -192,7 +186,7 @@ def _entry_record(entry: ManifestEntry) -> avro.Record:
     }
 
 
-def _file_record(file: DataFileMeta) -> avro.Record:
+def _file_record(file: data_file.DataFileMeta) -> avro.Record:
     return {
         "_FILE_NAME": file.file_name,
         "_FILE_SIZE": file.file_size,
@@ -217,7 +211,7 @@ def _file_record(file: DataFileMeta) -> avro.Record:
     }
 
 
-def _stats_record(stats: SimpleStats) -> avro.Record:
+def _stats_record(stats: data_file.SimpleStats) -> avro.Record:
     return {
         "_MIN_VALUES": stats.min_values,
         "_MAX_VALUES": stats.max_values,
@@ -235,19 +229,19 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
 
 
 _FILE_KINDS = {kind.value: kind for kind in FileKind}
-_FILE_SOURCES: dict[int | None, FileOrigin | None] = {
+_FILE_SOURCES: dict[int | None, data_file.FileOrigin | None] = {
     None: None,
-    **{source.value: source for source in FileOrigin},
+    **{source.value: source for source in data_file.FileOrigin},
 }
 
 
-def _data_file(values: Sequence[Any]) -> DataFileMeta:
+def _data_file(values: Sequence[Any]) -> data_file.DataFileMeta:
     (
         name, size, row_count, min_key, max_key, key_stats, value_stats, min_sequence_number,
         max_sequence_number, schema_id, level, extra_files, creation_time, delete_row_count,
         embedded_file_index, file_source, value_stats_cols, external_path, first_row_id, write_cols,
     ) = values  # fmt: skip
-    return DataFileMeta(
+    return data_file.DataFileMeta(
         plain_name(name), size, row_count, schema_id, min_key, max_key, _simple_stats(*key_stats),
         _simple_stats(*value_stats), min_sequence_number, max_sequence_number, level,
         plain_names(extra_files), _millis(creation_time), delete_row_count, embedded_file_index,
@@ -263,10 +257,10 @@ def _optional_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _simple_stats(
     min_values: bytes, max_values: bytes, null_counts: Sequence[int | None] | None
-) -> SimpleStats:
-    if max_values == EMPTY_ROW and not null_counts:
-        return EMPTY_STATS
-    return SimpleStats(min_values, max_values, tuple(null_counts or ()))
+) -> data_file.SimpleStats:
+    if max_values == data_file.EMPTY_ROW and not null_counts:
+        return data_file.EMPTY_STATS
+    return data_file.SimpleStats(min_values, max_values, tuple(null_counts or ()))
 
 
 def _millis(value: int | dt.datetime | None) -> int | None:

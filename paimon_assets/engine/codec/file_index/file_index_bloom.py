@@ -25,14 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Array,
-    Longs,
-    Words,
-    decimal_words,
-    to_numpy,
-)
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import BLOOM_FPP, BLOOM_ITEMS
@@ -65,7 +59,7 @@ class BloomBuilder(Struct, kw_only=True, dict=True):
         share = len(self._bits) / self.items
         self._functions = max(1, math.floor(share * math.log(2) + 0.5))
 
-    def add(self, values: Array) -> None:
+    def add(self, values: arrays.Array) -> None:
         """Take in further values of the column, nulls among them."""
         plain, is_text = values.drop_null(), self.data_type.root in _TEXTS
         hashes = xxhash64(plain) if is_text else _mix(to_longs(plain, self.data_type))
@@ -98,7 +92,7 @@ def may_hold(data: bytes, literal: Any, data_type: types.DataType) -> bool:
     return bool(found.any())
 
 
-def _mix(keys: npt.NDArray[np.int64]) -> Words:
+def _mix(keys: npt.NDArray[np.int64]) -> arrays.Words:
     """Thomas Wang's hash of 64 bits; Java shifts the sign along."""
     keys = ~keys + (keys << 21)
     keys = keys ^ (keys >> 24)
@@ -109,7 +103,7 @@ def _mix(keys: npt.NDArray[np.int64]) -> Words:
     return (keys + (keys << 31)).view(np.uint64)
 
 
-def _positions(hashes: Words, number: int, bit_count: int) -> Longs:
+def _positions(hashes: arrays.Words, number: int, bit_count: int) -> arrays.Longs:
     halves = hashes.view(np.int32).reshape(-1, 2)
     combined = halves[:, 0] + np.int32(number) * halves[:, 1]
     positive = np.where(combined < 0, ~combined, combined).astype(np.int64)
@@ -133,23 +127,23 @@ def is_long_decimal(data_type: types.DataType) -> bool:
     )
 
 
-def to_longs(values: Array, data_type: types.DataType) -> Longs:
+def to_longs(values: arrays.Array, data_type: types.DataType) -> arrays.Longs:
     """Return the indexed number of each value of a column that is no text."""
     root = data_type.root
     if root in types.TIMESTAMP_ROOTS:
-        counts: Longs = to_numpy(values.cast(pa.int64()))
+        counts: arrays.Longs = arrays.to_numpy(values.cast(pa.int64()))
         stored, wanted = UNIT_NANOS[values.type.unit], _unit_nanos(data_type)
         finer = stored >= wanted
         longs = counts * (stored // wanted) if finer else counts // (wanted // stored)
         return longs.astype(np.int64, copy=False)
     if root is types.TypeRoot.DECIMAL:
-        return decimal_words(values)[:, 0]  # all of a short one
+        return arrays.decimal_words(values)[:, 0]  # all of a short one
     if root in _FLOATS:
-        floats = to_numpy(values)
+        floats = arrays.to_numpy(values)
         bits = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats)
         return bits.view(f"i{bits.itemsize}").astype(np.int64)
     plain = values.view(pa.int32()) if root in _DAYS_AND_MILLIS else values
-    return to_numpy(plain).astype(np.int64)
+    return arrays.to_numpy(plain).astype(np.int64)
 
 
 def _unit_nanos(data_type: types.DataType) -> int:

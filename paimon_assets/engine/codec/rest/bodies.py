@@ -10,17 +10,7 @@ from typing import Annotated, Any, Self, TypeVar, get_args
 from msgspec import UNSET, UnsetType
 
 from paimon_assets.engine.codec.json.metadata_json import UNREADABLE
-from paimon_assets.engine.codec.rest.structure import (
-    READERS,
-    Needed,
-    Omitted,
-    Rules,
-    Structure,
-    action_of,
-    one_of,
-    read_members,
-    write_value,
-)
+from paimon_assets.engine.codec.rest import structure
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
@@ -29,24 +19,24 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import Json
 
 T = TypeVar("T")
-_Unsent = Annotated[T | None, Rules(dlf=None, is_omitted=True)]
+_Unsent = Annotated[T | None, structure.Rules(dlf=None, is_omitted=True)]
 
 
-class Identifier(Structure):
+class Identifier(structure.Structure):
     """A database and an item in it: a table, a branch of it (`t$branch_b`), a view."""
 
-    database: Annotated[str, Rules(also=("databaseName",), dlf="databaseName")]
-    object: Annotated[str, Rules(also=("tableName",), dlf="tableName")]
+    database: Annotated[str, structure.Rules(also=("databaseName",), dlf="databaseName")]
+    object: Annotated[str, structure.Rules(also=("tableName",), dlf="tableName")]
 
 
-class Partition(Structure):
+class Partition(structure.Structure):
     spec: Mapping[str, str]
     record_count: int
     file_size_in_bytes: int
     file_count: int
     last_file_creation_time: int
-    total_buckets: Annotated[int, Rules(dlf=None)] = 0
-    done: Annotated[bool, Rules(dlf=None)] = False
+    total_buckets: Annotated[int, structure.Rules(dlf=None)] = 0
+    done: Annotated[bool, structure.Rules(dlf=None)] = False
     created_at: _Unsent[int] = None
     created_by: _Unsent[str] = None
     updated_at: _Unsent[int] = None
@@ -54,7 +44,7 @@ class Partition(Structure):
     options: _Unsent[Mapping[str, str]] = None
 
 
-class TableSnapshot(Structure):
+class TableSnapshot(structure.Structure):
     snapshot: Snapshot
     record_count: int
     file_size_in_bytes: int
@@ -62,7 +52,7 @@ class TableSnapshot(Structure):
     last_file_creation_time: int
 
 
-class ViewSchema(Structure):
+class ViewSchema(structure.Structure):
     """A view: its columns and its query, in one dialect or more."""
 
     fields: tuple[DataField, ...]
@@ -70,11 +60,11 @@ class ViewSchema(Structure):
     """The query of dialects that `dialects` does not name."""
     dialects: Mapping[str, str] = {}
     """Name of a dialect, such as `spark`, → the query in it."""
-    comment: Omitted[str] = None
+    comment: structure.Omitted[str] = None
     options: Mapping[str, str] = {}
 
 
-class _ViewChange(Structure, tag_field="action"):
+class _ViewChange(structure.Structure, tag_field="action"):
     """Its JSON has Java's names, such as `setOption`."""
 
 
@@ -90,7 +80,7 @@ class RemoveViewOption(_ViewChange, tag="removeOption"):
 class UpdateViewComment(_ViewChange, tag="updateComment"):
     """Set the view's comment; None removes it."""
 
-    comment: Annotated[str | None, Rules(also=("key",))]
+    comment: Annotated[str | None, structure.Rules(also=("key",))]
 
 
 class AddDialect(_ViewChange, tag="addDialect"):
@@ -116,19 +106,19 @@ ViewChange = (
 )
 
 
-class ConsumerInfo(Structure):
+class ConsumerInfo(structure.Structure):
     consumer_id: str
-    next_snapshot: Annotated[int | None, Rules(also=("nextSnapshotId",))]
+    next_snapshot: Annotated[int | None, structure.Rules(also=("nextSnapshotId",))]
 
 
-class _Instant(Structure, tag_field="type"):
+class _Instant(structure.Structure, tag_field="type"):
     def to_dlf(self) -> dict[str, Json]:
         """Write the document with DLF's own names, which has no `type`."""
         return {key: value for key, value in super().to_dlf().items() if key != "type"}
 
 
 class SnapshotInstant(_Instant, tag="snapshot"):
-    snapshot_id: Needed[int]
+    snapshot_id: structure.Needed[int]
 
 
 class TagInstant(_Instant, tag="tag"):
@@ -138,42 +128,42 @@ class TagInstant(_Instant, tag="tag"):
 Instant = SnapshotInstant | TagInstant
 
 
-class CreateDatabaseRequest(Structure):
+class CreateDatabaseRequest(structure.Structure):
     name: str
     options: Mapping[str, str] = {}
 
 
-class AlterDatabaseRequest(Structure):
+class AlterDatabaseRequest(structure.Structure):
     removals: tuple[str, ...] = ()
     updates: Mapping[str, str] = {}
 
 
-class CreateTableRequest(Structure):
+class CreateTableRequest(structure.Structure):
     identifier: Identifier
     schema: Schema
 
 
-class AlterTableRequest(Structure):
+class AlterTableRequest(structure.Structure):
     """Changes that make one schema."""
 
     changes: tuple[SchemaChange, ...]
 
 
-class RegisterTableRequest(Structure):
+class RegisterTableRequest(structure.Structure):
     """A table that exists at a path already."""
 
     identifier: Identifier
     path: str
 
 
-class RenameRequest(Structure):
+class RenameRequest(structure.Structure):
     """A table or a view, and its new name."""
 
     source: Identifier
     destination: Identifier
 
 
-class CommitRequest(Structure, kw_only=True):
+class CommitRequest(structure.Structure, kw_only=True):
     """A snapshot to publish, if the table is still the one it was made for."""
 
     table_id: str | None
@@ -183,78 +173,78 @@ class CommitRequest(Structure, kw_only=True):
     statistics: tuple[PartitionStatistics, ...]
 
 
-class RollbackRequest(Structure):
+class RollbackRequest(structure.Structure):
     instant: Instant
-    from_snapshot: Omitted[int] = None
+    from_snapshot: structure.Omitted[int] = None
     """Id of the newest snapshot the client saw."""
 
 
-class RollbackSchemaRequest(Structure):
-    schema_id: Needed[int]
+class RollbackSchemaRequest(structure.Structure):
+    schema_id: structure.Needed[int]
 
 
-class CreateTagRequest(Structure):
+class CreateTagRequest(structure.Structure):
     tag_name: str
     snapshot_id: int | None = None
     """None is the newest snapshot."""
     time_retained: str | None = None
     """Such as `1d`; None is for ever."""
-    ignore_if_exists: Annotated[bool, Rules(is_omitted=True)] = False
+    ignore_if_exists: Annotated[bool, structure.Rules(is_omitted=True)] = False
 
 
-class CreateBranchRequest(Structure):
+class CreateBranchRequest(structure.Structure):
     branch: str
     from_tag: str | None = None
 
 
-class RenameBranchRequest(Structure):
+class RenameBranchRequest(structure.Structure):
     to_branch: str
 
 
-class ForwardBranchRequest(Structure):
+class ForwardBranchRequest(structure.Structure):
     """Make a branch the main one."""
 
     keeps_main: _Unsent[bool] = None
     """Refuse if main has a commit that the branch lacks. Ours, other servers undo it."""
 
 
-class ResetConsumerRequest(Structure):
+class ResetConsumerRequest(structure.Structure):
     consumer_id: str
     next_snapshot_id: int | None = None
     """None deletes the consumer."""
 
 
-class AuthRequest(Structure):
+class AuthRequest(structure.Structure):
     select: tuple[str, ...] | None = None
     """None is all of them."""
 
 
-class PartitionsRequest(Structure):
+class PartitionsRequest(structure.Structure):
     """Partitions to mark as done, or to list."""
 
     specs: tuple[Mapping[str, str], ...]
 
 
-class CreatePartitionsRequest(Structure):
+class CreatePartitionsRequest(structure.Structure):
     partition_specs: tuple[Mapping[str, str], ...]
     ignore_if_exists: bool = False
 
 
-class DropPartitionsRequest(Structure):
-    partition_specs: Annotated[tuple[Mapping[str, str], ...], Rules(also=("specs",))]
+class DropPartitionsRequest(structure.Structure):
+    partition_specs: Annotated[tuple[Mapping[str, str], ...], structure.Rules(also=("specs",))]
     ignore_if_not_exists: bool = False
 
 
-class CreateViewRequest(Structure):
+class CreateViewRequest(structure.Structure):
     identifier: Identifier
     schema: ViewSchema
 
 
-class AlterViewRequest(Structure):
+class AlterViewRequest(structure.Structure):
     changes: tuple[ViewChange, ...]
 
 
-class CreateFunctionRequest(Structure):
+class CreateFunctionRequest(structure.Structure):
     """A function to create; its definitions are kept as they are."""
 
     name: str
@@ -266,18 +256,18 @@ class CreateFunctionRequest(Structure):
     options: Mapping[str, str] = {}
 
 
-class AlterFunctionRequest(Structure):
+class AlterFunctionRequest(structure.Structure):
     """Changes of a function, kept as they are."""
 
     changes: tuple[Mapping[str, Json], ...]
 
 
-class Page(Structure, kw_only=True):
+class Page(structure.Structure, kw_only=True):
     next_page_token: str | None = None
     """Token of the next page; None on the last one."""
 
 
-class Audited(Structure, kw_only=True):
+class Audited(structure.Structure, kw_only=True):
     """Creator, last author and times, epoch milliseconds; 0 is not known."""
 
     owner: str | None = None
@@ -287,7 +277,7 @@ class Audited(Structure, kw_only=True):
     updated_by: str | None = None
 
 
-class ErrorResponse(Structure):
+class ErrorResponse(structure.Structure):
     resource_type: str | None = None
     """DATABASE, TABLE, PARTITION, COLUMN, SNAPSHOT, BRANCH, TAG, VIEW, DIALECT, FUNCTION, …"""
     resource_name: str | None = None
@@ -295,7 +285,7 @@ class ErrorResponse(Structure):
     code: int = 0
 
 
-class ConfigResponse(Structure):
+class ConfigResponse(structure.Structure):
     """Options of the server: below and above those of the client."""
 
     defaults: Mapping[str, str] = {}
@@ -311,11 +301,11 @@ class DatabaseResponse(Audited):
 
 class TableResponse(Audited):
     id: str | None
-    database: Annotated[str | None, Rules(dlf=None)]
+    database: Annotated[str | None, structure.Rules(dlf=None)]
     name: str
     path: str
-    is_external: Annotated[bool, Rules(dlf_as_text=True)]
-    schema_id: Annotated[int, Rules(dlf_as_text=True, is_needed=True)]
+    is_external: Annotated[bool, structure.Rules(dlf_as_text=True)]
+    schema_id: Annotated[int, structure.Rules(dlf_as_text=True, is_needed=True)]
     schema: Schema
 
 
@@ -341,7 +331,7 @@ class FunctionResponse(Audited):
     options: Mapping[str, str] = {}
 
 
-class AlterDatabaseResponse(Structure):
+class AlterDatabaseResponse(structure.Structure):
     """Which options of a database were removed and set, and which there were none of."""
 
     removed: tuple[str, ...] = ()
@@ -349,29 +339,29 @@ class AlterDatabaseResponse(Structure):
     missing: tuple[str, ...] = ()
 
 
-class CommitResponse(Structure):
+class CommitResponse(structure.Structure):
     """Whether the snapshot was published; if not, another was faster."""
 
-    success: Needed[bool]
+    success: structure.Needed[bool]
     """Required: an answer without it is refused."""
 
 
-class TokenResponse(Structure):
+class TokenResponse(structure.Structure):
     token: Mapping[str, str]
-    expires_at_millis: Annotated[int, Rules(also=("expiresAt",))]
+    expires_at_millis: Annotated[int, structure.Rules(also=("expiresAt",))]
 
     def __repr__(self) -> str:
         return f"TokenResponse(expires_at_millis={self.expires_at_millis})"
 
 
-class AuthResponse(Structure):
+class AuthResponse(structure.Structure):
     """Row filters and column masks for a reader, each as JSON text."""
 
-    filter: Omitted[tuple[str, ...]] = None
-    column_masking: Omitted[Mapping[str, str]] = None
+    filter: structure.Omitted[tuple[str, ...]] = None
+    column_masking: structure.Omitted[Mapping[str, str]] = None
 
 
-class SnapshotResponse(Structure):
+class SnapshotResponse(structure.Structure):
     snapshot: TableSnapshot
 
     @classmethod
@@ -382,11 +372,11 @@ class SnapshotResponse(Structure):
         return super().from_json({"snapshot": json} if is_bare else json)
 
 
-class VersionSnapshotResponse(Structure):
+class VersionSnapshotResponse(structure.Structure):
     snapshot: Snapshot
 
 
-class TagResponse(Structure):
+class TagResponse(structure.Structure):
     tag_name: str
     snapshot: Snapshot
     tag_create_time: int | None = None
@@ -394,12 +384,12 @@ class TagResponse(Structure):
     tag_time_retained: str | None = None
 
 
-class CreatePartitionsResponse(Structure):
+class CreatePartitionsResponse(structure.Structure):
     created: tuple[Mapping[str, str], ...] = ()
     existed: tuple[Mapping[str, str], ...] = ()
 
 
-class DropPartitionsResponse(Structure):
+class DropPartitionsResponse(structure.Structure):
     dropped: tuple[Mapping[str, str], ...] = ()
     missing: tuple[Mapping[str, str], ...] = ()
 
@@ -429,7 +419,7 @@ class ListViewDetailsResponse(Page):
 
 
 class ListViewsGloballyResponse(Page):
-    views: Annotated[tuple[Identifier, ...], Rules(also=("tables",))]
+    views: Annotated[tuple[Identifier, ...], structure.Rules(also=("tables",))]
 
 
 class ListFunctionsResponse(Page):
@@ -454,7 +444,7 @@ class ListPartitionsResponse(Page):
     partitions: tuple[Partition, ...]
 
 
-class ListBranchesResponse(Structure):
+class ListBranchesResponse(structure.Structure):
     branches: tuple[str, ...]
 
 
@@ -470,17 +460,19 @@ def _instant(json: Json) -> Instant:
     """Read an instant; without `type` its only member decides."""
     if isinstance(json, dict) and "type" not in json:
         json = {**json, "type": "snapshot" if "snapshotId" in json else "tag"}
-    instant: Instant = one_of(json, {"snapshot": SnapshotInstant, "tag": TagInstant}, "type")
+    instant: Instant = structure.one_of(
+        json, {"snapshot": SnapshotInstant, "tag": TagInstant}, "type"
+    )
     return instant
 
 
-READERS[Instant] = _instant
+structure.READERS[Instant] = _instant
 # A change is named as Java writes it (`setOption`), or as its specification does (`setViewOption`).
 _VIEW_CHANGES: Mapping[str, Any] = {
     **{str(kind.__struct_config__.tag): kind for kind in get_args(ViewChange)},
-    **{action_of(kind): kind for kind in get_args(ViewChange)},
+    **{structure.action_of(kind): kind for kind in get_args(ViewChange)},
 }
-READERS[ViewChange] = partial(one_of, kinds=_VIEW_CHANGES, tag="action")
+structure.READERS[ViewChange] = partial(structure.one_of, kinds=_VIEW_CHANGES, tag="action")
 
 
 def read_document(kind: Any, json: Json) -> Any:
@@ -493,8 +485,8 @@ def read_document(kind: Any, json: Json) -> Any:
         FormatError, InvalidInputError: The JSON is not one of the structure.
     """
     try:
-        default = getattr(kind, "from_json", partial(read_members, kind))
-        return READERS.get(kind, default)(json)
+        default = getattr(kind, "from_json", partial(structure.read_members, kind))
+        return structure.READERS.get(kind, default)(json)
     except UNREADABLE as error:
         name = getattr(kind, "__name__", "one of several structures")
         raise FormatError(f"The document is no {name}: {error}.", kind="document") from error
@@ -506,5 +498,5 @@ def write_document(value: Any, *, dlf: bool = False) -> Json:
     >>> write_document(TagInstant(tag_name="a"))
     {'type': 'tag', 'tagName': 'a'}
     """
-    json: Json = write_value(value, dlf=dlf)
+    json: Json = structure.write_value(value, dlf=dlf)
     return json

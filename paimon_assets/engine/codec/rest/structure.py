@@ -32,14 +32,7 @@ from msgspec import UNSET, Struct, UnsetType, convert, field
 from msgspec.structs import fields
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.json.metadata_json import (
-    LONG,
-    UNREADABLE,
-    json_bytes,
-    json_object,
-    snapshot_from_members,
-    snapshot_members,
-)
+from paimon_assets.engine.codec.json import metadata_json
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -85,7 +78,7 @@ class Structure(Struct, frozen=True, rename="camel"):
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read a body; an empty one is an empty object."""
-        return cls.from_json(json_object(data, cls.__name__) if data.strip() else {})
+        return cls.from_json(metadata_json.json_object(data, cls.__name__) if data.strip() else {})
 
     def to_json(self) -> dict[str, Json]:
         """Write the document as Java's printer does."""
@@ -93,7 +86,7 @@ class Structure(Struct, frozen=True, rename="camel"):
 
     def to_bytes(self) -> bytes:
         """Write the body, byte for byte Java's."""
-        return json_bytes(self.to_json())
+        return metadata_json.json_bytes(self.to_json())
 
     def to_dlf(self) -> dict[str, Json]:
         """Write the document with DLF's own names."""
@@ -152,7 +145,7 @@ def read_members(cls: type[T], json: Json) -> T:
                 values[each.attribute] = each.read(json[name])
             except errors.PaimonError as error:
                 raise _wrong(cls, f"member '{name}': {error.message}") from error
-            except UNREADABLE as error:
+            except metadata_json.UNREADABLE as error:
                 shown = _show(json[name])
                 raise _wrong(cls, f"member '{name}' cannot be {shown} ({error})") from error
         elif not each.is_absent or each.name in json:
@@ -200,7 +193,7 @@ def write_value(value: Any, *, dlf: bool = False) -> Any:
         case DataType():
             return type_to_json(value)
         case Snapshot():
-            members = snapshot_members(value)
+            members = metadata_json.snapshot_members(value)
             return {key: held for key, held in members.items() if not dlf or key != "uuid"}
         case Schema():
             members = write_members(value, dlf=dlf)
@@ -235,7 +228,7 @@ def _text(json: Json) -> str:
 def _integer(json: Json) -> int:
     if isinstance(json, bool) or not isinstance(json, str | int):
         raise TypeError("expected a whole number")
-    return convert(int(json), LONG)
+    return convert(int(json), metadata_json.LONG)
 
 
 def _boolean(json: Json) -> bool:
@@ -281,7 +274,7 @@ def _snapshot(json: Json) -> Snapshot:
     for key, value in _object(json).items():
         if value is not None:
             members[key] = _integer(value) if key in _NUMBERS else value
-    return snapshot_from_members(members, "snapshot")
+    return metadata_json.snapshot_from_members(members, "snapshot")
 
 
 def action_of(kind: type[Any]) -> str:

@@ -10,15 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Flags,
-    Longs,
-    buffer_of,
-    from_numpy,
-    to_numpy,
-)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.data_types import AtomicType
@@ -67,7 +61,7 @@ class Cast(Value):
             dialect=self.dialect.value,
         )
 
-    def check(self, is_bad: Array | Flags, array: Array, reason: str = "") -> None:
+    def check(self, is_bad: Array | arrays.Flags, array: Array, reason: str = "") -> None:
         """Raise if some value is bad."""
         rows = is_bad if isinstance(is_bad, np.ndarray) else truth_of(is_bad)
         if rows.any():
@@ -124,7 +118,7 @@ def values_of(array: Array) -> Numbers:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
-def furthest(values: Longs) -> int:
+def furthest(values: arrays.Longs) -> int:
     """Return the largest distance from zero."""
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
@@ -134,36 +128,36 @@ def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
     return values if not array.null_count else np.where(valid_rows(array), values, filler)
 
 
-def valid_rows(array: Array) -> Flags:
-    return to_numpy(array.is_valid())
+def valid_rows(array: Array) -> arrays.Flags:
+    return arrays.to_numpy(array.is_valid())
 
 
 def column_of(
-    values: Numbers, arrow_type: Any, nulls_of: Array, more_nulls: Flags | None = None
+    values: Numbers, arrow_type: Any, nulls_of: Array, more_nulls: arrays.Flags | None = None
 ) -> Array:
     """Return numbers as a column, sharing their memory."""
-    buffers = [validity_of(nulls_of, more_nulls), buffer_of(values)]
+    buffers = [validity_of(nulls_of, more_nulls), arrays.buffer_of(values)]
     return pa.Array.from_buffers(arrow_type, len(values), buffers)
 
 
-def validity_of(nulls_of: Array, more_nulls: Flags | None = None) -> Any:
+def validity_of(nulls_of: Array, more_nulls: arrays.Flags | None = None) -> Any:
     """Return a bitmap of the rows that are not null, or None if all are."""
     if not nulls_of.null_count and (more_nulls is None or not more_nulls.any()):
         return None
     valid = valid_rows(nulls_of)
     if more_nulls is not None:
         valid = valid & ~more_nulls
-    return buffer_of(valid)
+    return arrays.buffer_of(valid)
 
 
-def truth_of(column: Array) -> Flags:
+def truth_of(column: Array) -> arrays.Flags:
     """Return which rows of a column of booleans are true; null is not."""
-    return to_numpy(column.fill_null(False))  # noqa: FBT003 - Arrow's order
+    return arrays.to_numpy(column.fill_null(False))  # noqa: FBT003 - Arrow's order
 
 
-def replace(texts: Array, rows: Flags, by: Array) -> Array:
+def replace(texts: Array, rows: arrays.Flags, by: Array) -> Array:
     """Return a column with the values of some rows replaced, in order."""
-    return pc.replace_with_mask(texts, from_numpy(rows), by)
+    return pc.replace_with_mask(texts, arrays.from_numpy(rows), by)
 
 
 def lengths_of(texts: Array) -> Numbers:
@@ -216,7 +210,7 @@ def with_nulls_of(column: Array, nulls_of: Array) -> Array:
     return pa.Array.from_buffers(column.type, len(column), buffers)
 
 
-def with_inserted(texts: Array, rows: Flags, at: Numbers | int, inserted: str) -> Array:
+def with_inserted(texts: Array, rows: arrays.Flags, at: Numbers | int, inserted: str) -> Array:
     """Insert a text into some texts."""
     if not rows.any():
         return texts
@@ -241,5 +235,5 @@ def _bounds(lengths: Numbers) -> npt.NDArray[np.int32]:
 
 def _texts(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Array:
     """Return the texts between bounds in the data, as a column without nulls."""
-    buffers = [None, buffer_of(bounds), buffer_of(data)]
+    buffers = [None, arrays.buffer_of(bounds), arrays.buffer_of(data)]
     return pa.Array.from_buffers(pa.string(), len(bounds) - 1, buffers)

@@ -38,12 +38,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import CompactTask
-from paimon_assets.engine.data.compact.record_read import (
-    FILE_NUMBER,
-    RecordRead,
-    comparable_range,
-    within_keys,
-)
+from paimon_assets.engine.data.compact import record_read
 from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
@@ -107,7 +102,7 @@ class SectionPlan(Value):
         count = len(self.runs) + len(self.above_runs)
         producer = self.context.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
         full = producer is opt.ChangelogProducer.FULL_COMPACTION
-        read = RecordRead(
+        read = record_read.RecordRead(
             context=self.context,
             split=self.task.split,
             file_io=file_io,
@@ -122,7 +117,7 @@ class SectionPlan(Value):
         streams = [read.rows(run) for run in self.runs]
         if not self.above_runs or self.task.above is None:
             return streams
-        lookup = RecordRead(
+        lookup = record_read.RecordRead(
             context=self.context,
             split=self.task.above,
             file_io=file_io,
@@ -131,7 +126,7 @@ class SectionPlan(Value):
             ranks=ranks,
             has_levels=True,
             numbers={file.file_name: number for number, file in enumerate(self.above)},
-            predicate=within_keys(files, self.context),
+            predicate=record_read.within_keys(files, self.context),
             threads=threads,
         )
         lookup.prepare([run[0] for run in self.above_runs])
@@ -177,15 +172,15 @@ def plan_section(
 
 def _files_above(context: ReadContext, above: DataSplit, section: Section) -> tuple[Run, ...]:
     """Return the files above that may share keys with the section, level by level."""
-    ranges = [comparable_range(file, context) for run in section for file in run]
+    ranges = [record_read.comparable_range(file, context) for run in section for file in run]
     low, high = min(first for first, _ in ranges), max(last for _, last in ranges)
     levels: dict[int, list[DataFileMeta]] = {}
     for file in above.data_files:
-        first, last = comparable_range(file, context)
+        first, last = record_read.comparable_range(file, context)
         if first <= high and last >= low:
             levels.setdefault(file.level, []).append(file)
     return tuple(
-        sorted(levels[level], key=lambda file: comparable_range(file, context)[0])
+        sorted(levels[level], key=lambda file: record_read.comparable_range(file, context)[0])
         for level in sorted(levels, reverse=True)
     )
 
@@ -338,7 +333,7 @@ class Lookup(Value):
         upper_rows = None
         if upper.any():
             upper_rows = UpperRows(
-                files=numbers(above, FILE_NUMBER).astype(np.int64)[upper[:split]],
+                files=numbers(above, record_read.FILE_NUMBER).astype(np.int64)[upper[:split]],
                 positions=numbers(above, POSITION)[upper[:split]],
             )
         left = only(by_key, counts[by_key.order])

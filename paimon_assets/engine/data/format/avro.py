@@ -33,15 +33,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
     decimal_words,
     to_numpy,
 )
-from paimon_assets.engine.codec.avro.avro import (
-    Container,
-    RecordSchema,
-    compress_snappy,
-    compress_zstd,
-    deflate,
-    encode_header,
-    frame_block,
-)
+from paimon_assets.engine.codec.avro import avro as blocks
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, parts_of, with_parts
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
@@ -182,7 +174,7 @@ class AvroReader(base.FormatReader):
         if file.source is None:
             read_through(self._source)
         try:
-            self._container = Container(self._source, self._source.size(), file.path)
+            self._container = blocks.Container(self._source, self._source.size(), file.path)
             self._shape = shape_of(self._container.schema)
         except (FormatError, TypeError, LookupError, AttributeError) as error:
             raise FormatError(
@@ -236,13 +228,13 @@ class AvroWriter(base.FormatWriter):
     def __init__(self, file: base.FileToWrite) -> None:
         self._record = avro_record(file.schema)
         self._shape = shape_of(self._record)
-        stored = RecordSchema.of(json.dumps(self._record).encode())
+        stored = blocks.RecordSchema.of(json.dumps(self._record).encode())
         codec, compress = _CODECS[file.codec]
         self._compress = compress(file.options.get(FILE_COMPRESSION_ZSTD_LEVEL))
         # Names of data files are unique, and so are digests of them.
         self._sync = hashlib.blake2b(file.path.encode(), digest_size=_SYNC_BYTES).digest()
         self._sink = file.file_io.open_output(file.path)
-        self._sink.write(encode_header(stored, codec, self._sync))
+        self._sink.write(blocks.encode_header(stored, codec, self._sync))
 
     def write(self, rows: pa.Table) -> None:
         """Append rows, in blocks of at most `_BLOCK_ROWS`."""
@@ -258,17 +250,17 @@ class AvroWriter(base.FormatWriter):
                 for shape, column in zip(self._shape.inner, part.columns, strict=True)
             ]
             plain = encode_rows(columns, self._record)
-            self._sink.write(frame_block(part.num_rows, plain, self._compress))
+            self._sink.write(blocks.frame_block(part.num_rows, plain, self._compress))
             self._sink.write(self._sync)
 
 
 _CODECS: Mapping[str, tuple[str, Callable[[int], Callable[[bytes], bytes]]]] = {
     "none": ("null", lambda _: bytes),
     "null": ("null", lambda _: bytes),
-    "zstd": ("zstandard", compress_zstd),
-    "snappy": ("snappy", lambda _: compress_snappy),
-    "deflate": ("deflate", lambda _: deflate),
-    "gzip": ("deflate", lambda _: deflate),
+    "zstd": ("zstandard", blocks.compress_zstd),
+    "snappy": ("snappy", lambda _: blocks.compress_snappy),
+    "deflate": ("deflate", lambda _: blocks.deflate),
+    "gzip": ("deflate", lambda _: blocks.deflate),
 }
 """`file.compression` → Avro's name of the codec, and (zstd level) → compressor."""
 

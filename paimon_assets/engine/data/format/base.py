@@ -15,13 +15,8 @@ from msgspec import field
 
 from paimon_assets.engine.codec.row_files import reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
+from paimon_assets.engine.fileio import ranged
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.fileio.ranged import (
-    ChangedFileError,
-    RangedFile,
-    RangedInput,
-    ReplacedFileError,
-)
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
@@ -120,9 +115,9 @@ class FormatReader(ABC):
             self._open_ranged.limit(all_bytes, own_bytes)
 
     @property
-    def _open_ranged(self) -> RangedFile | None:
+    def _open_ranged(self) -> ranged.RangedFile | None:
         """The file, if it is on an object store."""
-        return self._source.ranged if isinstance(self._source, RangedInput) else None
+        return self._source.ranged if isinstance(self._source, ranged.RangedInput) else None
 
     @abstractmethod
     def _columns(self, file: FileToRead) -> pa.Schema:
@@ -266,7 +261,7 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
         source = file_io.open_input(path, file_bytes)
     except NotFoundError as error:
         raise _missing(path) from error
-    except ReplacedFileError as error:
+    except ranged.ReplacedFileError as error:
         raise _replacement_error(path) from error
     actual = source.size()
     if file_bytes is not None and actual != file_bytes:
@@ -306,9 +301,9 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise _missing(path) from error
-    except ChangedFileError as error:
+    except ranged.ChangedFileError as error:
         raise _other_size(path, error.size, error.expected) from error
-    except ReplacedFileError as error:
+    except ranged.ReplacedFileError as error:
         raise _replacement_error(path) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of

@@ -18,16 +18,9 @@ import pyarrow.types as pat
 from msgspec import field
 from msgspec.structs import replace
 
+from paimon_assets.engine.codec import row_files
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.json.record_check import checked_records
-from paimon_assets.engine.codec.row_files import (
-    RowFile,
-    RowFormat,
-    check_names,
-    naming,
-    open_rows,
-    unreadable,
-)
 from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
@@ -100,13 +93,13 @@ def open_external_file(
     columns: pa.Schema | None = None,
     *,
     only: pa.Schema | None = None,
-) -> Iterator[RowFile]:
+) -> Iterator[row_files.RowFile]:
     """Open a file in a `with` block: a footer or first block, then a batch at a time.
 
     With `only`, no other columns are decoded.
     """
     if not _has_rows(file_io, path, kind):
-        yield RowFile(schema=pa.schema([]), batches=(), is_empty=True)
+        yield row_files.RowFile(schema=pa.schema([]), batches=(), is_empty=True)
         return
     _refuse_compressed(file_io, path, kind)
     if kind.format in _OF_TABLES or kind.options:
@@ -126,35 +119,38 @@ def open_external_file(
             open_reader(file_io, path, file_format=kind.format, declared=declared) as reader,
         ):
             schema = reader.schema.remove_metadata()
-            with naming(path, kind.format):
-                check_names(schema.names)
+            with row_files.naming(path, kind.format):
+                row_files.check_names(schema.names)
             if only is not None:
                 schema = pa.schema([each for each in schema if each.name in only.names])
             batches = reader.batches(schema.names, predicate=None, batch_rows=_BATCH_ROWS)
-            yield RowFile(schema=schema, batches=_in_units(batches, schema, path, kind))
+            yield row_files.RowFile(schema=schema, batches=_in_units(batches, schema, path, kind))
         return
-    row_format = RowFormat(kind.format)
+    row_format = row_files.RowFormat(kind.format)
     if kind.format == "csv":
         text = TextOptions()
-        with naming(path, row_format), text_streams.open_text_stream(file_io, path, text) as head:
+        with (
+            row_files.naming(path, row_format),
+            text_streams.open_text_stream(file_io, path, text) as head,
+        ):
             text_streams.check_width(head, text.delimiter)
     codec = text_streams.COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
-    with naming(path, row_format), file_io.open_input(path) as file:
+    with row_files.naming(path, row_format), file_io.open_input(path) as file:
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         convert = {"include_columns": only.names, "include_missing_columns": True} if only else {}
-        yield open_rows(stream, row_format, columns, options=convert)
+        yield row_files.open_rows(stream, row_format, columns, options=convert)
 
 
 @contextmanager
 def open_fitted(
     file_io: FileIO, path: str, kind: FileKind, columns: pa.Schema
-) -> Iterator[RowFile]:
+) -> Iterator[row_files.RowFile]:
     """Open a file whose rows have these columns; see the attributes of `FileKind`."""
     only = columns if kind.others else None
 
     def fit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         names, count = {*batch.schema.names}, batch.num_rows
-        with naming(path, kind.format):
+        with row_files.naming(path, kind.format):
             arrays = [
                 batch[c.name].cast(c.type) if c.name in names else pa.nulls(count, c.type)
                 for c in columns
@@ -184,7 +180,7 @@ def seen_types(
     if kind.format == "json":
         text = TextOptions.of("json", kind.options, ())
         with (
-            naming(path, RowFormat.JSON),
+            row_files.naming(path, row_files.RowFormat.JSON),
             text_streams.open_text_stream(file_io, path, text) as stream,
         ):
             return types_of_json(stream, known.names, is_long=bool(text.multi_line))
@@ -273,7 +269,7 @@ def _in_units(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows as their schema: readers give timestamps of some files in another unit."""
     for batch in batches:
-        with naming(path, kind.format):
+        with row_files.naming(path, kind.format):
             rows = batch if batch.schema == schema else batch.cast(schema)
         yield rows
 
@@ -288,7 +284,7 @@ def _of_source(path: str, kind: FileKind) -> Iterator[None]:
         is_of_file = kind.format in _WITH_FOOTER and error.details.get("path") == path
         if cause is None or not is_plain or not is_of_file:
             raise
-        raise unreadable(path, kind.format, cause) from cause
+        raise row_files.unreadable(path, kind.format, cause) from cause
 
 
 def _has_rows(file_io: FileIO, path: str, kind: FileKind) -> bool:
@@ -297,7 +293,7 @@ def _has_rows(file_io: FileIO, path: str, kind: FileKind) -> bool:
     if not kind.is_text:
         return bool(size)
     text, is_json = TextOptions.of(kind.format, kind.options, ()), kind.format == "json"
-    with naming(path, RowFormat(kind.format)):
+    with row_files.naming(path, row_files.RowFormat(kind.format)):
         return text_streams.has_rows(file_io, path, size, text, is_json=is_json)
 
 

@@ -28,13 +28,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Array,
-    Flags,
-    buffer_of,
-    from_numpy,
-    to_numpy,
-)
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.spec.values import Value
@@ -54,13 +48,13 @@ class Records(Value):
     """`_VALUE_KIND` of each row, by row number; None if no row retracts."""
     columns: Sequence[str]
     """Columns of the result."""
-    column: Callable[[str], Array]
+    column: Callable[[str], arrays.Array]
     """A column by name, by row number: one of `columns`, or of those that the function needs."""
 
 
-def adds(kinds: Kinds) -> Flags:
+def adds(kinds: Kinds) -> arrays.Flags:
     """Return True where a record adds its row (+I, +U) rather than retracting it (-U, -D)."""
-    result: Flags = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
+    result: arrays.Flags = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
     return result
 
 
@@ -91,18 +85,18 @@ class Grouped(Value):
     """Group of each record, ascending."""
     rows: Order
     """Row number of each record."""
-    retracts: Flags | None = None
+    retracts: arrays.Flags | None = None
     """Whether a record retracts its values; None if no record does."""
     arrivals: Order | None = None
     """Ranks of arrival within the group, if they differ from the order of the records."""
-    late: Flags | None = None
+    late: arrays.Flags | None = None
     """Whether a record sorts before records that arrived earlier; None if no record does."""
-    seeds: Flags | None = None
+    seeds: arrays.Flags | None = None
     """Whether a record is the initial value of its group; None if no record is."""
     before: Grouped | None = None
     """Records that add, before the seeds, which replaced their result."""
 
-    def keep(self, selection: Flags | Order) -> Grouped:
+    def keep(self, selection: arrays.Flags | Order) -> Grouped:
         """Return some of the records, by a mask or by positions."""
         return Grouped(
             count=self.count,
@@ -148,7 +142,7 @@ class Grouped(Value):
         """Return all records as if they added."""
         return replace(self, retracts=None)
 
-    def valid(self, values: Array) -> Grouped:
+    def valid(self, values: arrays.Array) -> Grouped:
         """Return the records whose value is not null."""
         if not values.null_count:
             return self
@@ -162,24 +156,24 @@ class Grouped(Value):
         return result
 
 
-def is_valid(values: Array) -> Flags:
+def is_valid(values: arrays.Array) -> arrays.Flags:
     """Return which values are not null."""
-    valid: Flags = to_numpy(values.is_valid())
+    valid: arrays.Flags = arrays.to_numpy(values.is_valid())
     return valid
 
 
-def nullable_indices(rows: Order) -> Array:
+def nullable_indices(rows: Order) -> arrays.Array:
     """Return row numbers as Arrow indices, null for `NOTHING`."""
     present = rows >= 0
     if present.all():
-        return from_numpy(rows)
-    numbers = buffer_of(np.where(present, rows, 0))
-    return pa.Array.from_buffers(pa.int64(), len(rows), [buffer_of(present), numbers])
+        return arrays.from_numpy(rows)
+    numbers = arrays.buffer_of(np.where(present, rows, 0))
+    return pa.Array.from_buffers(pa.int64(), len(rows), [arrays.buffer_of(present), numbers])
 
 
-def gather(values: Array, rows: Order) -> Array:
+def gather(values: arrays.Array, rows: Order) -> arrays.Array:
     """Take values by row number; `NOTHING` gives null."""
-    result: Array = pc.take(values, nullable_indices(rows), boundscheck=False)
+    result: arrays.Array = pc.take(values, nullable_indices(rows), boundscheck=False)
     return result
 
 
@@ -198,16 +192,16 @@ class ChosenRows(Struct, frozen=True, dict=True):
         return ChosenRows(rows, row_kinds) if keep_retracts else ChosenRows(rows[adds(row_kinds)])
 
     @cached_property
-    def _indices(self) -> Array:
-        return from_numpy(self.newest)
+    def _indices(self) -> arrays.Array:
+        return arrays.from_numpy(self.newest)
 
-    def column(self, name: str, values: Array) -> Array:
+    def column(self, name: str, values: arrays.Array) -> arrays.Array:
         """Gather a column."""
-        result: Array = pc.take(values, self._indices, boundscheck=False)
+        result: arrays.Array = pc.take(values, self._indices, boundscheck=False)
         return result
 
 
-Outcome: TypeAlias = "Order | Array"
+Outcome: TypeAlias = "Order | arrays.Array"
 """The result of a column's function for each group: a row number (or `NOTHING`), or a value."""
 
 
@@ -221,10 +215,10 @@ class FoldedRows(Struct, frozen=True):
     """As of `ChosenRows`; so are the kinds."""
     kinds: Kinds | None
     alone: Order
-    fold: Callable[[str, Array], Outcome]
+    fold: Callable[[str, arrays.Array], Outcome]
     """(column name, its values by row number) → the outcome for each group."""
 
-    def column(self, name: str, values: Array) -> Array:
+    def column(self, name: str, values: arrays.Array) -> arrays.Array:
         """Fold a column's groups, and put them between the unchanged records."""
         folded = np.flatnonzero(self.alone < 0)
         if not len(folded):
@@ -305,18 +299,18 @@ class KeyGroups(Value):
         """The number of groups."""
         return int(np.count_nonzero(self.alone < 0))
 
-    def adds(self) -> Flags:
+    def adds(self) -> arrays.Flags:
         """Return which places add."""
         if self.kinds is None:
             return np.ones(len(self.rows), dtype=np.bool_)
         return adds(self.kinds)
 
-    def first(self, mask: Flags) -> Order:
+    def first(self, mask: arrays.Flags) -> Order:
         """Return the first place of each group where `mask` is true, `NOTHING` without one."""
         places = np.flatnonzero(mask)
         return self._spread(places[run_starts(self.groups[places])])
 
-    def last(self, mask: Flags) -> Order:
+    def last(self, mask: arrays.Flags) -> Order:
         """Return the last place of each group where `mask` is true, `NOTHING` without one."""
         places = np.flatnonzero(mask)
         return self._spread(places[run_ends(self.groups[places])])
@@ -326,18 +320,18 @@ class KeyGroups(Value):
         result[self.groups[places]] = places
         return result
 
-    def holds(self, mask: Flags) -> Flags:
+    def holds(self, mask: arrays.Flags) -> arrays.Flags:
         """Return which groups have a place where `mask` is true."""
         result = np.zeros(self.count, dtype=np.bool_)
         result[self.groups[mask]] = True
         return result
 
-    def keep(self, mask: Flags) -> KeyGroups:
+    def keep(self, mask: arrays.Flags) -> KeyGroups:
         """Return some of the places; groups may end up without any."""
         kinds = None if self.kinds is None else self.kinds[mask]
         return replace(self, groups=self.groups[mask], rows=self.rows[mask], kinds=kinds)
 
-    def mark_deleted(self, deleted: Flags) -> KeyGroups:
+    def mark_deleted(self, deleted: arrays.Flags) -> KeyGroups:
         """Mark the rows of some groups as deleted."""
         if not deleted.any():
             return self
@@ -369,6 +363,6 @@ class KeyGroups(Value):
         retracts = None if self.kinds is None else ~adds(self.kinds)
         return Grouped(count=self.count, groups=self.groups, rows=self.rows, retracts=retracts)
 
-    def folded(self, fold: Callable[[str, Array], Outcome]) -> FoldedRows:
+    def folded(self, fold: Callable[[str, arrays.Array], Outcome]) -> FoldedRows:
         """Return the rows of all keys; `fold` computes a column of the groups."""
         return FoldedRows(newest=self.newest, kinds=self.results, alone=self.alone, fold=fold)

@@ -27,12 +27,7 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.data.casting.casting import CastSettings
 from paimon_assets.engine.data.field_mapping import FieldMapping, file_schema_of
-from paimon_assets.engine.data.format.base import (
-    DeclaredText,
-    FileToRead,
-    FormatReader,
-    open_data_file,
-)
+from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.formats import reader_of
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, FileIO
@@ -101,7 +96,7 @@ class FileRead(Value, dict=True):
             raise prepared
         if isinstance(prepared, pa.NativeFile):
             prepared = self._open(file, mapping, path, prepared)
-        if not isinstance(prepared, FormatReader):
+        if not isinstance(prepared, base.FormatReader):
             return
         with prepared as reader:
             self._check_blobs(file, reader.schema.names)
@@ -154,12 +149,12 @@ class FileRead(Value, dict=True):
                 except errors.PaimonError as error:
                     self._prepare_readers[path] = error
 
-    def _prepare(self, file: DataFileMeta, path: str) -> FormatReader | pa.NativeFile | None:
+    def _prepare(self, file: DataFileMeta, path: str) -> base.FormatReader | pa.NativeFile | None:
         mapping = self._mapping(file, path)
         if not self._may_match(file, mapping):
             return None
         if file.file_format in _READ_THROUGH:
-            source = open_data_file(self.file_io, path, file.file_size)
+            source = base.open_data_file(self.file_io, path, file.file_size)
             read_through(source, ahead_bytes=self._ahead_bytes)
             return source
         reader = self._open(file, mapping, path)
@@ -181,7 +176,7 @@ class FileRead(Value, dict=True):
     @cached_property
     def _prepare_readers(
         self,
-    ) -> dict[str, FormatReader | pa.NativeFile | errors.PaimonError | None]:
+    ) -> dict[str, base.FormatReader | pa.NativeFile | errors.PaimonError | None]:
         """Open files; None where no row may pass; errors to raise where the rows are due."""
         return {}
 
@@ -204,17 +199,17 @@ class FileRead(Value, dict=True):
         mapping: FieldMapping,
         path: str,
         source: pa.NativeFile | None = None,
-    ) -> FormatReader:
+    ) -> base.FormatReader:
         declared = None
         schema = self.context.schemas_by_id[file.schema_id]
         if file.external_path is not None:
             text_options = self.context.text_options_of(file)
             # All columns, as when the file was added: the members of JSON are seen beside them.
             fields = {each.name: each for each in (*schema.fields, *mapping.file_fields)}
-            declared = DeclaredText(fields=[*fields.values()], options=text_options)
+            declared = base.DeclaredText(fields=[*fields.values()], options=text_options)
         zone = self.context.schema.typed_options.get(opt.CAST_TIME_ZONE)
         options = opt.Options({**schema.options, opt.CAST_TIME_ZONE.key: zone})
-        found = FileToRead(
+        found = base.FileToRead(
             file_io=self.file_io,
             path=path,
             source=source,

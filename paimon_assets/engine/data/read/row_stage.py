@@ -23,13 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from paimon_assets.engine.codec.arrow import arrow_values
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_assets.engine.codec.arrow.arrow_values import (
-    UNIT_NANOS,
-    to_scalar,
-    total_order,
-    total_order_words,
-)
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
@@ -77,7 +72,7 @@ class RowStage(Value, dict=True):
             return {}
         values = deserialize_row(self.partition, [field.type for field in fields])
         return {
-            field.name: to_scalar(value, field.type).cast(to_arrow_type(field.type))
+            field.name: arrow_values.to_scalar(value, field.type).cast(to_arrow_type(field.type))
             for field, value in zip(fields, values, strict=True)
         }
 
@@ -196,7 +191,7 @@ def _result(
     if leaf.function == "coalesce":
         instead: Any = leaf.argument
         try:
-            return pc.coalesce(column, to_scalar(instead, data_type).cast(column.type))
+            return pc.coalesce(column, arrow_values.to_scalar(instead, data_type).cast(column.type))
         except pa.ArrowInvalid as error:
             text = (
                 f"Column '{leaf.field}' is {data_type}, which does not hold the {instead} that the"
@@ -223,13 +218,13 @@ def _comparison(column: Any, op: pred.CompareOp, literal: Any, field: types.Data
     if literal is None:
         return _none(column)
     if field.type.root in types.TIMESTAMP_ROOTS:
-        op, literal = _whole_units(op, int(literal), UNIT_NANOS[column.type.unit])
+        op, literal = _whole_units(op, int(literal), arrow_values.UNIT_NANOS[column.type.unit])
         if literal is None:
             return _true(pc.is_valid(column)) if op is pred.CompareOp.NE else _none(column)
         return _compare(op, column.view(pa.int64()), pa.scalar(literal, pa.int64()))
     if pa.types.is_floating(column.type):
         return _compare_floats(op, column, float(literal), field)
-    return _compare(op, column, to_scalar(literal, field.type))
+    return _compare(op, column, arrow_values.to_scalar(literal, field.type))
 
 
 def _compare_floats(
@@ -237,9 +232,9 @@ def _compare_floats(
 ) -> Mask:
     """Compare numbers as Arrow does; a zero or NaN by its rank in Java's order."""
     if literal == 0 or math.isnan(literal):
-        rank = pa.scalar(int(total_order_words(np.array([literal]))[0]), pa.uint64())
-        return _compare(op, total_order(column), rank)
-    mask = _compare(op, column, to_scalar(literal, field.type))
+        rank = pa.scalar(int(arrow_values.total_order_words(np.array([literal]))[0]), pa.uint64())
+        return _compare(op, arrow_values.total_order(column), rank)
+    mask = _compare(op, column, arrow_values.to_scalar(literal, field.type))
     if op in (pred.CompareOp.GT, pred.CompareOp.GE):
         return pc.or_(mask, _true(pc.is_nan(column)))
     return mask
@@ -290,5 +285,5 @@ def _value_set(literals: Sequence[Any], field: types.DataField, arrow_type: Any)
     values = []
     for literal in literals:
         with suppress(pa.ArrowInvalid, InvalidInputError):
-            values.append(to_scalar(literal, field.type).cast(arrow_type))
+            values.append(arrow_values.to_scalar(literal, field.type).cast(arrow_type))
     return pa.array(values, arrow_type).drop_null()

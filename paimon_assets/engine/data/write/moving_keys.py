@@ -26,14 +26,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Array, Ints, from_num
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
-from paimon_assets.engine.data.write.dynamic_buckets import (
-    UNKNOWN,
-    BucketRule,
-    Hashes,
-    Rows,
-    fill_buckets,
-    key_hashes,
-)
+from paimon_assets.engine.data.write import dynamic_buckets
 from paimon_assets.engine.data.write.row_key_extractor import (
     RowBuckets,
     distinct_rows,
@@ -49,7 +42,7 @@ from paimon_assets.engine.spec.values import Value
 class _Run(NamedTuple):
     """Keys sorted by hash."""
 
-    hashes: Hashes
+    hashes: dynamic_buckets.Hashes
     keys: list[Any]
     partitions: Ints
     buckets: Ints
@@ -75,13 +68,13 @@ class _Run(NamedTuple):
 class KeyPositions(Value):
     """Keys, and their stored positions."""
 
-    hashes: Hashes
+    hashes: dynamic_buckets.Hashes
     keys: "Sequence[Any]"
     partitions: Ints
     """Key → partition, or `UNKNOWN`."""
     buckets: Ints
     """Key → bucket; arbitrary for unknown keys."""
-    hits: list[tuple[_Run, Rows, Rows]]
+    hits: list[tuple[_Run, dynamic_buckets.Rows, dynamic_buckets.Rows]]
     """(run, keys that it holds, their positions in it)."""
 
 
@@ -91,9 +84,9 @@ class KeyIndex(Struct):
     total_bytes: int = 0
     _runs: list[_Run] = field(default_factory=list)
 
-    def find(self, hashes: Hashes, keys: "Sequence[Any]") -> KeyPositions:
+    def find(self, hashes: dynamic_buckets.Hashes, keys: "Sequence[Any]") -> KeyPositions:
         """Look keys up by hash, then by value."""
-        partitions = np.full(len(hashes), UNKNOWN, dtype=np.int32)
+        partitions = np.full(len(hashes), dynamic_buckets.UNKNOWN, dtype=np.int32)
         buckets = np.zeros(len(hashes), dtype=np.int32)
         # A key is in one run at most. A row's candidate steps through the keys of its hash, until
         # one is equal or the hash ends.
@@ -101,7 +94,7 @@ class KeyIndex(Struct):
         for run in self._runs:
             candidates = np.searchsorted(run.hashes, hashes, side="left")
             ends = np.searchsorted(run.hashes, hashes, side="right")
-            rows = np.flatnonzero((candidates < ends) & (partitions == UNKNOWN))
+            rows = np.flatnonzero((candidates < ends) & (partitions == dynamic_buckets.UNKNOWN))
             while len(rows):  # as often as different keys share a hash
                 equal = np.ones(len(rows), dtype=np.bool_)
                 stored, asked = from_numpy(candidates[rows]), from_numpy(rows)
@@ -125,7 +118,7 @@ class KeyIndex(Struct):
         for run, rows, positions in former.hits:
             run.partitions[positions] = partitions[rows]
             run.buckets[positions] = buckets[rows]
-        new = np.flatnonzero(former.partitions == UNKNOWN)
+        new = np.flatnonzero(former.partitions == dynamic_buckets.UNKNOWN)
         if not len(new):
             return
         columns: list[Any] = [column.take(from_numpy(new)) for column in former.keys]
@@ -147,7 +140,7 @@ class _Keys(NamedTuple):
 
     ids: Ints
     """Row → key."""
-    first: Rows
+    first: dynamic_buckets.Rows
     """Key → its first row."""
     former: KeyPositions
 
@@ -169,7 +162,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         schema = self.context.schema
-        self._target_rows = BucketRule.of(schema).target_rows
+        self._target_rows = dynamic_buckets.BucketRule.of(schema).target_rows
         self._limit_bytes = schema.typed_options.get(KEY_INDEX_BYTES)
         self._traits = EngineTraits.of(schema)
         self._values = [[] for _ in schema.partition_fields]
@@ -177,7 +170,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
     def load(self, stored_keys: Iterable[BucketKeys]) -> None:
         """Add the keys the table holds, without those of other assigners."""
         for partition, bucket, batch in stored_keys:
-            hashes = key_hashes(self.context.schema, batch)
+            hashes = dynamic_buckets.key_hashes(self.context.schema, batch)
             own = np.flatnonzero(self.assigner_of(hashes, self.assigners) == self.assigner)
             number = self._number(partition)
             counts = self._counts.setdefault(number, {})
@@ -188,7 +181,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
             self._put(keys.former, numbers, np.full(len(numbers), bucket, dtype=np.int32))
 
     @staticmethod
-    def assigner_of(hashes: Hashes, assigners: int) -> Ints:
+    def assigner_of(hashes: dynamic_buckets.Hashes, assigners: int) -> Ints:
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
     def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedBatch:
@@ -211,7 +204,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         columns: list[Any] = [rows.column(name) for name in names]
         ids, first = distinct_rows(columns)
         keys = [column.take(from_numpy(first)) for column in columns]
-        hashes = key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
+        hashes = dynamic_buckets.key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
         return _Keys(ids, first, self._index.find(hashes, keys))
 
     def _put(self, former: KeyPositions, partitions: Ints, buckets: Ints) -> None:
@@ -231,7 +224,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Ints, keys: _Keys
     ) -> AssignedBatch:
         """Leave each key in its first partition."""
-        new = np.flatnonzero(keys.former.partitions == UNKNOWN)
+        new = np.flatnonzero(keys.former.partitions == dynamic_buckets.UNKNOWN)
         key_partitions, buckets = keys.former.partitions.copy(), keys.former.buckets.copy()
         key_partitions[new] = numbers[keys.first[new]]
         by_arrival = new[np.argsort(keys.first[new])]
@@ -269,7 +262,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(order) - 1)
         self._put(keys.former, partitions[ends], buckets[ends])
 
-        left = moves[former[moves] != UNKNOWN]
+        left = moves[former[moves] != dynamic_buckets.UNKNOWN]
         places, key_counts = np.unique(
             np.stack([former[left], former_buckets[left]]), axis=1, return_counts=True
         )
@@ -318,7 +311,9 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
             rows = np.flatnonzero(numbers == number)
             counts = self._counts.setdefault(number, {})
             candidates = count(self.assigner, self.assigners)
-            buckets[rows] = fill_buckets(len(rows), counts, self._target_rows, candidates)
+            buckets[rows] = dynamic_buckets.fill_buckets(
+                len(rows), counts, self._target_rows, candidates
+            )
         return buckets
 
 

@@ -37,12 +37,7 @@ from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.schema.schema import (
-    KEPT_SINCE,
-    SEQUENCE_NUMBER,
-    TRACKING_FIELDS,
-    TableSchema,
-)
+from paimon_assets.engine.spec.schema import schema as schemas
 from paimon_assets.engine.spec.types import data_types
 
 if TYPE_CHECKING:
@@ -67,7 +62,7 @@ _WRITE_BYTES = 64 * _MEGABYTE
 
 
 def _index_builders(
-    schema: TableSchema,
+    schema: schemas.TableSchema,
 ) -> Mapping[tuple[str, str], Callable[[], BloomBuilder | BitmapBuilder]]:
     """Return (column, index type) → constructor, by the options `file-index.<type>.columns`."""
     builders: dict[tuple[str, str], Callable[[], BloomBuilder | BitmapBuilder]] = {}
@@ -167,7 +162,7 @@ def _nested_ids(arrow: Any, data_type: data_types.DataType, column_id: int, *, d
 
 
 class FileFactory(Struct, kw_only=True, dict=True):
-    schema: TableSchema
+    schema: schemas.TableSchema
     file_io: FileIO
     level: int = 0
     """Level of the files; it may have a format, a codec and statistics of its own."""
@@ -185,9 +180,9 @@ class FileFactory(Struct, kw_only=True, dict=True):
         self.value_fields = schema.fields
         """The table's columns among them."""
         if self.keeps_deletes:
-            self.columns = (*self.columns, KEPT_SINCE)
+            self.columns = (*self.columns, schemas.KEPT_SINCE)
         if self.write_cols is not None:
-            by_name = {**{each.name: each for each in TRACKING_FIELDS}, **schema.by_name}
+            by_name = {**{each.name: each for each in schemas.TRACKING_FIELDS}, **schema.by_name}
             self.columns = tuple(by_name[name] for name in self.write_cols)
             self.value_fields = tuple(each for each in self.columns if each.id in schema.by_id)
         self.arrow_schema = file_schema(self.columns)
@@ -287,9 +282,9 @@ _UNNUMBERED = 2**63 - 1
 
 def _stored_numbers(rows: pa.Table) -> tuple[int, int]:
     """Return the smallest and largest sequence number; the largest is unknown if one is null."""
-    if SEQUENCE_NUMBER.name not in rows.column_names:
+    if schemas.SEQUENCE_NUMBER.name not in rows.column_names:
         return _UNNUMBERED, _UNNUMBERED
-    numbers = rows.column(SEQUENCE_NUMBER.name)
+    numbers = rows.column(schemas.SEQUENCE_NUMBER.name)
     bounds: Any = pc.min_max(numbers)
     lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
     lowest = _UNNUMBERED if lowest is None else lowest

@@ -32,18 +32,7 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
-from paimon_assets.engine.data.write import input_check, row_key_extractor
-from paimon_assets.engine.data.write.bucket_writer import (
-    AppendOnlyWriter,
-    BucketWriter,
-    MergeTreeWriter,
-    PostponeBucketWriter,
-    RoutedRows,
-    RouteRows,
-    Routes,
-    RowBuffer,
-    highest_stored,
-)
+from paimon_assets.engine.data.write import bucket_writer, input_check, row_key_extractor
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile, delete_unfinished
 from paimon_assets.engine.data.write.write_support import (
     changelog_schema,
@@ -185,7 +174,7 @@ class _Route(Struct, kw_only=True):
     bucket: int
     path: str
     next_sequence: int
-    writers: list[BucketWriter] = field(default_factory=list)
+    writers: list[bucket_writer.BucketWriter] = field(default_factory=list)
     """Their files, one after the other, hold the rows in order of arrival."""
     grows: bool = False
     """Whether the last writer takes further rows."""
@@ -206,7 +195,7 @@ class _TableWrite:
         logs_input = options.get(opt.CHANGELOG_PRODUCER) is opt.ChangelogProducer.INPUT
         if schema.has_primary_key and logs_input:
             self._changelog = replace(self._factory, schema=changelog_schema(schema))
-        self._buffer = RowBuffer()
+        self._buffer = bucket_writer.RowBuffer()
         self._buffer_bytes = max(1, options.get(opt.WRITE_BUFFER_SIZE))
         segments = 1 if schema.has_primary_key else _SEGMENTS
         self._flush_bytes = max(1, self._buffer_bytes // segments)
@@ -288,11 +277,13 @@ class _TableWrite:
                 break
             self._await_oldest()
         table = pa.Table.from_batches([rows])
-        self._buffer.add(RoutedRows(rows=table, routes=routes, kinds=kinds, sequence=sequence))
+        self._buffer.add(
+            bucket_writer.RoutedRows(rows=table, routes=routes, kinds=kinds, sequence=sequence)
+        )
         if self._buffer.total_bytes >= self._flush_bytes:
             self._flush(self._buffer.take(self.threads.count))
 
-    def _routes_of(self, row_buckets: row_key_extractor.RowBuckets) -> Routes:
+    def _routes_of(self, row_buckets: row_key_extractor.RowBuckets) -> bucket_writer.Routes:
         partitions, partition_ids, buckets = row_buckets
         lowest = min(0, int(buckets.min()))  # rows may be postponed, in bucket -2
         width = int(buckets.max()) - lowest + 1
@@ -325,7 +316,7 @@ class _TableWrite:
             work.result()
         self._in_flight.popleft()
 
-    def _flush(self, parts: list[RouteRows]) -> None:
+    def _flush(self, parts: list[bucket_writer.RouteRows]) -> None:
         """Hand rows to the threads, or write them at once if they are few."""
         if not parts:
             return
@@ -338,7 +329,7 @@ class _TableWrite:
         works = [self._write(self._routes[part.route], part, threads) for part in parts]
         self._in_flight.append((total_bytes, works))
 
-    def _write(self, route: _Route, part: RouteRows, threads: Threads) -> Work[None]:
+    def _write(self, route: _Route, part: bucket_writer.RouteRows, threads: Threads) -> Work[None]:
         keyed = self.context.schema.has_primary_key
         fills_a_file = not keyed and part.total_bytes >= self._flush_bytes
         if fills_a_file or not route.grows:
@@ -361,27 +352,31 @@ class _TableWrite:
             route.last.result()
         return route.last
 
-    def _new_writer(self, route: _Route) -> BucketWriter:
+    def _new_writer(self, route: _Route) -> bucket_writer.BucketWriter:
         schema = self.context.schema
 
         def files(factory: FileFactory) -> RollingFile:
             return RollingFile(factory=factory, bucket_path=route.path)
 
         if not schema.has_primary_key:
-            return AppendOnlyWriter(files=files(self._factory), next_sequence=route.next_sequence)
+            return bucket_writer.AppendOnlyWriter(
+                files=files(self._factory), next_sequence=route.next_sequence
+            )
         if route.bucket == POSTPONE_BUCKET:
-            return PostponeBucketWriter(files=files(self._postponed_factory))
+            return bucket_writer.PostponeBucketWriter(files=files(self._postponed_factory))
         state = self.context.states_by_bucket.get((route.partition, route.bucket))
         live_files = () if state is None else state.files
         from paimon_assets.engine.data.merge.function import merge_function_of
 
-        return MergeTreeWriter(
+        return bucket_writer.MergeTreeWriter(
             files=files(self._factory),
             changelog=None if self._changelog is None else files(self._changelog),
             function=merge_function_of(schema, self.context.table),
             padding=self._padding,
             next_sequence=route.next_sequence,
-            highest_stored=partial(highest_stored, live_files, route.path, self.file_io),
+            highest_stored=partial(
+                bucket_writer.highest_stored, live_files, route.path, self.file_io
+            ),
         )
 
     @cached_property

@@ -13,14 +13,8 @@ from functools import partial
 from msgspec import Struct
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array
-from paimon_assets.engine.data.merge.aggregate import picks
+from paimon_assets.engine.data.merge.aggregate import nested_rows, picks
 from paimon_assets.engine.data.merge.aggregate.lists import collect_elements, join_texts
-from paimon_assets.engine.data.merge.aggregate.nested_rows import (
-    merge_maps,
-    merge_maps_by_time,
-    update_nested_fields,
-    update_nested_rows,
-)
 from paimon_assets.engine.data.merge.aggregate.numbers import multiply_values, sum_values
 from paimon_assets.engine.data.merge.aggregate.sets import SKETCHES_EXTRA, has_sketches, unite_sets
 from paimon_assets.engine.data.merge.records import Grouped, Outcome
@@ -39,7 +33,7 @@ _PLAIN: Mapping[AggregateFunction, Kernel] = {
     AggregateFunction.LAST_NON_NULL_VALUE: picks.last_non_null_value,
     AggregateFunction.FIRST_VALUE: picks.first_value,
     AggregateFunction.FIRST_NON_NULL_VALUE: picks.first_non_null_value,
-    AggregateFunction.MERGE_MAP: merge_maps,
+    AggregateFunction.MERGE_MAP: nested_rows.merge_maps,
     AggregateFunction.PRIMARY_KEY: picks.key_value,
 }
 _OF_SKETCHES = frozenset({AggregateFunction.THETA_SKETCH, AggregateFunction.HLL_SKETCH})
@@ -48,9 +42,9 @@ _OF_SETTINGS: Mapping[AggregateFunction, Callable[..., Array]] = {
     AggregateFunction.PRODUCT: multiply_values,
     AggregateFunction.LISTAGG: join_texts,
     AggregateFunction.COLLECT: collect_elements,
-    AggregateFunction.MERGE_MAP_WITH_KEYTIME: merge_maps_by_time,
-    AggregateFunction.NESTED_UPDATE: update_nested_rows,
-    AggregateFunction.NESTED_PARTIAL_UPDATE: update_nested_fields,
+    AggregateFunction.MERGE_MAP_WITH_KEYTIME: nested_rows.merge_maps_by_time,
+    AggregateFunction.NESTED_UPDATE: nested_rows.update_nested_rows,
+    AggregateFunction.NESTED_PARTIAL_UPDATE: nested_rows.update_nested_fields,
     AggregateFunction.RBM32: unite_sets,
     AggregateFunction.RBM64: unite_sets,
     AggregateFunction.THETA_SKETCH: unite_sets,

@@ -17,13 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from msgspec import Struct
 
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Array,
-    Flags,
-    buffer_of,
-    from_numpy,
-    to_numpy,
-)
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
 from paimon_assets.engine.data.merge.records import Grouped, is_valid, run_ends, run_starts
@@ -33,7 +27,7 @@ from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 class Elements(Struct, frozen=True):
     """The elements of a column's lists (or the entries of its maps), record by record."""
 
-    lists: Array
+    lists: arrays.Array
     records: Grouped
     grouped: Grouped
     """One item an element; `rows` are positions in `content`."""
@@ -41,13 +35,13 @@ class Elements(Struct, frozen=True):
     """Element → position of its record in `records`."""
 
     @staticmethod
-    def of(values: Array, grouped: Grouped) -> Elements:
+    def of(values: arrays.Array, grouped: Grouped) -> Elements:
         """Return the elements of a column's lists; null lists have none."""
         present = grouped.valid(values)
-        lists: Any = values.take(from_numpy(present.rows))
+        lists: Any = values.take(arrays.from_numpy(present.rows))
         # Elements have the order of their records, so groups ascend; an element's arrival grows
         # with its record's, then with its place in the list.
-        ends: npt.NDArray[np.int64] = to_numpy(lists.offsets).astype(np.int64)
+        ends: npt.NDArray[np.int64] = arrays.to_numpy(lists.offsets).astype(np.int64)
         record_of = np.repeat(np.arange(len(lists)), np.diff(ends))
         arrivals = present.arrived()[record_of] * len(record_of) + np.arange(len(record_of))
         elements = Grouped(
@@ -60,26 +54,26 @@ class Elements(Struct, frozen=True):
         return Elements(lists, present, elements, record_of)
 
     @property
-    def content(self) -> Array:
+    def content(self) -> arrays.Array:
         """All elements (of maps, the keys)."""
         lists: Any = self.lists
-        content: Array = lists.keys if pat.is_map(lists.type) else lists.values
+        content: arrays.Array = lists.keys if pat.is_map(lists.type) else lists.values
         return content
 
     @property
-    def has_list(self) -> Flags:
+    def has_list(self) -> arrays.Flags:
         """Groups with a list: some record adds one that is not null."""
         result = np.zeros(self.records.count, dtype=np.bool_)
         result[self.records.without_retracts().groups] = True
         return result
 
-    def rebuild(self, elements: Grouped, content: Array | None = None) -> Array:
+    def rebuild(self, elements: Grouped, content: arrays.Array | None = None) -> arrays.Array:
         """Put elements into one list (or map) for each group."""
         lists: Any = self.lists
-        indices = from_numpy(elements.rows)
-        options: Any = {"type": lists.type, "mask": from_numpy(~self.has_list)}
+        indices = arrays.from_numpy(elements.rows)
+        options: Any = {"type": lists.type, "mask": arrays.from_numpy(~self.has_list)}
         parts: Any = [_offsets(elements.groups, elements.count)]
-        result: Array
+        result: arrays.Array
         if pat.is_map(lists.type):
             parts += [lists.keys.take(indices), lists.items.take(indices)]
             result = pa.MapArray.from_arrays(*parts, **options)
@@ -89,21 +83,21 @@ class Elements(Struct, frozen=True):
         return result
 
 
-def _offsets(groups: Order, count: int) -> Array:
+def _offsets(groups: Order, count: int) -> arrays.Array:
     ends = np.searchsorted(groups, np.arange(count + 1))
-    return from_numpy(ends.astype(np.int32))
+    return arrays.from_numpy(ends.astype(np.int32))
 
 
-def nested_list(groups: Order, items: Array, count: int) -> Array:
+def nested_list(groups: Order, items: arrays.Array, count: int) -> arrays.Array:
     """Return a list of items for each group, null for groups without any."""
     mask = np.ones(count, dtype=np.bool_)
     mask[groups] = False
     parts: Any = [_offsets(groups, count), items]
-    lists: Array = pa.ListArray.from_arrays(*parts, mask=from_numpy(mask))
+    lists: arrays.Array = pa.ListArray.from_arrays(*parts, mask=arrays.from_numpy(mask))
     return lists
 
 
-def codes(values: Array) -> Order:
+def codes(values: arrays.Array) -> Order:
     """Return numbers that are equal where values are equal; nulls equal each other.
 
     Maps are equal if their entries are, in order.
@@ -114,14 +108,14 @@ def codes(values: Array) -> Order:
     return result
 
 
-def joint_codes(columns: list[Array]) -> Order:
+def joint_codes(columns: list[arrays.Array]) -> Order:
     """Return numbers that are equal where the values of all columns are."""
     return codes_of_numbers([codes(column) for column in columns])
 
 
 def codes_of_numbers(numbers: list[Order]) -> Order:
     """Return numbers that are equal where all of `numbers` are, counting from first appearance."""
-    by_code = sort_keys([from_numpy(each) for each in numbers])
+    by_code = sort_keys([arrays.from_numpy(each) for each in numbers])
     firsts = by_code.order[by_code.starts]
     ranks = np.empty(len(firsts), dtype=np.int64)
     ranks[np.argsort(firsts)] = np.arange(len(firsts))
@@ -130,11 +124,11 @@ def codes_of_numbers(numbers: list[Order]) -> Order:
     return result
 
 
-def _comparable(values: Any) -> list[Array]:
+def _comparable(values: Any) -> list[arrays.Array]:
     """Cut a column of any type into columns that have an order."""
-    valid = from_numpy(is_valid(values).astype(np.uint8))
+    valid = arrays.from_numpy(is_valid(values).astype(np.uint8))
     if pat.is_struct(values.type):
-        return [valid, *(from_numpy(codes(child)) for child in values.flatten())]
+        return [valid, *(arrays.from_numpy(codes(child)) for child in values.flatten())]
     if pat.is_fixed_size_list(values.type):
         values = values.cast(pa.list_(values.type.value_field))
     if pat.is_list(values.type) or pat.is_map(values.type):
@@ -142,10 +136,10 @@ def _comparable(values: Any) -> list[Array]:
         parts = [values.keys, values.items] if is_map else [values.values]
         # The codes of a list's elements, eight bytes each, compare as the list does.
         inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
-        ends = to_numpy(values.offsets).astype(np.int64) * inner.itemsize
+        ends = arrays.to_numpy(values.offsets).astype(np.int64) * inner.itemsize
         lengths = np.where(is_valid(values), np.diff(ends), 0)
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        buffers = [None, buffer_of(offsets), _pack(inner, ends, lengths)]
+        buffers = [None, arrays.buffer_of(offsets), _pack(inner, ends, lengths)]
         return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
     return [values]
 
@@ -154,10 +148,10 @@ def _pack(inner: Order, ends: Order, lengths: Order) -> pa.Buffer:
     """Return the bytes of each list's codes, without those under nulls."""
     count = lengths // inner.itemsize
     starts = np.repeat(ends[:-1] // inner.itemsize - (np.cumsum(count) - count), count)
-    return buffer_of(inner[starts + np.arange(int(count.sum()))])
+    return arrays.buffer_of(inner[starts + np.arange(int(count.sum()))])
 
 
-def first_of_each(groups: Order, items: Order) -> Flags:
+def first_of_each(groups: Order, items: Order) -> arrays.Flags:
     """Return which items are the first of their group and number."""
     ids = codes_of_numbers([groups, items])
     first = np.ones(len(ids), dtype=np.bool_)
@@ -165,7 +159,9 @@ def first_of_each(groups: Order, items: Order) -> Flags:
     return first
 
 
-def collect_elements(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def collect_elements(
+    values: arrays.Array, grouped: Grouped, settings: FieldAggregation
+) -> arrays.Array:
     """Concatenate the lists of each group, in order of arrival.
 
     A retracted element removes the oldest one that equals it; with `distinct` there is only one.
@@ -192,7 +188,7 @@ def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Gr
     )
 
 
-def _remains(same: Order, retracts: Flags) -> Flags:
+def _remains(same: Order, retracts: arrays.Flags) -> arrays.Flags:
     """Return which elements remain if each that retracts removes the oldest equal one."""
     order = np.argsort(same, kind="stable")
     steps = np.where(retracts[order], -1, 1)
@@ -215,15 +211,15 @@ _WHITESPACE = (
 )
 
 
-def join_texts(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def join_texts(values: arrays.Array, grouped: Grouped, settings: FieldAggregation) -> arrays.Array:
     """Join the texts of each group that are not blank; a group of blanks gives null.
 
     With `distinct`, texts after the first are split at the delimiter, and repeated pieces left out.
     """
     present = grouped.valid(values)
-    texts: Any = values.take(from_numpy(present.rows))
+    texts: Any = values.take(arrays.from_numpy(present.rows))
     filled = _fill(texts)
-    present, texts = present.keep(filled), texts.filter(from_numpy(filled))
+    present, texts = present.keep(filled), texts.filter(arrays.from_numpy(filled))
     groups = present.groups
     if settings.distinct:
         groups, texts = _distinct_pieces(groups, texts, settings.delimiter)
@@ -232,16 +228,16 @@ def join_texts(values: Array, grouped: Grouped, settings: FieldAggregation) -> A
     return joined  # type: ignore[no-any-return]  # an array, as `lists` is
 
 
-def _fill(texts: Any) -> Flags:
+def _fill(texts: Any) -> arrays.Flags:
     """Return which texts are more than blanks."""
-    return to_numpy(pc.binary_length(pc.utf8_trim(texts, _WHITESPACE))) > 0
+    return arrays.to_numpy(pc.binary_length(pc.utf8_trim(texts, _WHITESPACE))) > 0
 
 
-def _distinct_pieces(groups: Order, texts: Array, delimiter: str) -> tuple[Order, Any]:
+def _distinct_pieces(groups: Order, texts: arrays.Array, delimiter: str) -> tuple[Order, Any]:
     """Return the first text of each group whole, then pieces of later texts that are new."""
     # Pieces of a first text are not listed themselves; a piece equal to one of them is not new.
     split = pc.split_pattern(texts, delimiter or " ")
-    pieces, texts_of = pc.list_flatten(split), to_numpy(pc.list_parent_indices(split))
+    pieces, texts_of = pc.list_flatten(split), arrays.to_numpy(pc.list_parent_indices(split))
     piece_groups = groups[texts_of]
     is_first = np.zeros(len(texts), dtype=np.bool_)
     is_first[run_starts(groups)] = True
@@ -250,5 +246,5 @@ def _distinct_pieces(groups: Order, texts: Array, delimiter: str) -> tuple[Order
     new &= _fill(pieces)
     all_groups = np.concatenate([groups[is_first], piece_groups[new]])
     order = np.argsort(all_groups, kind="stable")
-    chunks = [texts.filter(from_numpy(is_first)), pieces.filter(from_numpy(new))]
-    return all_groups[order], pa.concat_arrays(chunks).take(from_numpy(order))
+    chunks = [texts.filter(arrays.from_numpy(is_first)), pieces.filter(arrays.from_numpy(new))]
+    return all_groups[order], pa.concat_arrays(chunks).take(arrays.from_numpy(order))
