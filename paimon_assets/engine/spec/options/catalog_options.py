@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 
 from paimon_assets.engine.errors import HIDDEN, without_secrets
-from paimon_assets.engine.spec.options.option import Option
+from paimon_assets.engine.spec.options.option import Option, word
 
 WAREHOUSE = Option("warehouse", "", "Path of the directory that is the catalog.")
-METASTORE = Option("metastore", "filesystem", "Keeper of the tables' names.", parse=str.lower)
+METASTORE = word("metastore", "filesystem", "Keeper of the tables' names.")
 FILE_FSYNC = Option(
     "file.fsync", False, "Whether commits on a local disk are flushed to it before they return."
 )
@@ -39,11 +39,8 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
 
 URI = Option("uri", "", "Where the REST catalog is, such as https://host/catalog.")
 PREFIX = Option("prefix", "", "Part of the server's paths; the server sends it.")
-TOKEN_PROVIDER = Option(
-    "token.provider",
-    "",
-    "Authentication: bear, with a token, or dlf, with keys that sign.",
-    parse=str.lower,
+TOKEN_PROVIDER = word(
+    "token.provider", "", "Authentication: bear, with a token, or dlf, with keys that sign."
 )
 TOKEN = Option("token", "", "The bearer token; a secret.")
 DLF_REGION = Option("dlf.region", "", "Region of DLF; else the one in the URI.")
@@ -51,11 +48,8 @@ DLF_ACCESS_KEY_ID = Option("dlf.access-key-id", "", "Key of DLF.")
 DLF_ACCESS_KEY_SECRET = Option("dlf.access-key-secret", "", "Secret of the key.")
 DLF_SECURITY_TOKEN = Option("dlf.security-token", "", "Token that belongs to a key that ends.")
 DLF_TOKEN_PATH = Option("dlf.token-path", "", "File with a key that another program renews.")
-DLF_TOKEN_LOADER = Option(
-    "dlf.token-loader",
-    "",
-    "Where keys come from: local_file, or ecs, the machine.",
-    parse=str.lower,
+DLF_TOKEN_LOADER = word(
+    "dlf.token-loader", "", "Where keys come from: local_file, or ecs, the machine."
 )
 DLF_ECS_METADATA_URL = Option(
     "dlf.token-ecs-metadata-url",
@@ -63,9 +57,7 @@ DLF_ECS_METADATA_URL = Option(
     "URL from which the machine gets keys of its role.",
 )
 DLF_ECS_ROLE_NAME = Option("dlf.token-ecs-role-name", "", "Role; else the machine's only one.")
-DLF_SIGNING_ALGORITHM = Option(
-    "dlf.signing-algorithm", "", "default or openapi; else by the URI.", parse=str.lower
-)
+DLF_SIGNING_ALGORITHM = word("dlf.signing-algorithm", "", "default or openapi; else by the URI.")
 DLF_OSS_ENDPOINT = Option(
     "dlf.oss-endpoint", "", "Endpoint of OSS, before the one that a table's token names."
 )

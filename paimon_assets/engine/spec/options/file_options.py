@@ -13,8 +13,9 @@ from paimon_assets.engine.spec.options.option import (
     names,
     parse_folder,
     parse_folders,
-    parse_memory,
     parse_part,
+    size,
+    word,
 )
 
 
@@ -46,14 +47,11 @@ def parse_share(text: str) -> float:
     return share
 
 
-FILE_FORMAT = Option("file.format", "parquet", "Format of data files.", parse=str.lower)
-FILE_COMPRESSION = Option("file.compression", "zstd", "Codec of data files.", parse=str.lower)
+FILE_FORMAT = word("file.format", "parquet", "Format of data files.")
+FILE_COMPRESSION = word("file.compression", "zstd", "Codec of data files.")
 FILE_COMPRESSION_ZSTD_LEVEL = Option("file.compression.zstd-level", 1, "Level of the zstd codec.")
-TARGET_FILE_SIZE = Option(
-    "target-file-size",
-    0,
-    "Rolling size; 0 = 128 MB with, 256 MB without a key.",
-    parse=parse_memory,
+TARGET_FILE_SIZE = size(
+    "target-file-size", 0, "Rolling size; 0 = 128 MB with, 256 MB without a key."
 )
 PARTITION_DEFAULT_NAME = Option(
     "partition.default-name",
@@ -90,16 +88,11 @@ INDEX_FILE_IN_DATA_DIRECTORY = Option(
     "Whether index files lie in the directory of their bucket.",
     use=Use.BOTH,
 )
-STATS_MODE = Option(
-    "metadata.stats-mode", "truncate(16)", "none, counts, truncate(n) or full.", parse=str.lower
-)
+STATS_MODE = word("metadata.stats-mode", "truncate(16)", "none, counts, truncate(n) or full.")
 
 
-COLUMN_STATS_MODE = Option(
-    "fields.<column>.stats-mode",
-    "",
-    "Statistics of one column; empty is those of the table.",
-    parse=str.lower,
+COLUMN_STATS_MODE = word(
+    "fields.<column>.stats-mode", "", "Statistics of one column; empty is those of the table."
 )
 ORC_LEGACY_LTZ = Option(
     "orc.timestamp-ltz.legacy.type",
@@ -134,29 +127,23 @@ STATS_DENSE_STORE = Option(
     False,
     "Leave columns without statistics out of them; Java does by default, but 0.9 misreads that.",
 )
-FILE_BLOCK_SIZE = Option(
+FILE_BLOCK_SIZE = size(
     "file.block-size",
     0,
     "Bytes of a Parquet row group or an ORC stripe; 0 = as the options of the format say.",
-    parse=parse_memory,
 )
 PARQUET_ENABLE_DICTIONARY = Option(
     "parquet.enable.dictionary",
     True,
     "Whether Parquet columns that repeat their values are stored as dictionaries.",
 )
-PARQUET_PAGE_SIZE = Option(
-    "parquet.page.size", 1024 * 1024, "Bytes of a page of a Parquet column.", parse=parse_memory
-)
-PARQUET_BLOCK_SIZE = Option(
+PARQUET_PAGE_SIZE = size("parquet.page.size", 1024 * 1024, "Bytes of a page of a Parquet column.")
+PARQUET_BLOCK_SIZE = size(
     "parquet.block.size",
     128 * 1024 * 1024,
     "Most bytes of a Parquet row group, before encoding; it has at most 65,536 rows.",
-    parse=parse_memory,
 )
-ORC_STRIPE_SIZE = Option(
-    "orc.stripe.size", 16 * 1024 * 1024, "Bytes of an ORC stripe.", parse=parse_memory
-)
+ORC_STRIPE_SIZE = size("orc.stripe.size", 16 * 1024 * 1024, "Bytes of an ORC stripe.")
 ORC_ROW_INDEX_STRIDE = Option(
     "orc.row.index.stride", 10_000, "Rows of one entry of an ORC row index.", parse=parse_positive
 )
@@ -168,11 +155,10 @@ ORC_DICTIONARY_THRESHOLD = Option(
 FILE_INDEX_READ_ENABLED = Option(
     "file-index.read.enabled", True, "Whether file indexes are looked at.", use=Use.READ
 )
-FILE_INDEX_IN_MANIFEST_THRESHOLD = Option(
+FILE_INDEX_IN_MANIFEST_THRESHOLD = size(
     "file-index.in-manifest-threshold",
     500,
     "Bytes of a file index that is kept in the manifest; larger ones are files of their own.",
-    parse=parse_memory,
 )
 
 WRITE_MERGE_SCHEMA = Option(
@@ -218,9 +204,6 @@ BLOOM_FPP = Option(
     parse=parse_share,
 )
 BITMAP_VERSION = Option("file-index.bitmap.<column>.version", 2, "Layout: 1 flat, 2 in blocks.")
-BITMAP_BLOCK_SIZE = Option(
-    "file-index.bitmap.<column>.index-block-size",
-    16 * 1024,
-    "Bytes of one block of keys.",
-    parse=parse_memory,
+BITMAP_BLOCK_SIZE = size(
+    "file-index.bitmap.<column>.index-block-size", 16 * 1024, "Bytes of one block of keys."
 )

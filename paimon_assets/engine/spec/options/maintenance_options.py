@@ -6,7 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import Option, parse_duration_ms, unset
+from paimon_assets.engine.spec.options.option import Option, duration, parse_duration_ms, unset
 
 
 class PartitionExpiration(StrEnum):
@@ -48,11 +48,8 @@ SNAPSHOT_NUM_RETAINED_MIN = Option(
 SNAPSHOT_NUM_RETAINED_MAX = Option(
     "snapshot.num-retained.max", 2_147_483_647, "Most snapshots to keep, however young they are."
 )
-SNAPSHOT_TIME_RETAINED = Option(
-    "snapshot.time-retained",
-    3_600_000,
-    "How long a snapshot is kept after the next one was made.",
-    parse=parse_duration_ms,
+SNAPSHOT_TIME_RETAINED = duration(
+    "snapshot.time-retained", 3_600_000, "How long a snapshot is kept after the next one was made."
 )
 SNAPSHOT_EXPIRE_LIMIT = Option("snapshot.expire.limit", 50, "Most snapshots to expire at a time.")
 CHANGELOG_NUM_RETAINED_MIN = unset(
@@ -101,11 +98,8 @@ TAG_AUTOMATIC_CREATION = Option(
 TAG_CREATION_PERIOD = Option(
     "tag.creation-period", TagPeriod.DAILY, "How often there is an automatic tag."
 )
-TAG_CREATION_DELAY = Option(
-    "tag.creation-delay",
-    0,
-    "How long after a period its tag is made, for late data.",
-    parse=parse_duration_ms,
+TAG_CREATION_DELAY = duration(
+    "tag.creation-delay", 0, "How long after a period its tag is made, for late data."
 )
 TAG_AUTOMATIC_COMPLETION = Option(
     "tag.automatic-completion",

@@ -256,3 +256,18 @@ def unset(
 def names(key: str, description: str, *, use: Use = Use.WRITE) -> Option[tuple[str, ...]]:
     """Declare an option of names, none by default."""
     return Option(key, (), description, use=use)
+
+
+def size(key: str, default: int, description: str, *, use: Use = Use.WRITE) -> Option[int]:
+    """Declare an option of bytes, such as `128 mb`."""
+    return Option(key, default, description, use=use, parse=parse_memory)
+
+
+def duration(key: str, default: int, description: str, *, use: Use = Use.WRITE) -> Option[int]:
+    """Declare an option of milliseconds, such as `10 s`."""
+    return Option(key, default, description, use=use, parse=parse_duration_ms)
+
+
+def word(key: str, default: str, description: str, *, use: Use = Use.WRITE) -> Option[str]:
+    """Declare an option of a text that is the same in any letter case."""
+    return Option(key, default, description, use=use, parse=str.lower)

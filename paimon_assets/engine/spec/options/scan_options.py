@@ -13,9 +13,9 @@ from paimon_assets.engine.spec.options.option import (
     parse_duration_ms,
     parse_instant_ms,
     parse_instants_ms,
-    parse_memory,
     parse_pair,
     parse_part,
+    size,
     unset,
 )
 
@@ -49,20 +49,18 @@ class IncrementalMode(StrEnum):
 READ_BATCH_SIZE = Option(
     "read.batch-size", 131_072, "Rows of one batch when merging.", use=Use.BOTH
 )
-READ_BATCH_MEMORY = Option(
+READ_BATCH_MEMORY = size(
     "read.batch-memory",
     128 * 1024 * 1024,
     "Decoded bytes of the batches at hand, over all runs that are merged.",
     use=Use.BOTH,
-    parse=parse_memory,
 )
-READ_PREFETCH_MEMORY = Option(
+READ_PREFETCH_MEMORY = size(
     "read.prefetch-memory",
     64 * 1024 * 1024,
     "Bytes that reads of a process ask object stores for before they need them, over all files and"
     " threads. Ours, Paimon does not know it.",
     use=Use.READ,
-    parse=parse_memory,
 )
 READ_CUT_NANOSECONDS = Option(
     "read.cut-nanoseconds",
@@ -71,19 +69,14 @@ READ_CUT_NANOSECONDS = Option(
     " more is refused. Ours, Paimon does not know it.",
     use=Use.READ,
 )
-SPLIT_TARGET_SIZE = Option(
-    "source.split.target-size",
-    128 * 1024 * 1024,
-    "Bytes of one split.",
-    use=Use.READ,
-    parse=parse_memory,
+SPLIT_TARGET_SIZE = size(
+    "source.split.target-size", 128 * 1024 * 1024, "Bytes of one split.", use=Use.READ
 )
-SPLIT_OPEN_FILE_COST = Option(
+SPLIT_OPEN_FILE_COST = size(
     "source.split.open-file-cost",
     4 * 1024 * 1024,
     "Bytes one more file of a split counts at least.",
     use=Use.BOTH,
-    parse=parse_memory,
 )
 BRANCH = Option("branch", "main", "Branch to work on.", use=Use.BOTH, parse=parse_part)
 SCAN_FALLBACK_BRANCH = Option(

@@ -3,16 +3,14 @@
 Source: `org.apache.paimon.CoreOptions`.
 """
 
-from paimon_assets.engine.spec.options.option import Option, Use, names, unset
+from paimon_assets.engine.spec.options.option import Option, Use, names, unset, word
 
 
 def _key_index(kind: str) -> Option[tuple[str, ...]]:
     return Option(f"pk-{kind}.index.columns", (), f"Columns with a {kind} index.", use=Use.WRITE)
 
 
-TABLE_TYPE = Option(
-    "type", "table", "Kind of the table, such as format-table.", use=Use.BOTH, parse=str.lower
-)
+TABLE_TYPE = word("type", "table", "Kind of the table, such as format-table.", use=Use.BOTH)
 ROW_TRACKING_ENABLED = Option("row-tracking.enabled", False, "Rows carry row ids.", use=Use.BOTH)
 DATA_EVOLUTION_ENABLED = Option(
     "data-evolution.enabled", False, "Files may hold some of the columns each.", use=Use.BOTH
@@ -65,10 +63,6 @@ BLOB_VIEW_FIELD = names(
 QUERY_AUTH_ENABLED = Option(
     "query-auth.enabled", False, "The catalog decides which rows a reader sees.", use=Use.READ
 )
-MANIFEST_FORMAT = Option(
-    "manifest.format",
-    "avro",
-    "Format of manifests; only avro is written.",
-    use=Use.WRITE,
-    parse=str.lower,
+MANIFEST_FORMAT = word(
+    "manifest.format", "avro", "Format of manifests; only avro is written.", use=Use.WRITE
 )

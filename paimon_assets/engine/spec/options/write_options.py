@@ -6,7 +6,7 @@ Source: `org.apache.paimon.CoreOptions`.
 
 from enum import StrEnum
 
-from paimon_assets.engine.spec.options.option import Option, Use, names, parse_memory, parse_part
+from paimon_assets.engine.spec.options.option import Option, Use, names, parse_part, size, word
 
 
 class BucketFunctionType(StrEnum):
@@ -36,11 +36,10 @@ BUCKET_FUNCTION = Option(
     "Function from bucket key to bucket number.",
     use=Use.BOTH,
 )
-WRITE_BUFFER_SIZE = Option(
+WRITE_BUFFER_SIZE = size(
     "write-buffer-size",
     256 * 1024 * 1024,
     "Bytes of rows buffered before a sorted file is written.",
-    parse=parse_memory,
 )
 CHANGELOG_PRODUCER = Option(
     "changelog-producer", ChangelogProducer.NONE, "Source of changelog files.", use=Use.BOTH
@@ -65,23 +64,14 @@ DYNAMIC_BUCKET_ASSIGNERS = Option(
 CHANGELOG_FILE_PREFIX = Option(
     "changelog-file.prefix", "changelog-", "Prefix of changelog file names.", parse=parse_part
 )
-CHANGELOG_FILE_FORMAT = Option(
-    "changelog-file.format",
-    "",
-    "Format of changelog files; empty is that of data.",
-    parse=str.lower,
+CHANGELOG_FILE_FORMAT = word(
+    "changelog-file.format", "", "Format of changelog files; empty is that of data."
 )
-CHANGELOG_FILE_COMPRESSION = Option(
-    "changelog-file.compression",
-    "",
-    "Codec of changelog files; empty is that of data.",
-    parse=str.lower,
+CHANGELOG_FILE_COMPRESSION = word(
+    "changelog-file.compression", "", "Codec of changelog files; empty is that of data."
 )
-CHANGELOG_FILE_STATS_MODE = Option(
-    "changelog-file.stats-mode",
-    "",
-    "Statistics of changelog files; empty is those of data files.",
-    parse=str.lower,
+CHANGELOG_FILE_STATS_MODE = word(
+    "changelog-file.stats-mode", "", "Statistics of changelog files; empty is those of data files."
 )
 POSTPONE_WRITE_FIXED = Option(
     "postpone.batch-write-fixed-bucket",
@@ -93,9 +83,8 @@ POSTPONE_DEFAULT_BUCKETS = Option(
     1,
     "Buckets of a partition of a table with postponed buckets that has none yet.",
 )
-KEY_INDEX_BYTES = Option(
+KEY_INDEX_BYTES = size(
     "lookup.cache-max-memory-size",
     256 * 1024 * 1024,
     "Memory of one task for finding where keys lie that may change partition.",
-    parse=parse_memory,
 )
