@@ -15,15 +15,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from paimon_assets.engine.codec.rows.data_file_row import value_bounds
+from paimon_assets.engine.contract import report_tasks as tasks
 from paimon_assets.engine.contract.executor import TaskBatch
-from paimon_assets.engine.contract.report_tasks import (
-    OVERFLOW_TASK,
-    CastColumn,
-    ColumnLosses,
-    LostValue,
-    OverflowContext,
-    OverflowRequest,
-)
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_scan import (
@@ -50,7 +43,7 @@ class FileLosses(Value):
     """The losses of one column in one file, by its statistics."""
 
     path: str
-    losses: ColumnLosses
+    losses: tasks.ColumnLosses
 
 
 class OverflowPlan(Struct, kw_only=True):
@@ -64,21 +57,21 @@ class OverflowPlan(Struct, kw_only=True):
     """Column → rows of those files."""
     lost: list[FileLosses] = field(default_factory=list)
     """Files with definite losses; counts are lower bounds, except of nulls."""
-    requests: list[OverflowRequest] = field(default_factory=list)
+    requests: list[tasks.OverflowRequest] = field(default_factory=list)
 
 
 def overflow_tasks(
-    table: str, schema: TableSchema, requests: Sequence[OverflowRequest], file_io: FileIOSpec
+    table: str, schema: TableSchema, requests: Sequence[tasks.OverflowRequest], file_io: FileIOSpec
 ) -> TaskBatch:
     """Return the work that looks at values, for any executor."""
-    context = OverflowContext(
+    context = tasks.OverflowContext(
         table=table,
         options=schema.options,
         batch_rows=schema.typed_options.get(READ_BATCH_SIZE),
         examples=_EXAMPLES,
     )
     return TaskBatch(
-        name=OVERFLOW_TASK,
+        name=tasks.OVERFLOW_TASK,
         shared=dump(context),
         payloads=tuple(dump(request) for request in requests),
         weights=tuple(request.file.file_size for request in requests),
@@ -121,17 +114,19 @@ def plan_overflow(
         bounds = value_bounds(schema, file)
         for column in plan.columns:
             forbids, held = column.id in forbidding, schema.by_id.get(column.id)
-            losses: ColumnLosses | None
+            losses: tasks.ColumnLosses | None
             if held is None or (file.write_cols and held.name not in file.write_cols):
                 losses = _column_losses(column, file, {Loss.FORBIDDEN: file.row_count * forbids})
             elif not supports_cast(held.type, column.type, float_to_boolean=casts_floats):
-                example = LostValue(loss=Loss.FAILED, value=f"any {held.type}")
+                example = tasks.LostValue(loss=Loss.FAILED, value=f"any {held.type}")
                 losses = _column_losses(column, file, {Loss.FAILED: file.row_count}, example)
             else:
                 known = bounds.get(held.name, UNKNOWN)
                 losses = _losses_within(known, held, column, file, forbids=forbids)
                 if losses is None:
-                    undecided.append(CastColumn(held=held, wanted=column, forbids_null=forbids))
+                    undecided.append(
+                        tasks.CastColumn(held=held, wanted=column, forbids_null=forbids)
+                    )
                     continue
             if losses.counts:
                 plan.lost.append(FileLosses(path=path, losses=losses))
@@ -140,7 +135,7 @@ def plan_overflow(
                 plan.kept_rows[column.name] += file.row_count
         if undecided:
             plan.requests.append(
-                OverflowRequest(
+                tasks.OverflowRequest(
                     path=path,
                     file=file,
                     columns=tuple(undecided),
@@ -152,7 +147,7 @@ def plan_overflow(
 
 def _losses_within(
     known: Bounds, held: DataField, column: DataField, file: DataFileMeta, *, forbids: bool
-) -> ColumnLosses | None:
+) -> tasks.ColumnLosses | None:
     """Return the definite losses of a file's column, or None if the file must be read."""
     if forbids and known.null_count is None:
         return None
@@ -164,14 +159,14 @@ def _losses_within(
         return None if loss is None else _column_losses(column, file, nulls)
     ends = sorted({known.minimum, known.maximum})
     lost = [end for end in ends if loss_within(held.type, column.type, end, end) is loss]
-    examples = (LostValue(loss=loss, value=str(value)) for value in lost)
+    examples = (tasks.LostValue(loss=loss, value=str(value)) for value in lost)
     return _column_losses(column, file, {**nulls, loss: len(lost)}, *examples)
 
 
 def _column_losses(
-    column: DataField, file: DataFileMeta, counts: Mapping[Loss, int], *examples: LostValue
-) -> ColumnLosses:
-    return ColumnLosses(
+    column: DataField, file: DataFileMeta, counts: Mapping[Loss, int], *examples: tasks.LostValue
+) -> tasks.ColumnLosses:
+    return tasks.ColumnLosses(
         column=column.name,
         rows=file.row_count,
         counts={loss: count for loss, count in counts.items() if count},

@@ -11,16 +11,10 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.publishing import published
-from paimon_assets.engine.errors import (
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    StorageError,
-)
 from paimon_assets.engine.spec.metadata.snapshot import (
     BUILT_ON_PROPERTY,
     FIRST_SNAPSHOT_ID,
@@ -50,7 +44,7 @@ def publish_external(
     _check_named(store, snapshot)
     if not _publish(store, snapshot):
         return False
-    unknown = CommitUnknownError(
+    unknown = errors.CommitUnknownError(
         f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
         "whether it is there.",
         table=store.label,
@@ -60,7 +54,7 @@ def publish_external(
         return False
     try:
         store.snapshots.write_latest_hint(snapshot.id)
-    except (StorageError, NotFoundError):
+    except (errors.StorageError, errors.NotFoundError):
         logger.warning("table %s: no hint to snapshot %d", store.label, snapshot.id, exc_info=True)
     return True
 
@@ -69,7 +63,7 @@ def looked_back(
     store: FileStore,
     snapshot: Snapshot,
     base: Snapshot | None,
-    unknown: CommitUnknownError,
+    unknown: errors.CommitUnknownError,
     added: Collection[str] = (),
 ) -> bool:
     """Whether a published snapshot continues the line of its table; else it is withdrawn.
@@ -95,9 +89,9 @@ def looked_back(
             raise unknown
         if is_there:
             store.file_io.delete_file(store.paths.snapshot(snapshot.id))
-    except CommitUnknownError:
+    except errors.CommitUnknownError:
         raise
-    except PaimonError as error:  # a page in place of a schema is no answer either
+    except errors.PaimonError as error:  # a page in place of a schema is no answer either
         raise unknown from error
     if same_table:
         return False
@@ -147,7 +141,7 @@ def _is_built_on(
     """Whether a later snapshot surely has the changes of another one."""
     if later.properties.get(BUILT_ON_PROPERTY) == snapshot.delta_manifest_list:
         return True
-    with suppress(NotFoundError):
+    with suppress(errors.NotFoundError):
         read = store.manifests.read_list
         added = added or {each.file_name for each in read(snapshot.delta_manifest_list)}
         return any(each.file_name in added for each in read(later.base_manifest_list))
@@ -178,14 +172,14 @@ def _check_named(store: FileStore, snapshot: Snapshot) -> None:
 def _check_file(store: FileStore, snapshot: Snapshot, path: str, size: int | None) -> None:
     try:
         actual = store.file_io.file_size(path)
-    except NotFoundError as error:
+    except errors.NotFoundError as error:
         raise _refusal(store, snapshot, f"'{path}'") from error
     if size is not None and actual != size:
         raise _refusal(store, snapshot, f"'{path}' of {size} bytes, which has {actual}")
 
 
-def _refusal(store: FileStore, snapshot: Snapshot, file_name: str) -> InvalidInputError:
-    return InvalidInputError(
+def _refusal(store: FileStore, snapshot: Snapshot, file_name: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(
         f"Table '{store.label}': snapshot {snapshot.id} names {file_name}, which is not there.",
         kind="snapshot-files",
         table=store.label,

@@ -42,6 +42,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -65,13 +66,6 @@ from paimon_assets.engine.control.listeners import committed
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-)
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import (
@@ -83,11 +77,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
     Snapshot,
     Statistics,
 )
-from paimon_assets.engine.spec.options.all_options import (
-    BUCKET,
-    DATA_EVOLUTION_ENABLED,
-    ROW_TRACKING_ENABLED,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 logger = logging.getLogger(__name__)
@@ -199,7 +189,7 @@ class FileStoreCommit:
         committed. Files that lie in other partitions are an error of kind `overwrite-partition`.
         """
         if partitions is not None and predicate is not None:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "An overwrite takes partitions or a predicate, not both.", kind="partition-spec"
             )
         new = self._changes(messages, CommitKind.OVERWRITE)
@@ -242,9 +232,9 @@ class FileStoreCommit:
         )
         try:
             snapshot = self._until_done(request)
-        except CommitUnknownError:
+        except errors.CommitUnknownError:
             raise
-        except PaimonError:
+        except errors.PaimonError:
             store.file_io.delete_file(path)
             raise
         if snapshot.statistics != name:  # committed before
@@ -295,7 +285,7 @@ class FileStoreCommit:
     def _changes(self, messages: Iterable[CommitMessage], kind: CommitKind) -> CommitChanges:
         schema = self._store.schema
         check_writable(self._store.label, schema)
-        return changes_of(messages, kind, default_buckets=schema.typed_options.get(BUCKET))
+        return changes_of(messages, kind, default_buckets=schema.typed_options.get(opt.BUCKET))
 
     def _until_done(self, request: CommitRequest) -> Snapshot:
         files = CommitFiles(store=self._store, names=ManifestNames())
@@ -398,12 +388,12 @@ class FileStoreCommit:
             snapshot = replace(snapshot, next_row_id=next_row_id)
             if total is not None:
                 snapshot = replace(snapshot, total_record_count=total, statistics=None)
-        except PaimonError as error:
+        except errors.PaimonError as error:
             # The snapshot was not published, so no other process knows these files.
             files.clean_all()
             if not confirm():
                 return _Lost(is_guess=True)
-            is_missing = isinstance(error, NotFoundError)
+            is_missing = isinstance(error, errors.NotFoundError)
             if is_missing and latest is not None and not self._store.snapshots.is_same(latest):
                 return _Lost()  # it expired meanwhile
             raise
@@ -414,7 +404,7 @@ class FileStoreCommit:
     ) -> tuple[CommitChanges, int]:
         """Return changes with the row ids of their new rows, and the row id after them."""
         next_row_id = (latest.next_row_id or 0) if latest else 0
-        if not self._store.schemas.schema(schema_id).typed_options.get(ROW_TRACKING_ENABLED):
+        if not self._store.schemas.schema(schema_id).typed_options.get(opt.ROW_TRACKING_ENABLED):
             return changes, next_row_id
         snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
         from paimon_assets.engine.control.commit.row_ids import with_row_ids
@@ -437,9 +427,9 @@ class FileStoreCommit:
             entry.kind is FileKind.DELETE or entry.file.file_source is FileOrigin.COMPACT
             for entry in entries
         )
-        for option in (ROW_TRACKING_ENABLED, DATA_EVOLUTION_ENABLED):
+        for option in (opt.ROW_TRACKING_ENABLED, opt.DATA_EVOLUTION_ENABLED):
             if rewrites and options.get(option) != known.get(option):
-                raise CommitConflictError(
+                raise errors.CommitConflictError(
                     f"Table '{store.label}': '{option.key}' was set by schema {schema_id}, and"
                     f" files were written again by schema {store.schema.id}, without row ids. Open"
                     " the table again, and do it anew.",
@@ -455,7 +445,7 @@ class FileStoreCommit:
         adds = any(entry.kind is FileKind.ADD for entry in entries)
         if column is None or not adds:
             return
-        raise CommitConflictError(
+        raise errors.CommitConflictError(
             f"Table '{store.label}': schema {schema_id} changed column '{column.name}' after the "
             f"rows were planned by schema {store.schema.id}, and would show them as others. Open "
             "the table again and write them anew.",
@@ -479,7 +469,7 @@ class FileStoreCommit:
 
                 if not looked_back(self._store, snapshot, base, unknown, added):
                     return False
-            except NotFoundError:
+            except errors.NotFoundError:
                 files.clean_all()
                 raise
         self._report(snapshot, request)
@@ -498,7 +488,7 @@ class FileStoreCommit:
         worst the snapshot itself has the name.
         """
         store, base_uuid = self._store, None if base is None else base.uuid
-        unknown: PaimonError | None = None
+        unknown: errors.PaimonError | None = None
         self._is_unsure = False
         for number in range(1, _MOST_PUBLISHES + 1):
             is_lost = False
@@ -507,16 +497,16 @@ class FileStoreCommit:
                     return True
                 # A catalog also refuses another base than the newest, though the id is free.
                 is_lost = store.managed is not None and unknown is None
-            except CommitUnknownError as error:
+            except errors.CommitUnknownError as error:
                 unknown, self._is_unsure = error, True
-            except PaimonError as error:
+            except errors.PaimonError as error:
                 if unknown is None:
                     files.clean_all()
                     raise
                 unknown = error  # this one failed; the outcome of the others is unknown
             try:
                 published = store.snapshots.published(snapshot.id)
-            except PaimonError as error:
+            except errors.PaimonError as error:
                 published, unknown = None, error
             if published is not None:
                 return published.delta_manifest_list == snapshot.delta_manifest_list
@@ -529,7 +519,7 @@ class FileStoreCommit:
                 self._clock.sleep_millis(self._policy.wait_ms(number, random.random))
         raise self._unknown(snapshot) from unknown
 
-    def _conflict(self, last: _Lost, lost: int) -> CommitConflictError:
+    def _conflict(self, last: _Lost, lost: int) -> errors.CommitConflictError:
         label = self._store.label
         if last.gap is None:
             text = (
@@ -546,15 +536,15 @@ class FileStoreCommit:
                 f"Else 'rollback_to({below})' drops snapshot {above} with all that is not in "
                 f"snapshot {below}, and keeps all up to snapshot {below}."
             )
-        return CommitConflictError(
+        return errors.CommitConflictError(
             f"Table '{label}': {text}",
             kind="commit-retries" if last.gap is None else "snapshot-gap",
             table=label,
             lost=lost,
         )
 
-    def _unknown(self, snapshot: Snapshot) -> CommitUnknownError:
-        return CommitUnknownError(
+    def _unknown(self, snapshot: Snapshot) -> errors.CommitUnknownError:
+        return errors.CommitUnknownError(
             f"Table '{self._store.label}': whether snapshot {snapshot.id} was committed is "
             "unknown. Nothing was deleted. Commit again as the same user with the same "
             "identifier: it finds the snapshot, or makes it.",
@@ -577,7 +567,7 @@ class FileStoreCommit:
                 from paimon_assets.engine.control.segments import settle_removal
 
                 settle_removal(self._store, snapshot)
-        except PaimonError:
+        except errors.PaimonError:
             logger.warning(
                 "table %s: a hint to snapshot %d was not written",
                 self._store.label,

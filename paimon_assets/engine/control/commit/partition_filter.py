@@ -24,20 +24,8 @@ from paimon_assets.engine.spec.metadata.manifest import (
 )
 from paimon_assets.engine.spec.metadata.manifest import live_entries as live_of
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    OVERWRITE_UPGRADE,
-    PARTITION_DEFAULT_NAME,
-    Options,
-)
-from paimon_assets.engine.spec.predicate.predicate import (
-    Predicate,
-    all_of,
-    any_of,
-    bind,
-    equal,
-    fields_of,
-    functions_of,
-)
+from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.values import Value
@@ -51,7 +39,7 @@ PartitionSpec = Mapping[str, Literal]
 """Partition column → value; columns that are not named may have any value, None is null."""
 
 
-def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predicate | None:
+def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> pred.Predicate | None:
     """Return the predicate of a partition spec; None (every partition) for an empty one."""
     for name in spec:
         if name not in schema.partition_keys:
@@ -61,10 +49,12 @@ def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> Predi
                 f"{keys}."
             )
             raise InvalidInputError(message, kind="partition-spec", table=table, column=name)
-    null_name = schema.typed_options.get(PARTITION_DEFAULT_NAME)
-    wanted = (equal(name, None if value == null_name else value) for name, value in spec.items())
-    predicate = all_of(wanted)
-    return None if predicate is None else bind(predicate, schema)
+    null_name = schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)
+    wanted = (
+        pred.equal(name, None if value == null_name else value) for name, value in spec.items()
+    )
+    predicate = pred.all_of(wanted)
+    return None if predicate is None else pred.bind(predicate, schema)
 
 
 class PartitionFilter(Value):
@@ -72,7 +62,7 @@ class PartitionFilter(Value):
 
     store: FileStore
     listed: frozenset[bytes] | None = None
-    predicate: Predicate | None = None
+    predicate: pred.Predicate | None = None
 
     @classmethod
     def of(cls, store: FileStore, partitions: frozenset[bytes]) -> Self:
@@ -80,10 +70,10 @@ class PartitionFilter(Value):
         return cls(store=store, listed=partitions)
 
     @classmethod
-    def where(cls, store: FileStore, predicate: Predicate | None) -> Self:
+    def where(cls, store: FileStore, predicate: pred.Predicate | None) -> Self:
         """Return a filter by a bound predicate over the partition keys; None takes all."""
         keys = store.schema.partition_keys
-        others = fields_of(predicate) - set(keys)
+        others = pred.fields_of(predicate) - set(keys)
         if others:
             raise InvalidInputError(
                 f"Table '{store.label}' can choose whole partitions by {', '.join(keys) or 'none'},"
@@ -92,7 +82,7 @@ class PartitionFilter(Value):
                 table=store.label,
                 column=min(others),
             )
-        function = next(functions_of(predicate), None)
+        function = next(pred.functions_of(predicate), None)
         if function is not None:
             raise InvalidInputError(
                 f"Table '{store.label}' can choose whole partitions by comparisons, IN, IS NULL and"
@@ -130,7 +120,7 @@ class PartitionFilter(Value):
         return live_of(manifests.read_all(metas, keep))
 
     @property
-    def _pruning(self) -> Predicate | None:
+    def _pruning(self) -> pred.Predicate | None:
         """Return the filter of manifests; it is weaker than `takes`, None takes all."""
         if not self.store.schema.partition_keys:
             return None
@@ -138,12 +128,12 @@ class PartitionFilter(Value):
             return self.predicate
         if not 0 < len(self.listed) <= _MOST_TO_COMPARE:
             return None
-        return any_of(_one_partition(self.store, partition) for partition in self.listed)
+        return pred.any_of(_one_partition(self.store, partition) for partition in self.listed)
 
 
-def _one_partition(store: FileStore, partition: bytes) -> Predicate:
+def _one_partition(store: FileStore, partition: bytes) -> pred.Predicate:
     columns = zip(store.schema.partition_keys, store.partitions.values(partition), strict=True)
-    predicate = all_of(equal(name, value) for name, value in columns)
+    predicate = pred.all_of(pred.equal(name, value) for name, value in columns)
     if predicate is None:  # partition keys were there
         raise AssertionError("a partition without columns")
     return predicate
@@ -189,7 +179,7 @@ def check_new_files(store: FileStore, partitions: PartitionFilter, new: CommitCh
 
 
 def upgrade(
-    entries: tuple[ManifestEntry, ...], key_range: KeyRange | None, options: Options
+    entries: tuple[ManifestEntry, ...], key_range: KeyRange | None, options: opt.Options
 ) -> tuple[ManifestEntry, ...]:
     """Return new files with those of a bucket on the highest level, if they share no key.
 
@@ -197,7 +187,7 @@ def upgrade(
     show them at once.
     """
     is_fresh = all(entry.file.level == 0 and entry.bucket >= 0 for entry in entries)
-    if key_range is None or not is_fresh or not options.get(OVERWRITE_UPGRADE):
+    if key_range is None or not is_fresh or not options.get(opt.OVERWRITE_UPGRADE):
         return entries
     from paimon_assets.engine.lsm import num_levels
 

@@ -20,13 +20,7 @@ from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.manifest import IndexManifestEntry, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    COMMIT_MAX_RETRIES,
-    COMMIT_MAX_RETRY_WAIT,
-    COMMIT_MIN_RETRY_WAIT,
-    COMMIT_TIMEOUT,
-    Options,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
@@ -45,13 +39,13 @@ class RetryPolicy(Value):
     """Nothing is tried again later than this after the first try."""
 
     @classmethod
-    def of(cls, options: Options) -> Self:
+    def of(cls, options: opt.Options) -> Self:
         """Read the policy from a table's options."""
         return cls(
-            max_retries=options.get(COMMIT_MAX_RETRIES),
-            min_wait_ms=options.get(COMMIT_MIN_RETRY_WAIT),
-            max_wait_ms=options.get(COMMIT_MAX_RETRY_WAIT),
-            timeout_ms=options.get(COMMIT_TIMEOUT),
+            max_retries=options.get(opt.COMMIT_MAX_RETRIES),
+            min_wait_ms=options.get(opt.COMMIT_MIN_RETRY_WAIT),
+            max_wait_ms=options.get(opt.COMMIT_MAX_RETRY_WAIT),
+            timeout_ms=options.get(opt.COMMIT_TIMEOUT),
         )
 
     def is_over(self, lost: int, elapsed_ms: float) -> bool:
@@ -72,7 +66,7 @@ class RetryPolicy(Value):
 class Attempts:
     """The tries of a change that is planned again after a conflict, as often as a lost commit."""
 
-    def __init__(self, label: str, options: Options) -> None:
+    def __init__(self, label: str, options: opt.Options) -> None:
         self._label = label
         self._policy = RetryPolicy.of(options)
         self._clock = SystemClock()

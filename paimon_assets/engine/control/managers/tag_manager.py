@@ -12,12 +12,7 @@ from collections.abc import Callable
 from msgspec import convert
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.codec.json.metadata_json import (
-    UNREADABLE,
-    snapshot_to_json,
-    tag_from_json,
-    tag_to_json,
-)
+from paimon_assets.engine.codec.json import metadata_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.numbered_files import (
     check_file_name,
@@ -48,7 +43,7 @@ class TagManager:
         ignore_if_exists: bool = False,
     ) -> Tag:
         tag = self._new(name, snapshot, time_retained)
-        if published(self._file_io, self._paths.tag(name), tag_to_json(tag)):
+        if published(self._file_io, self._paths.tag(name), metadata_json.tag_to_json(tag)):
             if not self._snapshots.is_same(snapshot):
                 self._file_io.delete_file(self._paths.tag(name))
                 raise self._expiry_error(name, snapshot)
@@ -59,16 +54,16 @@ class TagManager:
 
     def hold(self, name: str, snapshot: Snapshot) -> None:
         """Keep a snapshot by a tag; one of that name stays as it is."""
-        published(self._file_io, self._paths.tag(name), snapshot_to_json(snapshot))
+        published(self._file_io, self._paths.tag(name), metadata_json.snapshot_to_json(snapshot))
 
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
         before = self.get(name)
         tag = self._new(name, snapshot, time_retained)
-        self._file_io.replace(self._paths.tag(name), tag_to_json(tag))
+        self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(tag))
         if not self._snapshots.is_same(snapshot):
-            self._file_io.replace(self._paths.tag(name), tag_to_json(before))
+            self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(before))
             raise self._expiry_error(name, snapshot)
         return tag
 
@@ -102,7 +97,7 @@ class TagManager:
     def get_or_none(self, name: str) -> Tag | None:
         path = self._paths.tag(known_file_name("tag", name))
         data = read_or_none(self._file_io, path)
-        return None if data is None else tag_from_json(name, data, path)
+        return None if data is None else metadata_json.tag_from_json(name, data, path)
 
     def list(self) -> list[Tag]:
         """Return all tags, by name. Cost: one listing, and each is read."""
@@ -166,7 +161,7 @@ class ConsumerManager:
             return None
         try:
             return convert(json.loads(data)[_NEXT_SNAPSHOT], int)
-        except UNREADABLE as error:
+        except metadata_json.UNREADABLE as error:
             message = f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number."
             raise errors.FormatError(message, kind="metadata-json", path=path) from error
 

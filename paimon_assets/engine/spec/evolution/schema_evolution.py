@@ -18,15 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.spec.evolution import option_rules
 from paimon_assets.engine.spec.evolution import schema_change as sc
-from paimon_assets.engine.spec.evolution.option_rules import (
-    check_index_types,
-    check_option_removed,
-    check_option_set,
-    check_options,
-    options_after_rename,
-    options_naming,
-)
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
@@ -49,8 +42,8 @@ def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
     first = first_table_schema(declared, time_millis=time_millis)
     for rules in schema_rules(first):
         first = rules.first_schema(first)
-    check_options(first, {})
-    check_index_types(first)
+    option_rules.check_options(first, {})
+    option_rules.check_index_types(first)
     validate_schema(first)
     for rules in schema_rules(first):
         rules.check_schema(first, None)
@@ -84,9 +77,9 @@ def apply_changes(
         version=CURRENT_SCHEMA_VERSION,
         unknown=old.unknown,
     )
-    check_options(new, old.options)
+    option_rules.check_options(new, old.options)
     _check_named_columns(old, new)
-    check_index_types(new)
+    option_rules.check_index_types(new)
     validate_schema(new)
     for rules in schema_rules(new):
         rules.check_schema(new, old)
@@ -158,13 +151,15 @@ def _apply(change: sc.SchemaChange, draft: _Draft) -> None:
 
 @_apply.register
 def _set_option(change: sc.SetOption, draft: _Draft) -> None:
-    check_option_set(draft.old, change.key, change.value, has_snapshots=draft.has_snapshots)
+    option_rules.check_option_set(
+        draft.old, change.key, change.value, has_snapshots=draft.has_snapshots
+    )
     draft.options[change.key] = change.value
 
 
 @_apply.register
 def _remove_option(change: sc.RemoveOption, draft: _Draft) -> None:
-    check_option_removed(change.key, has_snapshots=draft.has_snapshots)
+    option_rules.check_option_removed(change.key, has_snapshots=draft.has_snapshots)
     draft.options.pop(change.key, None)
 
 
@@ -219,7 +214,7 @@ def _rename_column(change: sc.RenameColumn, draft: _Draft) -> None:
     draft.check_free(new_name)
     draft.update(name, lambda column: replace(column, name=new_name))
     draft.primary_keys = tuple(new_name if key == name else key for key in draft.primary_keys)
-    draft.options = options_after_rename(draft.options, name, new_name)
+    draft.options = option_rules.options_after_rename(draft.options, name, new_name)
 
 
 @_apply.register
@@ -345,9 +340,9 @@ def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
         now = new.by_name.get(column.name)
         if now is not None and now.id == column.id:
             continue
-        naming = set(options_naming(new.options, column.name))
+        naming = set(option_rules.options_naming(new.options, column.name))
         if now is not None:
-            naming &= set(options_naming(old.options, column.name))
+            naming &= set(option_rules.options_naming(old.options, column.name))
         keys = sorted(naming)
         if keys:
             verb = "renamed" if column.id in new.by_id else "dropped"

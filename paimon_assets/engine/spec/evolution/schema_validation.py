@@ -9,13 +9,8 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.merge import merge_rules
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.merge.merge_rules import (
-    AggregateFunction,
-    expired_rows,
-    merge_rules_of,
-    validate_delete_retention,
-)
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids, is_system_name
@@ -50,7 +45,7 @@ def validate_schema(schema: TableSchema) -> None:
     _validate_buckets(schema)
     _validate_merging(schema)
     validate_padding(schema)
-    validate_delete_retention(schema)
+    merge_rules.validate_delete_retention(schema)
 
 
 def _validate_columns(schema: TableSchema) -> None:
@@ -170,7 +165,7 @@ def _validate_merging(schema: TableSchema) -> None:
             f" Add the partition column '{outside[0]}' to the primary key."
         )
     _validate_sequence(schema, traits)
-    expired_rows(schema, now_ms=0)
+    merge_rules.expired_rows(schema, now_ms=0)
     if schema.has_primary_key:
         _validate_aggregates(schema)
     row_kind = options.get(opt.ROWKIND_FIELD)
@@ -187,16 +182,16 @@ def _validate_aggregates(schema: TableSchema) -> None:
 
     listagg in a VARCHAR with a length, merge_map_with_keytime by a time that is no STRING.
     """
-    for name, aggregation in merge_rules_of(schema).aggregations.items():
+    for name, aggregation in merge_rules.merge_rules_of(schema).aggregations.items():
         data_type = schema.column(name).type
         has_length = isinstance(data_type, AtomicType) and data_type.length != MAX_LENGTH
-        if aggregation.function is AggregateFunction.LISTAGG and has_length:
+        if aggregation.function is merge_rules.AggregateFunction.LISTAGG and has_length:
             _refuse(
                 f"Column '{name}' of type {data_type} does not go with the aggregate function"
                 " listagg, which takes STRING."
             )
         if (
-            aggregation.function is AggregateFunction.MERGE_MAP_WITH_KEYTIME
+            aggregation.function is merge_rules.AggregateFunction.MERGE_MAP_WITH_KEYTIME
             and isinstance(data_type, MapType)
             and isinstance(data_type.value, RowType)
         ):
