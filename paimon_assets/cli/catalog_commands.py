@@ -7,15 +7,7 @@ from typing import Any
 
 import click
 
-from paimon_assets.cli.commands import (
-    Arguments,
-    Settings,
-    command,
-    flag,
-    name_and_rest,
-    pairs,
-    texts,
-)
+from paimon_assets.cli import commands
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.add_ons import SERVER
 from paimon_assets.engine.errors import InvalidInputError
@@ -26,10 +18,12 @@ db = click.Group("db", help="Create, show, change and drop databases.")
 views = click.Group("views", help="Named queries of a catalog: create, change, show, drop.")
 
 
-@command("[DATABASE]")
-@flag("--all", "is_all", help="The tables of all databases.")
-@flag("--long", "-l", "is_long", help="With keys, files and records (rows before merging).")
-def ls(args: Arguments) -> None:
+@commands.command("[DATABASE]")
+@commands.flag("--all", "is_all", help="The tables of all databases.")
+@commands.flag(
+    "--long", "-l", "is_long", help="With keys, files and records (rows before merging)."
+)
+def ls(args: commands.Arguments) -> None:
     """List the databases, or the tables of DATABASE."""
     catalog, database = args.catalog, args.database
     databases = [database] if database is not None else catalog.list_databases()
@@ -66,10 +60,10 @@ def ls(args: Arguments) -> None:
     )
 
 
-@command("NAME", group=db)
-@flag("--if-not-exists", help="Do nothing if the database exists.")
-@pairs("--property", "properties", help="KEY=VALUE.")
-def db_create(args: Arguments) -> None:
+@commands.command("NAME", group=db)
+@commands.flag("--if-not-exists", help="Do nothing if the database exists.")
+@commands.pairs("--property", "properties", help="KEY=VALUE.")
+def db_create(args: commands.Arguments) -> None:
     """Create the database NAME."""
     args.catalog.create_database(
         args.name, ignore_if_exists=args.if_not_exists, options=args.properties
@@ -77,8 +71,8 @@ def db_create(args: Arguments) -> None:
     say(f"database {args.name} created", {"database": args.name})
 
 
-@command("NAME", group=db)
-def db_show(args: Arguments) -> None:
+@commands.command("NAME", group=db)
+def db_show(args: commands.Arguments) -> None:
     """Show the database NAME: its properties and its tables."""
     name, catalog = args.name, args.catalog
     tables = catalog.list_tables(name)
@@ -91,19 +85,19 @@ def db_show(args: Arguments) -> None:
     say(lines, {"name": name, "properties": properties, "tables": tables})
 
 
-@command("NAME", group=db)
-@pairs("--property", "properties", help="KEY=VALUE.")
-@texts("--remove", "removals", help="KEY of a property to remove.")
-def db_set(args: Arguments) -> None:
+@commands.command("NAME", group=db)
+@commands.pairs("--property", "properties", help="KEY=VALUE.")
+@commands.texts("--remove", "removals", help="KEY of a property to remove.")
+def db_set(args: commands.Arguments) -> None:
     """Set and remove properties of the database NAME."""
     args.catalog.alter_database(args.name, updates=args.properties, removals=args.removals)
     say(f"database {args.name} is changed", {"database": args.name})
 
 
-@command("NAME", group=db, yes=True)
-@flag("--cascade", help="With all tables in it, and their files.")
-@flag("--if-exists", help="Do nothing if there is no such database.")
-def db_drop(args: Arguments) -> None:
+@commands.command("NAME", group=db, yes=True)
+@commands.flag("--cascade", help="With all tables in it, and their files.")
+@commands.flag("--if-exists", help="Do nothing if there is no such database.")
+def db_drop(args: commands.Arguments) -> None:
     """Drop the database NAME."""
     name, catalog = args.name, args.catalog
     if args.if_exists and name not in catalog.list_databases():
@@ -118,18 +112,18 @@ def db_drop(args: Arguments) -> None:
     say(f"database {name} is dropped", {"dropped": name, "tables": tables})
 
 
-@command("SOURCE", "TARGET")
-def rename(args: Arguments) -> None:
+@commands.command("SOURCE", "TARGET")
+def rename(args: commands.Arguments) -> None:
     """Give the table SOURCE the name TARGET."""
     source, target = args.source, args.target
     args.catalog.rename_table(source, target)
     say(f"{source} is {target} now", {"table": target, "was": source})
 
 
-@command("TARGET", yes=True)
-@flag("--cascade", help="With foreign files in its folder.")
-@flag("--if-exists", help="Do nothing if there is no such table.")
-def drop(args: Arguments) -> None:
+@commands.command("TARGET", yes=True)
+@commands.flag("--cascade", help="With foreign files in its folder.")
+@commands.flag("--if-exists", help="Do nothing if there is no such table.")
+def drop(args: commands.Arguments) -> None:
     """Drop TARGET with all its files.
 
     External files that it reads as segments stay. Is a file in its folder not its own, nothing is
@@ -154,16 +148,16 @@ def drop(args: Arguments) -> None:
     say(f"table {target} is dropped", {"dropped": target})
 
 
-@command("DATABASE", group=views)
-def views_list(args: Arguments) -> None:
+@commands.command("DATABASE", group=views)
+def views_list(args: commands.Arguments) -> None:
     """List the views of DATABASE."""
     names = [f"{args.database}.{name}" for name in args.catalog.views.list(args.database)]
     say(names, names)
 
 
-@command("NAME", group=views)
+@commands.command("NAME", group=views)
 @click.option("--dialect", help="Only the query, in this dialect.")
-def views_show(args: Arguments) -> None:
+def views_show(args: commands.Arguments) -> None:
     """Show the columns and the queries of the view NAME, a database.view."""
     view = args.catalog.views.get(args.name)
     columns = [{"name": column.name, "type": str(column.type)} for column in view.fields]
@@ -179,22 +173,22 @@ def views_show(args: Arguments) -> None:
     say(lines, facts)
 
 
-@command("NAME", "QUERY", group=views)
-@texts("--column", "columns", required=True, help='"NAME TYPE"; repeated.')
-@pairs("--dialect", "dialects", help="NAME=QUERY.")
+@commands.command("NAME", "QUERY", group=views)
+@commands.texts("--column", "columns", required=True, help='"NAME TYPE"; repeated.')
+@commands.pairs("--dialect", "dialects", help="NAME=QUERY.")
 @click.option("--comment", help="Description of the view.")
-def views_create(args: Arguments) -> None:
+def views_create(args: commands.Arguments) -> None:
     """Create the view NAME, a database.view, of QUERY."""
     name, columns = args.name, args.columns
-    typed = dict(name_and_rest(column, "NAME TYPE") for column in columns)
+    typed = dict(commands.name_and_rest(column, "NAME TYPE") for column in columns)
     if len(typed) != len(columns):
         raise click.BadParameter("each column is named once", param_hint="--column")
     args.catalog.views.create(name, args.query, typed, dialects=args.dialects, comment=args.comment)
     say(f"view {name} created", {"view": name})
 
 
-@command("NAME", "DIALECT", "[QUERY]", group=views)
-def views_dialect(args: Arguments) -> None:
+@commands.command("NAME", "DIALECT", "[QUERY]", group=views)
+def views_dialect(args: commands.Arguments) -> None:
     """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
     name, dialect, views = args.name, args.dialect, args.catalog.views
     if args.query is None:
@@ -210,16 +204,16 @@ def views_dialect(args: Arguments) -> None:
     say(f"view {name} has a query in {dialect} now", {"view": name, "dialect": dialect})
 
 
-@command("SOURCE", "TARGET", group=views)
-def views_rename(args: Arguments) -> None:
+@commands.command("SOURCE", "TARGET", group=views)
+def views_rename(args: commands.Arguments) -> None:
     """Give the view SOURCE the name TARGET."""
     source, target = args.source, args.target
     args.catalog.views.rename(source, target)
     say(f"{source} is {target} now", {"view": target, "was": source})
 
 
-@command("NAME", group=views, yes=True)
-def views_drop(args: Arguments) -> None:
+@commands.command("NAME", group=views, yes=True)
+def views_drop(args: commands.Arguments) -> None:
     """Drop the view NAME; the tables it reads stay."""
     args.confirm(f"View {args.name} is dropped; the tables it reads stay.")
     args.catalog.views.drop(args.name)
@@ -241,19 +235,19 @@ def views_drop(args: Arguments) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="TOML file of the storage's keys that clients get to open the files of tables.",
 )
-@flag("--insecure", help="Ask for no token: everybody may do everything.")
-@flag("--read-only", help="Refuse whatever changes something.")
-@flag(
+@commands.flag("--insecure", help="Ask for no token: everybody may do everything.")
+@commands.flag("--read-only", help="Refuse whatever changes something.")
+@commands.flag(
     "--sole-writer",
     help="For a storage without conditional put: order commits in this process. No other process "
     "may write to the warehouse.",
 )
-@texts(
+@commands.texts(
     "--root",
     "roots",
     help="Folder that tables outside the warehouse may lie below; may be repeated.",
 )
-@pairs(
+@commands.pairs(
     "--client-option",
     "client_options",
     help="KEY=VALUE handed to clients as a default, such as s3.endpoint=…; no secrets.",
@@ -267,7 +261,7 @@ def views_drop(args: Arguments) -> None:
 @click.option("--tls-certificate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_obj
-def serve(settings: Settings, /, **arguments: Any) -> None:
+def serve(settings: commands.Settings, /, **arguments: Any) -> None:
     """Serve --warehouse as a Paimon REST catalog, until it is interrupted."""
     if settings.warehouse is None:
         raise InvalidInputError("A server needs --warehouse.", kind="target")

@@ -18,15 +18,8 @@ from paimon_assets.cli.output import STANDARD_INPUT
 from paimon_assets.engine.control.catalog.catalog import SYSTEM_DATABASE
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
+from paimon_assets.engine.spec.options import catalog_options as opt
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
-from paimon_assets.engine.spec.options.catalog_options import (
-    METASTORE,
-    PREFIX,
-    URI,
-    VARIABLES,
-    WAREHOUSE,
-    environment_options,
-)
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog, open_table
 from paimon_assets.engine.table.table import Table
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
 
 _CONFIG = "paimon.toml"
 """Its name in the user's configuration folder."""
-_PLACE = frozenset({WAREHOUSE.key, METASTORE.key, URI.key})
+_PLACE = frozenset({opt.WAREHOUSE.key, opt.METASTORE.key, opt.URI.key})
 """Options of which a catalog that has a name takes none of the unnamed one's."""
 
 
@@ -86,8 +79,8 @@ def options_of_config(
     import difflib
 
     for key in (*general, *own):
-        if "." not in key and key not in VARIABLES and key != PREFIX.key:
-            nearest = difflib.get_close_matches(key, VARIABLES, 1)
+        if "." not in key and key not in opt.VARIABLES and key != opt.PREFIX.key:
+            nearest = difflib.get_close_matches(key, opt.VARIABLES, 1)
             meant = f"; did you mean '{nearest[0]}'?" if nearest else "."
             raise InvalidInputError(f"'{chosen}' has an unknown key '{key}'{meant}", kind="config")
     if catalog:
@@ -111,14 +104,16 @@ def settings_of(args: Mapping[str, Any]) -> Settings:
     general, chosen = options_of_config(args["config"], args["catalog"])
     file = args["storage_options_file"]
     from_file = {} if file is None else options_of_file(file)
-    flags = {key: args[key] for key in (WAREHOUSE.key, METASTORE.key, URI.key) if args[key]}
-    environment = environment_options()
+    flags = {
+        key: args[key] for key in (opt.WAREHOUSE.key, opt.METASTORE.key, opt.URI.key) if args[key]
+    }
+    environment = opt.environment_options()
     if args["catalog"]:
         environment = {key: value for key, value in environment.items() if key not in _PLACE}
     named = {**general, **environment, **chosen, **flags}
-    if URI.key in named:
-        named.setdefault(METASTORE.key, "rest")
-    root = named.pop(WAREHOUSE.key, None)
+    if opt.URI.key in named:
+        named.setdefault(opt.METASTORE.key, "rest")
+    root = named.pop(opt.WAREHOUSE.key, None)
     return Settings(root, {**named, **from_file, **args["storage_options"]})
 
 
@@ -136,7 +131,7 @@ class Settings(Struct, frozen=True):
     @property
     def is_served(self) -> bool:
         """Whether a REST server is the catalog."""
-        return URI.key in self.options
+        return opt.URI.key in self.options
 
     def catalog(self) -> TableCatalog:
         """Open the catalog."""

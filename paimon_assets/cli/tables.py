@@ -9,17 +9,7 @@ import click
 from rich.table import Table as Grid
 from rich.text import Text
 
-from paimon_assets.cli import output
-from paimon_assets.cli.commands import (
-    Arguments,
-    any_option,
-    command,
-    flag,
-    name_and_rest,
-    names,
-    pairs,
-    texts,
-)
+from paimon_assets.cli import commands, output
 from paimon_assets.engine.codec.arrow.arrow_types import infer_columns
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.codec.rest.structure import changes_from_json
@@ -31,21 +21,23 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
 
 
-@command("TARGET")
-@texts("--column", "columns", help='"NAME TYPE"; `A NAME` with blanks in backquotes; repeated.')
+@commands.command("TARGET")
+@commands.texts(
+    "--column", "columns", help='"NAME TYPE"; `A NAME` with blanks in backquotes; repeated.'
+)
 @click.option("--like", type=click.Path(exists=True), help="Take the columns of this file.")
 @click.option(
     "--schema",
     type=click.Path(exists=True, dir_okay=False),
     help="Take columns, keys, options and comment of this file, as `schema --json` prints them.",
 )
-@names("--primary-key", help="Comma list of columns.")
-@names("--partition-by", help="Comma list of columns.")
-@pairs("--option", "options", help="KEY=VALUE.")
+@commands.names("--primary-key", help="Comma list of columns.")
+@commands.names("--partition-by", help="Comma list of columns.")
+@commands.pairs("--option", "options", help="KEY=VALUE.")
 @click.option("--comment", help="Description of the table.")
-@flag("--if-not-exists", help="Do nothing if the table exists.")
-@any_option
-def create(args: Arguments) -> None:
+@commands.flag("--if-not-exists", help="Do nothing if the table exists.")
+@commands.any_option
+def create(args: commands.Arguments) -> None:
     """Create TARGET, a database.table, and its database if needed."""
     identifier = Identifier.parse(args.target)
     args.check_options(args.options)
@@ -62,7 +54,7 @@ def create(args: Arguments) -> None:
     )
 
 
-def _schema(args: Arguments) -> Schema:
+def _schema(args: commands.Arguments) -> Schema:
     path, columns, like = args.schema, args.columns, args.like
     if path is not None and (columns or like is not None):
         raise click.UsageError("--schema has all columns; leave out --column and --like.")
@@ -90,7 +82,7 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
     if like is not None:
         columns |= infer_columns(output.read_files([like], None).schema)
     for text in declared:
-        name, type_text = name_and_rest(text, "NAME TYPE")
+        name, type_text = commands.name_and_rest(text, "NAME TYPE")
         if name in columns:
             raise InvalidInputError(f"Column '{name}' is given twice.", kind="column")
         columns[name] = type_text
@@ -99,9 +91,9 @@ def _columns(declared: tuple[str, ...], like: str | None) -> dict[str, Any]:
     return columns
 
 
-@command("TARGET")
-@flag("--all", "is_all", help="All schemas the table had, oldest first.")
-def schema(args: Arguments) -> None:
+@commands.command("TARGET")
+@commands.flag("--all", "is_all", help="All schemas the table had, oldest first.")
+def schema(args: commands.Arguments) -> None:
     """Print the columns, keys and options of TARGET.
 
     With --json in the form of Paimon's schema files, which `create --schema` takes.
@@ -152,28 +144,28 @@ def _schema_of_file(path: str) -> Schema:
     return schema_from_json(whole, path).declared
 
 
-@command("TARGET", yes=True, executor=True)
-@pairs("--rename-column", "renamed", help="OLD=NEW.")
-@texts("--drop-column", "dropped", help="NAME; its values go for readers.")
-@texts("--add-column", "added", help='"NAME TYPE", put at the end.')
-@texts("--type", "typed", help='"NAME TYPE": another type of a column.')
-@texts("--nullable", help="NAME may be null.")
-@texts("--not-null", help="NAME may not be null any more.")
-@pairs("--default", "defaults", help="NAME=VALUE.")
-@pairs("--column-comment", "comments", help="NAME=TEXT.")
-@texts("--move", "moved", help='"NAME first", "… last", "… after OTHER".')
-@pairs("--set", "options", help="KEY=VALUE, an option.")
-@texts("--unset", help="KEY, an option.")
+@commands.command("TARGET", yes=True, executor=True)
+@commands.pairs("--rename-column", "renamed", help="OLD=NEW.")
+@commands.texts("--drop-column", "dropped", help="NAME; its values go for readers.")
+@commands.texts("--add-column", "added", help='"NAME TYPE", put at the end.')
+@commands.texts("--type", "typed", help='"NAME TYPE": another type of a column.')
+@commands.texts("--nullable", help="NAME may be null.")
+@commands.texts("--not-null", help="NAME may not be null any more.")
+@commands.pairs("--default", "defaults", help="NAME=VALUE.")
+@commands.pairs("--column-comment", "comments", help="NAME=TEXT.")
+@commands.texts("--move", "moved", help='"NAME first", "… last", "… after OTHER".')
+@commands.pairs("--set", "options", help="KEY=VALUE, an option.")
+@commands.texts("--unset", help="KEY, an option.")
 @click.option("--comment", help="Of the table.")
 @click.option(
     "--changes",
     type=click.Path(exists=True, dir_okay=False),
     help="Also those of this file, in the JSON of REST catalogs: a list of {action, …}.",
 )
-@flag("--dry-run", help="Only report the changes and the values that they would lose.")
-@flag("--allow-loss", help="Make the change though values are lost; asks.")
-@any_option
-def alter(args: Arguments) -> None:
+@commands.flag("--dry-run", help="Only report the changes and the values that they would lose.")
+@commands.flag("--allow-loss", help="Make the change though values are lost; asks.")
+@commands.any_option
+def alter(args: commands.Arguments) -> None:
     """Change the columns and options of TARGET, all changes or none.
 
     In the order of the options below, each of which may be repeated. A change that would lose
@@ -239,17 +231,20 @@ def _show(plan: SchemaChangePlan) -> None:
             click.echo(f"  {example.lost.value} {example.lost.loss}{becomes}: {example.path}")
 
 
-def _changes(args: Arguments) -> list[sc.SchemaChange]:
+def _changes(args: commands.Arguments) -> list[sc.SchemaChange]:
     steps: list[tuple[Iterable[Any], Callable[[Any], sc.SchemaChange]]] = [
         (args.renamed.items(), lambda names: sc.rename_column(*names)),
         (args.dropped, sc.drop_column),
-        (args.added, lambda text: sc.add_column(*name_and_rest(text, "NAME TYPE"))),
-        (args.typed, lambda text: sc.update_column_type(*name_and_rest(text, "NAME TYPE"))),
+        (args.added, lambda text: sc.add_column(*commands.name_and_rest(text, "NAME TYPE"))),
+        (
+            args.typed,
+            lambda text: sc.update_column_type(*commands.name_and_rest(text, "NAME TYPE")),
+        ),
         (args.nullable, lambda name: sc.update_column_nullability(name, nullable=True)),
         (args.not_null, lambda name: sc.update_column_nullability(name, nullable=False)),
         (args.defaults.items(), lambda it: sc.update_column_default_value(it[0], it[1] or None)),
         (args.comments.items(), lambda it: sc.update_column_comment(it[0], it[1] or None)),
-        (args.moved, lambda text: _move(*name_and_rest(text, "NAME PLACE"))),
+        (args.moved, lambda text: _move(*commands.name_and_rest(text, "NAME PLACE"))),
         (args.options.items(), lambda pair: sc.set_option(*pair)),
         (args.unset, sc.remove_option),
     ]

@@ -11,17 +11,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from paimon_assets.cli import output
-from paimon_assets.cli.commands import (
-    Arguments,
-    choice,
-    command,
-    duration,
-    flag,
-    integer,
-    names,
-    pairs,
-)
+from paimon_assets.cli import commands, output
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.compact import CompactStrategy
 from paimon_assets.engine.errors import NotFoundError, PaimonError, without_secrets
@@ -32,16 +22,9 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
 from paimon_assets.engine.table.table import Table
+from paimon_assets.engine.table.upkeep import many_tables
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress, kept_text
 from paimon_assets.engine.table.upkeep.maintenance import Maintenance, MaintenanceTask
-from paimon_assets.engine.table.upkeep.many_tables import (
-    EVERY_TABLE,
-    Line,
-    TableUpkeep,
-    line_of,
-    maintain_table,
-    tables_named,
-)
 
 _LOOKS_AT_ONCE = 16
 """Files that are asked for at a time: each answer takes the storage's time, not ours."""
@@ -53,26 +36,26 @@ _EXPIRING = (
 )
 
 
-@command("TARGET", executor=True)
+@commands.command("TARGET", executor=True)
 @click.option(
     "--strategy",
-    type=choice(CompactStrategy),
+    type=commands.choice(CompactStrategy),
     default="minor",
     show_default=True,
     help="Files to compact.",
 )
 @click.option("--where", help="Only partitions for which this filter is true.")
 @click.option("--buckets", help="Only buckets of these numbers, such as 0-99,205.")
-@names("--order-by", help="Comma list of columns to sort by, without a key.")
+@commands.names("--order-by", help="Comma list of columns to sort by, without a key.")
 @click.option(
     "--curve",
     default="zorder",
     show_default=True,
     help="Curve through several columns: order, zorder or hilbert.",
 )
-@pairs("--option", "options", help="KEY=VALUE.")
-@flag("--dry-run", help="Only report the files to compact.")
-def compact(args: Arguments) -> None:
+@commands.pairs("--option", "options", help="KEY=VALUE.")
+@commands.flag("--dry-run", help="Only report the files to compact.")
+def compact(args: commands.Arguments) -> None:
     """Merge the runs and fold the small files of TARGET.
 
     One snapshot, or none; no row changes.
@@ -115,15 +98,15 @@ def compact(args: Arguments) -> None:
     output.say(nothing if snapshot is None else line, facts)
 
 
-@command("TARGET", executor=True)
+@commands.command("TARGET", executor=True)
 @click.option(
     "--buckets",
     type=click.IntRange(min=1),
     help="The new count; by default the table's option bucket, which the count of new partitions"
     " stays.",
 )
-@pairs("--partition", "partition", help="COLUMN=VALUE; all partitions by default.")
-def rescale(args: Arguments) -> None:
+@commands.pairs("--partition", "partition", help="COLUMN=VALUE; all partitions by default.")
+def rescale(args: commands.Arguments) -> None:
     """Give the partitions of TARGET another number of buckets.
 
     One snapshot, or none; no row changes. Java's writers need the number in the option
@@ -137,20 +120,20 @@ def rescale(args: Arguments) -> None:
     output.say(done, {"snapshot_id": None if snapshot is None else snapshot.id})
 
 
-@command("TARGET", yes=True)
+@commands.command("TARGET", yes=True)
 @click.option(
     "--task",
     "tasks",
     multiple=True,
-    type=choice(MaintenanceTask),
+    type=commands.choice(MaintenanceTask),
     help="Task to run; may be repeated. By default all that expire something.",
 )
 @click.option("--keep", type=click.IntRange(min=1), help="Snapshots to keep, at least and at most.")
-@duration("--older-than", help="Snapshots older than this go, such as '1 h'.")
-@integer("--before", help="Snapshots before the one of this id go, and no other.")
-@pairs("--option", "options", help="KEY=VALUE.")
-@flag("--dry-run", help="Only say what would be deleted.")
-def expire(args: Arguments) -> None:
+@commands.duration("--older-than", help="Snapshots older than this go, such as '1 h'.")
+@commands.integer("--before", help="Snapshots before the one of this id go, and no other.")
+@commands.pairs("--option", "options", help="KEY=VALUE.")
+@commands.flag("--dry-run", help="Only say what would be deleted.")
+def expire(args: commands.Arguments) -> None:
     """Expire by the options of TARGET: snapshots, tags, partitions.
 
     Says first what goes, and asks.
@@ -170,10 +153,12 @@ def expire(args: Arguments) -> None:
     _run_tasks(args, table, replace(table.maintenance(), expire_before=args.before), tasks)
 
 
-@command("TARGET", yes=True)
-@duration("--older-than", default="1 d", show_default=True, help="Younger files may be in use.")
-@flag("--dry-run", help="Only say what would be deleted.")
-def clean(args: Arguments) -> None:
+@commands.command("TARGET", yes=True)
+@commands.duration(
+    "--older-than", default="1 d", show_default=True, help="Younger files may be in use."
+)
+@commands.flag("--dry-run", help="Only say what would be deleted.")
+def clean(args: commands.Arguments) -> None:
     """Delete files of TARGET that no snapshot names.
 
     Says first what goes, and asks.
@@ -183,9 +168,9 @@ def clean(args: Arguments) -> None:
     _run_tasks(args, table, maintenance, [MaintenanceTask.CLEAN_ORPHANS])
 
 
-@command("TARGET", executor=True)
-@names("--columns", help="Comma list of columns; all by default.")
-def analyze(args: Arguments) -> None:
+@commands.command("TARGET", executor=True)
+@commands.names("--columns", help="Comma list of columns; all by default.")
+def analyze(args: commands.Arguments) -> None:
     """Compute statistics of the rows of TARGET and commit them.
 
     Reads all rows. Query planners use the statistics.
@@ -198,7 +183,7 @@ def analyze(args: Arguments) -> None:
 
 
 def _run_tasks(
-    args: Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
+    args: commands.Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
 ) -> None:
     """Print the plans of tasks, ask, and run them; with --dry-run only print."""
     planned = _reports(replace(maintenance, dry_run=True), tasks)
@@ -228,10 +213,10 @@ def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dic
     return lines
 
 
-@command(yes=True)
+@commands.command(yes=True)
 @click.argument("names", nargs=-1)
-@flag("--dry-run", help="Only report due work, and why.")
-def maintain(args: Arguments) -> None:
+@commands.flag("--dry-run", help="Only report due work, and why.")
+def maintain(args: commands.Arguments) -> None:
     """Do the upkeep that is due for the tables NAMES, by the options of each.
 
     NAMES are database.table, with * for any part; all tables by default. Partitions, tags,
@@ -242,7 +227,9 @@ def maintain(args: Arguments) -> None:
     """
     args.settings.check_warehouse()
     catalog = args.catalog
-    named = [tables_named(name, catalog) for name in args.names or [EVERY_TABLE]]
+    named = [
+        many_tables.tables_named(name, catalog) for name in args.names or [many_tables.EVERY_TABLE]
+    ]
     tables = list(dict.fromkeys(chain.from_iterable(named)))
     if not args.dry_run:
         action = f"This is done to {counted(len(tables), 'table')}."
@@ -259,30 +246,30 @@ def maintain(args: Arguments) -> None:
 
 def _maintain_tables(
     catalog: TableCatalog, tables: list[Identifier], *, dry_run: bool
-) -> list[TableUpkeep]:
+) -> list[many_tables.TableUpkeep]:
     def open_work(table: Identifier) -> Maintenance:
         return replace(catalog.get_table(table).maintenance(), dry_run=dry_run)
 
     done = []
     with output.progress("looking" if dry_run else "maintaining", len(tables), "tables") as advance:
         for table in tables:
-            done.append(maintain_table(table, open_work))
+            done.append(many_tables.maintain_table(table, open_work))
             advance(1, None)
     return done
 
 
-def _lines(done: list[TableUpkeep]) -> list[Line]:
+def _lines(done: list[many_tables.TableUpkeep]) -> list[many_tables.Line]:
     return [
         line
         for one in done
-        for line in one.shown or [line_of(one.table, "none", note="nothing is due")]
+        for line in one.shown or [many_tables.line_of(one.table, "none", note="nothing is due")]
     ]
 
 
-@command("TARGET", executor=True)
-@flag("--all-snapshots", help="Files of every snapshot, not of the newest.")
-@flag("--rows", help="Read all rows, too; keys that repeat are a fault.")
-def check(args: Arguments) -> None:
+@commands.command("TARGET", executor=True)
+@commands.flag("--all-snapshots", help="Files of every snapshot, not of the newest.")
+@commands.flag("--rows", help="Read all rows, too; keys that repeat are a fault.")
+def check(args: commands.Arguments) -> None:
     """Check that all files of TARGET are there, and its rows if asked.
 
     Ends with code 1 if there is a fault. Nothing is changed.
@@ -364,9 +351,11 @@ Finding = tuple[str, str, str]
 """A subject, its state, and details."""
 
 
-@command()
-@flag("--read-only", help="Do not write the file that shows how the storage takes commits.")
-def doctor(args: Arguments) -> None:
+@commands.command()
+@commands.flag(
+    "--read-only", help="Do not write the file that shows how the storage takes commits."
+)
+def doctor(args: commands.Arguments) -> None:
     """Look whether Java, packages and the storage are as they should be.
 
     Writes a small file into the warehouse and deletes it. Ends with code 1 if there is a fault.
@@ -397,7 +386,7 @@ def _java() -> Iterator[Finding]:
         yield "java", _FAULT, error.message
 
 
-def _storage(args: Arguments) -> Iterator[Finding]:
+def _storage(args: commands.Arguments) -> Iterator[Finding]:
     settings = args.settings
     if not settings.names_tables:
         yield "catalog", _MISSING, "give --warehouse or --uri to look at one"
@@ -426,7 +415,7 @@ def _storage(args: Arguments) -> Iterator[Finding]:
         yield "commits", _FAULT, "the storage replaced a file that exists: commits may be lost"
 
 
-@command()
+@commands.command()
 @click.argument("names", nargs=-1)
 @click.option(
     "--score",
@@ -436,12 +425,12 @@ def _storage(args: Arguments) -> Iterator[Finding]:
     help="Ends with code 1 if a table has this score or less.",
 )
 @click.option("--record", metavar="TABLE", help="Append the result to this table, too.")
-@integer(
+@commands.integer(
     "--orphans",
     metavar="BYTES",
     help="Look for files that nothing names, too; allow so many bytes of them. Lists all files.",
 )
-def health(args: Arguments) -> None:
+def health(args: commands.Arguments) -> None:
     """Show how much upkeep the tables NAMES need, and why; worst first.
 
     NAMES are database.table, with * for any part; all tables by default. A score of 100 needs

@@ -15,12 +15,8 @@ from paimon_assets.engine.contract.executor import CountingExecutor, Executor
 from paimon_assets.engine.contract.wire import load_splits
 from paimon_assets.engine.control.catalog.catalog import QueryAuth
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan import time_travel
 from paimon_assets.engine.control.scan.table_scan import scan_of_external, scan_table
-from paimon_assets.engine.control.scan.time_travel import (
-    asks_for_changes,
-    branch_instant_ms,
-    state_by_options,
-)
 from paimon_assets.engine.embedded import ArrowRows, EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.engine_traits import AS_NEWEST_WINS
@@ -37,18 +33,8 @@ from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
-from paimon_assets.engine.table.read.plan import (
-    CountPlan,
-    Plan,
-    Where,
-    as_predicate,
-    counted_columns,
-    explaining,
-    first_rows,
-    first_splits,
-    fitting_parts,
-    read_context,
-)
+from paimon_assets.engine.table.read import plan as plans
+from paimon_assets.engine.table.read.plan import Plan
 
 if TYPE_CHECKING:
     from paimon_assets.engine.control.scan.incremental import Between
@@ -94,7 +80,7 @@ class ReadBuilder(FrameReads, Value):
         names = (columns,) if isinstance(columns, str) else columns
         return replace(self, columns=None if names is None else tuple(names))
 
-    def with_filter(self, predicate: Where | None) -> ReadBuilder:
+    def with_filter(self, predicate: plans.Where | None) -> ReadBuilder:
         """Return only rows for which the predicate is true; several filters are joined by AND.
 
         Args:
@@ -104,7 +90,7 @@ class ReadBuilder(FrameReads, Value):
         Raises:
             InvalidInputError: Neither of them, or a text that is no filter (`where.parse_where`).
         """
-        parsed = None if predicate is None else as_predicate(predicate)
+        parsed = None if predicate is None else plans.as_predicate(predicate)
         return replace(self, predicate=all_of([self.predicate, parsed]))
 
     def with_limit(self, limit: int | None) -> ReadBuilder:
@@ -222,9 +208,9 @@ class ReadBuilder(FrameReads, Value):
         store = self._authorize(self._open())
         between = self._between(store)
         plan = self._plan_state(store) if between is None else self._plan_changes(store, between)
-        return replace(plan, splits=first_splits(plan.context, plan.splits, self.limit))
+        return replace(plan, splits=plans.first_splits(plan.context, plan.splits, self.limit))
 
-    def plan_count(self) -> CountPlan:
+    def plan_count(self) -> plans.CountPlan:
         """Plan a count of the rows: those counted by metadata, and the splits to read.
 
         Raises:
@@ -233,9 +219,9 @@ class ReadBuilder(FrameReads, Value):
         Cost: a plan; no data file.
         """
         schema = self.read_schema()  # of the snapshot: a key may have had another name
-        columns = counted_columns(schema, self._bind_predicate(schema))
+        columns = plans.counted_columns(schema, self._bind_predicate(schema))
         plan = self.with_columns(columns).plan()
-        return CountPlan.of(plan.context, plan.splits)
+        return plans.CountPlan.of(plan.context, plan.splits)
 
     def count(self, executor: CountingExecutor[Any] | None = None) -> int:
         """Return how many rows the read has.
@@ -278,7 +264,7 @@ class ReadBuilder(FrameReads, Value):
         read_fields(store.schema, names)
         oldest_id = min((split.snapshot_id for split in splits), default=FIRST_SNAPSHOT_ID)
         oldest = store.snapshots.snapshot_or_none(oldest_id)
-        context = read_context(store, scan, names, self._bind_predicate(store.schema))
+        context = plans.read_context(store, scan, names, self._bind_predicate(store.schema))
         return Plan(context=context, splits=scan.splits, snapshot=oldest, oldest=oldest)
 
     def read_schema(self) -> TableSchema:
@@ -289,7 +275,7 @@ class ReadBuilder(FrameReads, Value):
             InvalidInputError: An option does not parse, or two options of time travel are set.
             UnsupportedFeatureError: This engine does not support the `scan.mode`.
         """
-        return state_by_options(self._open())[1].schema
+        return time_travel.state_by_options(self._open())[1].schema
 
     def fields(self) -> tuple[DataField, ...]:
         """Return the columns of the rows, without planning.
@@ -316,7 +302,9 @@ class ReadBuilder(FrameReads, Value):
 
         Parts of the filter that do not fit the table are not applied; raises as `to_reader`.
         """
-        fitting = None if self.limit is not None else fitting_parts(predicate, self.read_schema())
+        fitting = (
+            None if self.limit is not None else plans.fitting_parts(predicate, self.read_schema())
+        )
         builder = self if columns is None else self.with_columns(columns)
         return builder.with_filter(fitting).to_reader(executor)
 
@@ -343,7 +331,7 @@ class ReadBuilder(FrameReads, Value):
 
     def _between(self, store: FileStore) -> Between | None:
         if self.consumer is None:
-            if not asks_for_changes(store):
+            if not time_travel.asks_for_changes(store):
                 return None
             from paimon_assets.engine.control.scan.incremental import between_by_options
 
@@ -364,21 +352,21 @@ class ReadBuilder(FrameReads, Value):
         )
 
     def _plan_state(self, current: FileStore) -> Plan:
-        snapshot, store = state_by_options(current)
+        snapshot, store = time_travel.state_by_options(current)
         snapshot = snapshot or current.snapshots.latest()
         predicate = self._bind_predicate(store.schema)
         names = self._names(store.schema)
         read_fields(store.schema, names)
-        with explaining(store, snapshot):
+        with plans.explaining(store, snapshot):
             scan = scan_table(
                 store,
                 snapshot,
                 predicate,
-                instant_ms=branch_instant_ms(store, snapshot),
+                instant_ms=time_travel.branch_instant_ms(store, snapshot),
                 only_top_level=self.only_top_level,
             )
         return Plan(
-            context=read_context(store, scan, names, predicate),
+            context=plans.read_context(store, scan, names, predicate),
             splits=scan.splits,
             snapshot=snapshot,
             next_snapshot=FIRST_SNAPSHOT_ID if snapshot is None else snapshot.id + 1,
@@ -400,7 +388,7 @@ class ReadBuilder(FrameReads, Value):
             store = current.with_schema(current.schema.with_dynamic_options(AS_NEWEST_WINS))
         predicate = self._bind_predicate(store.schema)
         oldest = between.oldest(store)
-        with explaining(store, oldest):
+        with plans.explaining(store, oldest):
             from paimon_assets.engine.control.scan.incremental import scan_changes
 
             changes = scan_changes(
@@ -411,7 +399,7 @@ class ReadBuilder(FrameReads, Value):
                 as_stream=self.as_stream or self.consumer is not None,
             )
         return Plan(
-            context=read_context(store, changes.scan, names, predicate),
+            context=plans.read_context(store, changes.scan, names, predicate),
             splits=changes.scan.splits,
             snapshot=changes.end,
             next_snapshot=between.end_id + 1,
@@ -442,8 +430,8 @@ class ReadBuilder(FrameReads, Value):
         batches = (executor or EmbeddedExecutor()).map_splits(plan.context, plan.splits)
 
         def rows() -> Iterator[pa.RecordBatch]:
-            with explaining(store, plan.oldest):
-                yield from batches if self.limit is None else first_rows(batches, self.limit)
+            with plans.explaining(store, plan.oldest):
+                yield from batches if self.limit is None else plans.first_rows(batches, self.limit)
 
         return pa.RecordBatchReader.from_batches(plan.arrow_schema, rows())
 

@@ -15,14 +15,8 @@ from msgspec import field
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.contract import report_tasks as tasks
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
-from paimon_assets.engine.contract.report_tasks import (
-    FOOTER_TASK,
-    FileFooter,
-    FooterContext,
-    FooterRequest,
-    load_footers,
-)
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control import segments
 from paimon_assets.engine.control.features import check_writable
@@ -86,7 +80,7 @@ class ImportPlan(Value):
     root: str
     files: tuple[segments.FolderFile, ...] = ()
     """Named from the root."""
-    footers: Mapping[str, FileFooter] = field(default_factory=dict)
+    footers: Mapping[str, tasks.FileFooter] = field(default_factory=dict)
     """By the files' names."""
     folders: tuple[PartitionFolder, ...] = ()
     """One a segment; empty if there is a problem."""
@@ -204,18 +198,18 @@ def read_footers(
     executor: Executor[Any],
     *,
     options: Mapping[str, str],
-) -> dict[str, FileFooter]:
+) -> dict[str, tasks.FileFooter]:
     """Read the footers of files below a folder, through the executor; by the files' names."""
     step = _FILES_A_TASK if file_format in seg.PAIMON_FORMATS else _TEXT_FILES_A_TASK
     chunks = [files[start : start + step] for start in range(0, len(files), step)]
     if not chunks:
         return {}
     batch = TaskBatch(
-        name=FOOTER_TASK,
-        shared=dump(FooterContext(format=file_format, schema=store.schema, options=options)),
+        name=tasks.FOOTER_TASK,
+        shared=dump(tasks.FooterContext(format=file_format, schema=store.schema, options=options)),
         payloads=tuple(
             dump(
-                FooterRequest(
+                tasks.FooterRequest(
                     paths=tuple(f"{root}/{file.name}" for file in chunk),
                     sizes=tuple(file.size for file in chunk),
                 )
@@ -229,10 +223,10 @@ def read_footers(
         file_io=store.file_io.spec,
         subject=store.label,
     )
-    footers: dict[str, FileFooter] = {}
+    footers: dict[str, tasks.FileFooter] = {}
     for number, result in executor.map_tasks(batch):
         names = (file.name for file in chunks[number])
-        footers.update(zip(names, load_footers(result), strict=True))
+        footers.update(zip(names, tasks.load_footers(result), strict=True))
     return footers
 
 
@@ -240,7 +234,7 @@ def segment_files(
     segment_id: int,
     format_name: str,
     files: Sequence[segments.FolderFile],
-    footers: Mapping[str, FileFooter],
+    footers: Mapping[str, tasks.FileFooter],
     *,
     prefix: str = "",
 ) -> tuple[seg.SegmentFile, ...]:
@@ -263,7 +257,7 @@ def segment_files(
 
 
 def differences_of(
-    store: FileStore, files: Sequence[segments.FolderFile], footers: Mapping[str, FileFooter]
+    store: FileStore, files: Sequence[segments.FolderFile], footers: Mapping[str, tasks.FileFooter]
 ) -> dict[str, tuple[str, ...]]:
     """Return the first files with other columns than the table → the differences."""
     schema = store.schema
@@ -283,7 +277,7 @@ def schema_problem(
     store: FileStore,
     root: str,
     differences: Mapping[str, tuple[str, ...]],
-    footers: Mapping[str, FileFooter],
+    footers: Mapping[str, tasks.FileFooter],
 ) -> errors.InvalidInputError:
     """Return rule 16's error for the first file that differs."""
     name, faults = next(iter(differences.items()))

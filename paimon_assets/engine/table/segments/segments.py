@@ -38,25 +38,8 @@ from paimon_assets.engine.spec.options.all_options import WRITE_ONLY
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.segments.segment_import import (
-    ImportPlan,
-    SegmentSource,
-    data_files,
-    differences_of,
-    plan_import,
-    read_footers,
-    schema_problem,
-    segment_files,
-)
-from paimon_assets.engine.table.segments.segment_status import (
-    additions,
-    all_now,
-    check_ids,
-    refuse_taken,
-    removals,
-    segments_now,
-    show_segments,
-)
+from paimon_assets.engine.table.segments import segment_import as imports
+from paimon_assets.engine.table.segments import segment_status as status
 
 ABANDONED_MS = 60 * 60 * 1000
 """`clean` removes a command from the list that has been in progress for so long."""
@@ -97,18 +80,20 @@ class Segments(Value):
             Reads the registry, the manifests of the newest snapshot, and the delta manifests of
             the snapshots since the registry changed; of all snapshots if there is no registry.
         """
-        return all_now(self.store, with_loads(self.store, self.registry.load()))
+        return status.all_now(self.store, with_loads(self.store, self.registry.load()))
 
     def shown(self, *, limit: int | None = None, history: bool = False) -> pa.Table:
         """Return `listed` as SHOW SEGMENTS prints it; see `segment_status.show_segments`."""
-        return show_segments(self.listed(), limit=limit, history=history)
+        return status.show_segments(self.listed(), limit=limit, history=history)
 
     def live(self) -> list[seg.Segment]:
         """Return the segments whose rows a read returns, by id; no loads."""
-        now = segments_now(self.store, self.registry.load().segments)
+        now = status.segments_now(self.store, self.registry.load().segments)
         return [segment for segment in now if segment.status is seg.SegmentStatus.SUCCESS]
 
-    def plan(self, source: SegmentSource, executor: Executor[Any] | None = None) -> ImportPlan:
+    def plan(
+        self, source: imports.SegmentSource, executor: Executor[Any] | None = None
+    ) -> imports.ImportPlan:
         """Return the plan of `add`: files, inferred columns, partitions, and why it would fail.
 
         Raises:
@@ -117,7 +102,7 @@ class Segments(Value):
         latest, options = self.store.snapshots.latest(), self.store.schema.typed_options
         entries = [] if latest is None else FileStoreScan(self.store).live_files(latest)
         external = (entry.file for entry in entries if seg.is_external(options, entry.file))
-        return plan_import(
+        return imports.plan_import(
             self.store,
             source,
             self.live(),
@@ -128,7 +113,7 @@ class Segments(Value):
 
     def add(
         self,
-        source: SegmentSource,
+        source: imports.SegmentSource,
         executor: Executor[Any] | None = None,
         *,
         commit_user: str | None = None,
@@ -176,12 +161,12 @@ class Segments(Value):
                 self.store.schemas.commit_changes([change], time_millis=self.clock.now_millis())
             root = seg.plain_path(plan.root)
             footers = {f"{root}/{name}": footer for name, footer in plan.footers.items()}
-            messages = additions(segments, footers, self.clock)
+            messages = status.additions(segments, footers, self.clock)
             paths = seg.paths_of(segments)
 
             def refuse_shared_files(latest: snap.Snapshot | None) -> None:
                 if latest != base:
-                    refuse_taken(self.store, self.registry.load().segments, paths, user)
+                    status.refuse_taken(self.store, self.registry.load().segments, paths, user)
 
             snapshot = self._commit(messages, segments, user, properties, refuse_shared_files)
         return SegmentOutcome(segments=tuple(self._finish(user, snapshot)), snapshot=snapshot)
@@ -209,7 +194,7 @@ class Segments(Value):
             CommitUnknownError: As for every commit.
         """
         live = [item for item in self._pin() if item.status is seg.SegmentStatus.SUCCESS]
-        check_ids(self.store, ids, live)
+        status.check_ids(self.store, ids, live)
         imported = [
             item
             for item in live
@@ -230,7 +215,7 @@ class Segments(Value):
         if not items:
             return SegmentOutcome(segments=(), snapshot=None)
         user = NewUser("segment-delete-")
-        snapshot = self._commit(removals(self.store, items), items, user, properties)
+        snapshot = self._commit(status.removals(self.store, items), items, user, properties)
         imported_ids = {segment.id for segment in imported}
 
         def mark(segment: seg.Segment) -> seg.Segment:
@@ -332,7 +317,7 @@ class Segments(Value):
                 table=self.store.label,
                 segment=own[0],
             )
-        check_ids(self.store, ids, live)
+        status.check_ids(self.store, ids, live)
         footers: dict[str, FileFooter] = {}
         executor = executor or EmbeddedExecutor()
         replaced, refreshed = [], []
@@ -346,7 +331,10 @@ class Segments(Value):
         if not refreshed:
             return SegmentOutcome(segments=(), snapshot=None)
         user = commit_user or NewUser("segment-refresh-")
-        messages = [*removals(self.store, replaced), *additions(refreshed, footers, self.clock)]
+        messages = [
+            *status.removals(self.store, replaced),
+            *status.additions(refreshed, footers, self.clock),
+        ]
         snapshot = self._commit(messages, refreshed, user, None)
         by_id = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in refreshed}
         self._change(lambda item: by_id.get(item.id, item))
@@ -369,7 +357,7 @@ class Segments(Value):
         base = seg.plain_path(segment.folder)
         files = [
             file
-            for file in data_files(self.store, segment.folder, segment.format, self.roots)
+            for file in imports.data_files(self.store, segment.folder, segment.format, self.roots)
             if f"{base}/{file.name}" not in of_other_segments
         ]
         if not files:
@@ -385,16 +373,18 @@ class Segments(Value):
             return None
         # The files have the column names of the schema they were added with.
         store = self.store.with_schema(self.store.schemas.schema(segment.schema_id))
-        read = read_footers(
+        read = imports.read_footers(
             store, segment.folder, segment.format, files, executor, options=segment.reader_options
         )
-        differences = differences_of(store, files, read)
+        differences = imports.differences_of(store, files, read)
         if differences:
-            raise schema_problem(store, segment.folder, differences, read)
+            raise imports.schema_problem(store, segment.folder, differences, read)
         footers.update({f"{base}/{name}": footer for name, footer in read.items()})
-        return replace(segment, files=segment_files(segment.id, segment.format, files, read))
+        return replace(
+            segment, files=imports.segment_files(segment.id, segment.format, files, read)
+        )
 
-    def _begin(self, plan: ImportPlan, user: str, start_ms: int) -> list[seg.Segment]:
+    def _begin(self, plan: imports.ImportPlan, user: str, start_ms: int) -> list[seg.Segment]:
         """List the plan's segments as in progress, with new ids.
 
         Another command in progress may have the same files: it may be dead. If both are alive, the
@@ -407,7 +397,7 @@ class Segments(Value):
         def add(stored: SegmentList) -> SegmentList:
             listed = with_loads(self.store, stored)
             foreign = [item for item in listed.segments if item.commit_user != user]
-            refuse_taken(self.store, foreign, paths, user)
+            status.refuse_taken(self.store, foreign, paths, user)
             new = [
                 seg.Segment(
                     id=listed.next_id + number,
@@ -417,7 +407,7 @@ class Segments(Value):
                     format=name,
                     partition=folder.partition,
                     partition_text=folder.text,
-                    files=segment_files(
+                    files=imports.segment_files(
                         listed.next_id + number,
                         name,
                         folder.files,
@@ -470,7 +460,7 @@ class Segments(Value):
                 table=self.store.label,
                 branch=self.store.paths.branch,
             )
-        return all_now(self.store, self.registry.update(partial(with_loads, self.store)))
+        return status.all_now(self.store, self.registry.update(partial(with_loads, self.store)))
 
     def _commit(
         self,

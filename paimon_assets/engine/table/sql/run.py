@@ -22,16 +22,10 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_status import queried_segments, show_segments
 from paimon_assets.engine.table.segments.segments import Segments
+from paimon_assets.engine.table.sql import segment_sql as seg
 from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.procedures import call
 from paimon_assets.engine.table.sql.query import Rows, SqlQuery
-from paimon_assets.engine.table.sql.segment_sql import (
-    AddSegment,
-    CleanFiles,
-    DeleteSegments,
-    SegmentStatement,
-    ShowSegments,
-)
 from paimon_assets.engine.table.sql.sql_types import spark_text
 from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table
@@ -54,7 +48,7 @@ class Runner(Value):
                 return describe(self.catalog, statement)
             case st.Call():
                 return call(self.catalog, statement, self.names, self.executor)
-            case AddSegment() | ShowSegments() | DeleteSegments() | CleanFiles():
+            case seg.AddSegment() | seg.ShowSegments() | seg.DeleteSegments() | seg.CleanFiles():
                 return self._segments(statement)
             case st.Delete() | st.Update() | st.Truncate() | st.Analyze():
                 return self._rows(statement)
@@ -63,22 +57,24 @@ class Runner(Value):
             case _:
                 return self._define(statement)
 
-    def _segments(self, statement: SegmentStatement) -> pa.Table:
+    def _segments(self, statement: seg.SegmentStatement) -> pa.Table:
         segments = self.catalog.get_table(statement.table).segments(roots=self.roots)
         match statement:
-            case AddSegment():
+            case seg.AddSegment():
                 return show_segments(segments.add(statement.source, self.executor).segments)
-            case ShowSegments(query=str(query)):
+            case seg.ShowSegments(query=str(query)):
                 return self._query_segments(segments, statement, query)
-            case ShowSegments():
+            case seg.ShowSegments():
                 return segments.shown(limit=statement.limit, history=statement.history)
-            case CleanFiles(force=force, dry_run=dry_run):
+            case seg.CleanFiles(force=force, dry_run=dry_run):
                 return show_segments(segments.clean(force=force, dry_run=dry_run))
-            case DeleteSegments():
+            case seg.DeleteSegments():
                 gone = segments.delete(statement.ids, before_ms=statement.before_ms)
                 return show_segments(gone.segments)
 
-    def _query_segments(self, segments: Segments, statement: ShowSegments, query: str) -> pa.Table:
+    def _query_segments(
+        self, segments: Segments, statement: seg.ShowSegments, query: str
+    ) -> pa.Table:
         """Run the query of SHOW SEGMENTS, which sees one table alone."""
         newest = sorted(segments.listed(), key=lambda segment: -segment.id)[: statement.limit]
         name = f"{statement.table.rpartition('.')[2]}_segments"

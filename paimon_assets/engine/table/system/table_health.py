@@ -19,14 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import asdict
 
+from paimon_assets.engine.control import compact
 from paimon_assets.engine.control.clock import Clock, SystemClock
-from paimon_assets.engine.control.compact import (
-    AppendPlanner,
-    LiveBucket,
-    files_of_size,
-    live_buckets,
-    target_bytes_of,
-)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import behind
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention
@@ -145,9 +139,9 @@ def shape_of_entries(
     store: FileStore, snapshot: Snapshot | None, entries: Sequence[ManifestEntry]
 ) -> TableShape:
     """Return the shape of a snapshot's live files; reads its index manifest alone."""
-    target = target_bytes_of(store.schema)
+    target = compact.target_bytes_of(store.schema)
     placed = [entry for entry in entries if entry.bucket >= 0]
-    buckets = [] if snapshot is None else live_buckets(store, snapshot, placed)
+    buckets = [] if snapshot is None else compact.live_buckets(store, snapshot, placed)
     return TableShape(
         has_key=store.schema.has_primary_key,
         target_bytes=target,
@@ -157,7 +151,7 @@ def shape_of_entries(
     )
 
 
-def _bucket_shape(bucket: LiveBucket, target: int) -> BucketShape:
+def _bucket_shape(bucket: compact.LiveBucket, target: int) -> BucketShape:
     schema, joined = bucket.store.schema, 0
     if schema.has_primary_key:
         levels = Levels.of(bucket.files, schema.typed_options)
@@ -165,8 +159,8 @@ def _bucket_shape(bucket: LiveBucket, target: int) -> BucketShape:
         fewest = 1
     else:
         runs = tuple(_run_shape(0, [file]) for file in bucket.files)
-        fewest = min(len(runs), files_of_size(sum(run.total_bytes for run in runs), target))
-        units = AppendPlanner(schema=schema, is_full=False).units_of(bucket)
+        fewest = min(len(runs), compact.files_of_size(sum(run.total_bytes for run in runs), target))
+        units = compact.AppendPlanner(schema=schema, is_full=False).units_of(bucket)
         joined = sum(len(unit.files) for unit in units if len(unit.files) > unit.expected_files)
     own = [file for file in bucket.files if file.external_path is None]
     return BucketShape(
@@ -188,7 +182,7 @@ def _run_shape(level: int, files: Sequence[DataFileMeta]) -> RunShape:
     )
 
 
-def _deleted_rows(bucket: LiveBucket, files: Iterable[DataFileMeta]) -> int:
+def _deleted_rows(bucket: compact.LiveBucket, files: Iterable[DataFileMeta]) -> int:
     """Count the rows that a compaction of these files drops; unknown vectors count nothing."""
     marked = (bucket.vectors.get(file.file_name) for file in files)
     vectors = sum(vector.cardinality or 0 for vector in marked if vector is not None)

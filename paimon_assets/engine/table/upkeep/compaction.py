@@ -40,16 +40,9 @@ from paimon_assets.engine.contract.executor import (
 )
 from paimon_assets.engine.contract.wire import dump, dump_split, load
 from paimon_assets.engine.contract.write_tasks import COMPACT_TASK, POSTPONE_TASK, PostponeContext
+from paimon_assets.engine.control import compact as planning
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
-from paimon_assets.engine.control.compact import (
-    CompactionPlan,
-    CompactScope,
-    CompactStrategy,
-    PlannedUnit,
-    affected_messages,
-    plan_compaction,
-)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
@@ -69,7 +62,7 @@ from paimon_assets.engine.table.write.write_builder import CommitBuilder
 def cluster_unit(
     store: FileStore,
     read: ReadContext,
-    unit: PlannedUnit,
+    unit: planning.PlannedUnit,
     order: ClusterOrder,
     executor: TaskRunner,
 ) -> CommitMessage:
@@ -246,7 +239,7 @@ class CompactionBuilder(CommitBuilder):
 
     commit_kinds: ClassVar[tuple[CommitKind, ...]] = (CommitKind.COMPACT,)
 
-    strategy: CompactStrategy = CompactStrategy.MINOR
+    strategy: planning.CompactStrategy = planning.CompactStrategy.MINOR
     order: ClusterOrder | None = None
     predicate: Predicate | None = None
     idle: dt.timedelta | None = None
@@ -254,13 +247,13 @@ class CompactionBuilder(CommitBuilder):
     parallelism: int | None = None
     clock: Clock = field(default_factory=SystemClock)
 
-    def with_strategy(self, strategy: CompactStrategy | str) -> "CompactionBuilder":
+    def with_strategy(self, strategy: planning.CompactStrategy | str) -> "CompactionBuilder":
         """Compact due files (`minor`, the default), everything (`full`), or `sort` it.
 
         Raises:
             ValueError: There is no such strategy.
         """
-        return replace(self, strategy=CompactStrategy(strategy))
+        return replace(self, strategy=planning.CompactStrategy(strategy))
 
     def with_order(self, columns: Sequence[str], curve: Curve | str) -> "CompactionBuilder":
         """Set the order of the strategy `sort`: columns, and the curve through them.
@@ -302,7 +295,7 @@ class CompactionBuilder(CommitBuilder):
         """Limit the tasks that run at a time; None leaves it to the executor."""
         return replace(self, parallelism=parallelism)
 
-    def plan(self) -> CompactionPlan:
+    def plan(self) -> planning.CompactionPlan:
         """Return the units that are due, from metadata alone; nothing is written.
 
         Raises:
@@ -311,7 +304,7 @@ class CompactionBuilder(CommitBuilder):
             InvalidInputError: The strategy `sort` does not fit the table or the order
                 (`cluster-order`).
         """
-        return plan_compaction(self.store.current(), self.scope(), self.clock)
+        return planning.plan_compaction(self.store.current(), self.scope(), self.clock)
 
     def run(
         self, executor: TaskRunner | None = None, *, on_progress: OnProgress | None = None
@@ -336,13 +329,13 @@ class CompactionBuilder(CommitBuilder):
         user = self.commit_user or NewUser()
         with self.store.ahead():
             named = replace(self, store=self.store.current(), commit_user=user)
-            plan = plan_compaction(named.store, named.scope(), self.clock)
+            plan = planning.plan_compaction(named.store, named.scope(), self.clock)
         return _Run(builder=named, executor=executor or EmbeddedExecutor()).run(plan, on_progress)
 
-    def scope(self) -> CompactScope:
+    def scope(self) -> planning.CompactScope:
         """Return the scope, bound to the table's schema; refuses a filter that does not fit it."""
         schema = self.store.schema
-        return CompactScope(
+        return planning.CompactScope(
             strategy=self.strategy,
             order=self.order,
             predicate=None if self.predicate is None else bind(self.predicate, schema),
@@ -365,7 +358,9 @@ class _Run(Struct, kw_only=True):
     """Whether a snapshot may name the files of `messages`; an interrupt does not say."""
     left_out: int = 0
 
-    def run(self, plan: CompactionPlan, on_progress: OnProgress | None) -> CompactionOutcome:
+    def run(
+        self, plan: planning.CompactionPlan, on_progress: OnProgress | None
+    ) -> CompactionOutcome:
         try:
             snapshot = self._until_committed(plan, on_progress)
         except BaseException:
@@ -379,7 +374,7 @@ class _Run(Struct, kw_only=True):
         )
 
     def _until_committed(
-        self, plan: CompactionPlan, on_progress: OnProgress | None
+        self, plan: planning.CompactionPlan, on_progress: OnProgress | None
     ) -> Snapshot | None:
         plan, number = self._with_postponed_placed(plan), 1
         while True:
@@ -392,7 +387,7 @@ class _Run(Struct, kw_only=True):
                 number += 1
                 plan = self._planned_again(conflict, is_last=number == _MOST_PLANS)
 
-    def _with_postponed_placed(self, plan: CompactionPlan) -> CompactionPlan:
+    def _with_postponed_placed(self, plan: planning.CompactionPlan) -> planning.CompactionPlan:
         """Give postponed rows their buckets, as a snapshot of its own, and plan on that one."""
         if not plan.waiting:
             return plan
@@ -417,7 +412,7 @@ class _Run(Struct, kw_only=True):
         self.placed, self.messages, self.may_be_committed = self.messages, [], False
         return builder.plan()
 
-    def _execute(self, plan: CompactionPlan, on_progress: OnProgress | None) -> None:
+    def _execute(self, plan: planning.CompactionPlan, on_progress: OnProgress | None) -> None:
         """Run the units of a plan; `messages` has the finished ones even if some fail."""
         started, units = time.monotonic(), plan.units
         done, bytes_done, rows_done = 0, 0, 0
@@ -438,10 +433,12 @@ class _Run(Struct, kw_only=True):
                     )
                 )
 
-    def _results(self, plan: CompactionPlan) -> Iterator[tuple[int, Sequence[CommitMessage]]]:
+    def _results(
+        self, plan: planning.CompactionPlan
+    ) -> Iterator[tuple[int, Sequence[CommitMessage]]]:
         """Yield the number of a unit that is done, and its messages."""
         builder, order = self.builder, self.builder.order
-        if builder.strategy is CompactStrategy.SORT and order is not None:
+        if builder.strategy is planning.CompactStrategy.SORT and order is not None:
             for number, unit in enumerate(plan.units):
                 message = cluster_unit(builder.store, plan.context, unit, order, self.executor)
                 yield number, [message]
@@ -469,10 +466,12 @@ class _Run(Struct, kw_only=True):
     def _stay_uncommitted(self) -> None:
         self.may_be_committed = False
 
-    def _planned_again(self, conflict: CommitConflictError, *, is_last: bool) -> CompactionPlan:
+    def _planned_again(
+        self, conflict: CommitConflictError, *, is_last: bool
+    ) -> planning.CompactionPlan:
         """Discard the messages whose files another commit removed, and plan their buckets again."""
         builder = self.builder
-        conflicting = affected_messages(builder.store, self.messages)
+        conflicting = planning.affected_messages(builder.store, self.messages)
         gone = list(compress(self.messages, conflicting))
         self.messages = list(compress(self.messages, map(not_, conflicting)))
         self._discard(gone)
@@ -492,7 +491,7 @@ class _Run(Struct, kw_only=True):
             buckets=buckets,
             compacted_files=frozenset(file.file_name for file in done),
         )
-        return plan_compaction(builder.store, scope, builder.clock)
+        return planning.plan_compaction(builder.store, scope, builder.clock)
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
         discard(self.builder.store, messages, "a compaction")

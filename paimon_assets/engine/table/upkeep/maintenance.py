@@ -22,28 +22,13 @@ from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import behind, listeners
+from paimon_assets.engine.control.maintenance import expire_snapshots as snapshots
+from paimon_assets.engine.control.maintenance import orphan_files, tag_files
 from paimon_assets.engine.control.maintenance.expire_partitions import (
     compact_manifests,
     expire_partitions,
 )
-from paimon_assets.engine.control.maintenance.expire_snapshots import (
-    ExpiredSnapshots,
-    Retention,
-    expire_changelogs,
-    expire_snapshots,
-)
-from paimon_assets.engine.control.maintenance.orphan_files import (
-    DAY_MS,
-    DEFAULT_RETENTION_MS,
-    clean_orphan_files,
-    drop_rejected,
-)
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
-from paimon_assets.engine.control.maintenance.tag_files import (
-    DeletedTag,
-    create_auto_tags,
-    expire_tags,
-)
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
@@ -225,9 +210,9 @@ class Maintenance(Value):
     store: FileStore
     dry_run: bool = False
     """Only report; delete and commit nothing."""
-    orphans_older_than_ms: int = DAY_MS
+    orphans_older_than_ms: int = orphan_files.DAY_MS
     """Younger files may belong to a write that will still be committed."""
-    refused_older_than_ms: int = DEFAULT_RETENTION_MS
+    refused_older_than_ms: int = orphan_files.DEFAULT_RETENTION_MS
     """The least age of rejected batches that are deleted."""
     expire_before: int | None = None
     """Id of a snapshot: exactly those before it expire, whatever the table's options are."""
@@ -259,7 +244,9 @@ class Maintenance(Value):
             MaintenanceTask.ANALYZE: self._analyze,
             MaintenanceTask.EXPIRE_TAGS: self._expire_tags,
             MaintenanceTask.EXPIRE_SNAPSHOTS: self._expire_snapshots,
-            MaintenanceTask.EXPIRE_CHANGELOGS: partial(self._in_pieces, expire_changelogs),
+            MaintenanceTask.EXPIRE_CHANGELOGS: partial(
+                self._in_pieces, snapshots.expire_changelogs
+            ),
             MaintenanceTask.DROP_REFUSED: self._drop_rejected,
             MaintenanceTask.CLEAN_ORPHANS: self._clean_orphans,
             MaintenanceTask.ICEBERG: self._iceberg,
@@ -306,7 +293,7 @@ class Maintenance(Value):
         return report(count, note=note)
 
     def _create_tags(self, report: _Report) -> MaintenanceReport:
-        tags = create_auto_tags(self.store, dry_run=self.dry_run)
+        tags = tag_files.create_auto_tags(self.store, dry_run=self.dry_run)
         names = {"created": tags.created, "deleted": [tag.tag.name for tag in tags.deleted]}
         note = "; ".join(f"{verb} {', '.join(each)}" for verb, each in names.items() if each)
         return report(len(tags.created), *_sizes(tags.deleted), note)
@@ -322,9 +309,9 @@ class Maintenance(Value):
         return report(rows, note=counted(rows, "row"))
 
     def _expire_snapshots(self, report: _Report) -> MaintenanceReport:
-        retention = Retention.of_snapshots(self.store.schema.typed_options)
+        retention = snapshots.Retention.of_snapshots(self.store.schema.typed_options)
         retention = replace(retention, before=self.expire_before)
-        expired = self._in_pieces(partial(expire_snapshots, retention=retention), report)
+        expired = self._in_pieces(partial(snapshots.expire_snapshots, retention=retention), report)
         if not expired.is_complete:
             return expired
         segments = forget_removed(self.store, dry_run=self.dry_run)
@@ -333,7 +320,7 @@ class Maintenance(Value):
         return replace(expired, files=expired.files + segments.files, note=note)
 
     def _in_pieces(
-        self, piece: Callable[..., ExpiredSnapshots], report: _Report
+        self, piece: Callable[..., snapshots.ExpiredSnapshots], report: _Report
     ) -> MaintenanceReport:
         """Expire as often as `snapshot.expire.limit` needs; a dry run reports the first piece."""
         count = files = total_bytes = 0
@@ -349,17 +336,19 @@ class Maintenance(Value):
         return report(count, files, total_bytes, note, is_complete)
 
     def _expire_tags(self, report: _Report) -> MaintenanceReport:
-        tags = expire_tags(self.store, clock=self.clock, dry_run=self.dry_run)
+        tags = tag_files.expire_tags(self.store, clock=self.clock, dry_run=self.dry_run)
         return report(len(tags), *_sizes(tags), ", ".join(tag.tag.name for tag in tags))
 
     def _drop_rejected(self, report: _Report) -> MaintenanceReport:
         before_millis = self.clock.now_millis() - self.refused_older_than_ms
-        batches = drop_rejected(self.store, before_millis=before_millis, dry_run=self.dry_run)
+        batches = orphan_files.drop_rejected(
+            self.store, before_millis=before_millis, dry_run=self.dry_run
+        )
         names = batches.branches
         return report(len(names), batches.files, batches.data_bytes, ", ".join(names))
 
     def _clean_orphans(self, report: _Report) -> MaintenanceReport:
-        orphans = clean_orphan_files(
+        orphans = orphan_files.clean_orphan_files(
             self.store,
             older_than_ms=self.orphans_older_than_ms,
             dry_run=self.dry_run,
@@ -384,7 +373,7 @@ class Maintenance(Value):
         return report(before - (0 if self.dry_run else left), note=note)
 
 
-def _sizes(tags: Collection[DeletedTag]) -> tuple[int, int]:
+def _sizes(tags: Collection[tag_files.DeletedTag]) -> tuple[int, int]:
     """Return the number of files, and bytes of data files, deleted with tags."""
     files = sum(tag.data_files + tag.metadata_files for tag in tags)
     return files, sum(tag.data_bytes for tag in tags)

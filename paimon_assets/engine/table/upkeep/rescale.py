@@ -13,15 +13,10 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.executor import RewritingExecutor
+from paimon_assets.engine.control.commit import partition_filter as partitions
 from paimon_assets.engine.control.commit.abort import abort, deleted_on_definite_failure
 from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.commit.partition_filter import (
-    PartitionFilter,
-    PartitionSpec,
-    bound_spec,
-    upgrade,
-)
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -41,7 +36,7 @@ def rescale(
     executor: RewritingExecutor,
     *,
     buckets: int | None = None,
-    partition: PartitionSpec | None = None,
+    partition: partitions.PartitionSpec | None = None,
     commit_user: str | None = None,
 ) -> snap.Snapshot | None:
     """Give partitions another bucket count, in one snapshot (`Table.rescale`)."""
@@ -52,9 +47,9 @@ def rescale(
     store = store.current()
     check_writable(store.label, store.schema)
     target = store.schema.typed_options.get(opt.BUCKET) if buckets is None else buckets
-    predicate = bound_spec(store.schema, partition or {}, table=store.label)
+    predicate = partitions.bound_spec(store.schema, partition or {}, table=store.label)
     plan = ReadBuilder(store=store, predicate=predicate).plan()
-    live = PartitionFilter.where(store, predicate).live_files(plan.snapshot)
+    live = partitions.PartitionFilter.where(store, predicate).live_files(plan.snapshot)
     retyped = store.retyped_schemas(entry.file.schema_id for entry in live)
     is_fixed = store.schema.bucket_mode is BucketMode.HASH_FIXED and target > 0
     is_dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC and buckets is None
@@ -141,7 +136,7 @@ def _on_top(store: FileStore, messages: Sequence[CommitMessage]) -> list[CommitM
             )
             for file in message.data_increment.new_files
         )
-        top = upgrade(entries, CommitChecks(store).key_range, store.schema.typed_options)
+        top = partitions.upgrade(entries, CommitChecks(store).key_range, store.schema.typed_options)
         increment = replace(message.data_increment, new_files=tuple(entry.file for entry in top))
         lifted.append(replace(message, data_increment=increment))
     return lifted

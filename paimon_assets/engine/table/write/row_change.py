@@ -27,6 +27,7 @@ from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
+from paimon_assets.engine.control import row_change as planning
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.column_conflicts import columns_unchanged_since
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
@@ -36,14 +37,6 @@ from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
-from paimon_assets.engine.control.row_change import (
-    RowChangePlan,
-    check_deletable,
-    check_segments,
-    check_updatable,
-    dropped_rows,
-    plan_row_change,
-)
 from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
@@ -325,7 +318,7 @@ class RowChangeBuilder(CommitBuilder):
         )
         if drops and not self.dry_run:
             return self._drop(predicate)
-        check_deletable(self.store)
+        planning.check_deletable(self.store)
         return self._run(predicate, None, executor)
 
     def update(
@@ -358,7 +351,7 @@ class RowChangeBuilder(CommitBuilder):
         if done is not None:
             return done
         check_writable(self.store.label, self.store.schema)
-        check_updatable(self.store, assignments)
+        planning.check_updatable(self.store, assignments)
         return self._run(predicate, bound, executor)
 
     def merge(
@@ -429,13 +422,13 @@ class RowChangeBuilder(CommitBuilder):
             when_matched = {n: pred.SourceValue(n) for n in names if n not in source.on.names}
         if isinstance(when_matched, WhenMatched):
             if when_matched is WhenMatched.DELETE:
-                check_deletable(store)
+                planning.check_deletable(store)
             keeps = when_matched is WhenMatched.KEEP
             return self._run(_Merge(source=source, keeps=keeps, inserts=inserts), None, None)
         bound = pred.bind_assignments(when_matched, store.schema, source.columns)
-        check_updatable(store, when_matched)
+        planning.check_updatable(store, when_matched)
         if deletes is not None:
-            check_deletable(store)
+            planning.check_deletable(store)
         merge = _Merge(source=source, keeps=not bound, inserts=inserts, deletes=deletes)
         return self._run(merge, bound, None)
 
@@ -483,7 +476,7 @@ class RowChangeBuilder(CommitBuilder):
         store = self.store
         latest = store.snapshots.latest()
         if latest is not None:
-            check_segments(store, latest, "delete")
+            planning.check_segments(store, latest, "delete")
         if latest is None or not PartitionFilter.where(store, predicate).live_files(latest):
             return RowChangeOutcome(snapshot=None, rows_matched=0)
         snapshot = FileStoreCommit(store).overwrite(
@@ -496,7 +489,7 @@ class RowChangeBuilder(CommitBuilder):
         delta = list(store.manifests.delta(snapshot))
         return RowChangeOutcome(
             snapshot=snapshot,
-            rows_matched=dropped_rows(store, snapshot, delta),
+            rows_matched=planning.dropped_rows(store, snapshot, delta),
             files_deleted=len(delta),
         )
 
@@ -523,7 +516,7 @@ class _Run(Struct, kw_only=True):
     messages: list[CommitMessage] = field(default_factory=list)
     rows_matched: int = 0
     rows_inserted: int = 0
-    plan: RowChangePlan | None = None
+    plan: planning.RowChangePlan | None = None
 
     def outcome(self) -> RowChangeOutcome:
         """Plan, change and commit; uncommitted files are deleted.
@@ -536,7 +529,7 @@ class _Run(Struct, kw_only=True):
         deletes = self.assignments is None and self.merge is None
         plan = None
         if snapshot is not None:
-            plan = plan_row_change(
+            plan = planning.plan_row_change(
                 self.builder.store,
                 snapshot,
                 self.predicate,
@@ -569,7 +562,7 @@ class _Run(Struct, kw_only=True):
             rows_written=sum(file.row_count for file in added),
         )
 
-    def _execute(self, plan: RowChangePlan) -> None:
+    def _execute(self, plan: planning.RowChangePlan) -> None:
         builder, merge = self.builder, self.merge
         self.plan, store = plan, builder.store
         self.rows_matched = plan.rows_dropped

@@ -16,13 +16,7 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.executor import Executor
-from paimon_assets.engine.control.commit.abort import (
-    abort,
-    delete_changelogs,
-    deleted_on_definite_failure,
-    discard,
-    made_paths,
-)
+from paimon_assets.engine.control.commit import abort as undo
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.commit.partition_filter import (
     PartitionFilter,
@@ -373,7 +367,7 @@ class WriteBuilder(CommitBuilder):
             return WriteOutcome(snapshot=snapshot, report=result.report)
 
     def _commit_audited(self, messages: Sequence[CommitMessage], audit: Audit) -> Snapshot:
-        with deleted_on_definite_failure(lambda: self.abort(messages)):
+        with undo.deleted_on_definite_failure(lambda: self.abort(messages)):
             from paimon_assets.engine.table.write.staged_batch import stage
 
             batch = stage(self.store, messages, self.audit_branch)
@@ -385,9 +379,9 @@ class WriteBuilder(CommitBuilder):
             raise
         except BaseException:
             unstage(self.store, batch)
-            discard(self.store, messages, "a batch that could not be judged")
+            undo.discard(self.store, messages, "a batch that could not be judged")
             raise
-        with deleted_on_definite_failure(lambda: unstage(self.store, batch)):
+        with undo.deleted_on_definite_failure(lambda: unstage(self.store, batch)):
             snapshot = self.commit(messages)
         unstage(self.store, batch)
         return snapshot
@@ -429,7 +423,7 @@ class WriteBuilder(CommitBuilder):
             UnsupportedFeatureError: The table is not one this engine writes.
             InvalidInputError: Kind `removed-files`: an earlier call failed, and removed them.
         """
-        gone = self.removed and self.removed.intersection(made_paths(self.store, messages))
+        gone = self.removed and self.removed.intersection(undo.made_paths(self.store, messages))
         if gone:
             raise errors.InvalidInputError(
                 f"Table '{self.store.label}': {len(gone)} of the files to commit were removed when"
@@ -438,11 +432,11 @@ class WriteBuilder(CommitBuilder):
                 table=self.store.label,
                 path=min(gone),
             )
-        with deleted_on_definite_failure(lambda: self.abort(messages)):
+        with undo.deleted_on_definite_failure(lambda: self.abort(messages)):
             snapshot = self._commit(messages)
         if self.overwrites is not None:
             try:
-                delete_changelogs(self.store, messages)  # no snapshot names them
+                undo.delete_changelogs(self.store, messages)  # no snapshot names them
             except errors.StorageError:
                 message = "table %s: changelog files of an overwrite are left"
                 logger.warning(message, self.store.label, exc_info=True)
@@ -483,8 +477,8 @@ class WriteBuilder(CommitBuilder):
         Raises:
             StorageError: A file could not be deleted; the rest was not tried.
         """
-        self.removed.update(made_paths(self.store, messages))
-        abort(self.store, messages)
+        self.removed.update(undo.made_paths(self.store, messages))
+        undo.abort(self.store, messages)
 
 
 def drop_partitions(
