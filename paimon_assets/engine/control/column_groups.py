@@ -21,26 +21,21 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import pack
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.metadata.data_file import (
-    DataFileMeta,
-    anchor_file,
-    range_row_count,
-    row_ranges,
-)
+from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.values import Value
 
-Group = tuple[DataFileMeta, ...]
+Group = tuple[data_file.DataFileMeta, ...]
 Span = tuple[int, int]
 """The first row id, and the one after the last."""
 
 
 def live_row_count(bucket: LiveBucket, group: Group) -> int:
     """Return the number of rows of a range that are not deleted, by metadata alone."""
-    vector = bucket.vectors.get(anchor_file(group).file_name)
-    return range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
+    vector = bucket.vectors.get(data_file.anchor_file(group).file_name)
+    return data_file.range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
 
 
 class ColumnGroups(Value):
@@ -81,7 +76,7 @@ class ColumnGroups(Value):
         entries = FileStoreScan(store).needed_files(snapshot, predicate)
         for bucket in live_buckets(store, snapshot, entries):
             refuse_ranges(store.label, bucket.files)
-            groups = map(tuple, row_ranges(bucket.files))
+            groups = map(tuple, data_file.row_ranges(bucket.files))
             buckets.append((bucket, tuple(g for g in groups if live_row_count(bucket, g))))
         return cls(
             store=store,
@@ -108,7 +103,7 @@ class ColumnGroups(Value):
         return counts
 
     @property
-    def files(self) -> list[DataFileMeta]:
+    def files(self) -> list[data_file.DataFileMeta]:
         """One file of each range."""
         return [group[0] for _, groups in self.buckets for group in groups]
 
@@ -132,7 +127,7 @@ class ColumnGroups(Value):
         beside = {field_id for field_id, number in written.items() if number == newest_read}
         return bool(beside) and not self._written_after(group, beside, newest_read)
 
-    def _written_ids(self, file: DataFileMeta) -> set[int]:
+    def _written_ids(self, file: data_file.DataFileMeta) -> set[int]:
         schema = self.store.schemas.schema(file.schema_id)
         names = schema.field_names if file.write_cols is None else file.write_cols
         return {schema.by_name[name].id for name in names if name in schema.by_name}
@@ -142,7 +137,7 @@ class ColumnGroups(Value):
         columns = {column.id for column in self.store.schema.columns(self.columns)}
         read = {column.id for column in self.store.schema.columns(self.reads)} - columns
         first = group[0].first_row_id or 0
-        left = [(first, first + range_row_count(group))]
+        left = [(first, first + data_file.range_row_count(group))]
         oldest = min(file.min_sequence_number for file in group)
         for number in range(newest, oldest, -1):
             changes = self._changes(number)
@@ -177,7 +172,7 @@ class _Changes(Struct, frozen=True):
     """The last end so far."""
 
     @classmethod
-    def of(cls, files: Iterable[tuple[DataFileMeta, set[int]]]) -> "_Changes":
+    def of(cls, files: Iterable[tuple[data_file.DataFileMeta, set[int]]]) -> "_Changes":
         spans = [
             ((file.first_row_id, file.first_row_id + file.row_count), ids)
             for file, ids in files

@@ -29,16 +29,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from paimon_assets.engine.codec.avro.manifest_avro import (
-    KeepEntry,
-    manifest_format,
-    read_index_manifest,
-    read_manifest,
-    read_manifest_list,
-    write_index_manifest,
-    write_manifest,
-    write_manifest_list,
-)
+from paimon_assets.engine.codec.avro import manifest_avro
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
@@ -218,7 +209,7 @@ SHARED_CACHE = ManifestCache(256 * 1024 * 1024)
 def stored_format(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> str:
     """Return the format of a snapshot's manifest list. Cost: a read of three bytes."""
     path = paths.manifest(snapshot.base_manifest_list)
-    return manifest_format(file_io.read_ranges(path, [(0, 3)])[0])
+    return manifest_avro.manifest_format(file_io.read_ranges(path, [(0, 3)])[0])
 
 
 class ManifestNames(Struct):
@@ -284,12 +275,16 @@ class ManifestStore:
         metas = self._cache.get(key)
         if metas is None:
             path = self._paths.manifest(name)
-            metas = tuple(read_manifest_list(self._file_io.read_bytes(path), path))
+            metas = tuple(manifest_avro.read_manifest_list(self._file_io.read_bytes(path), path))
             self._cache.put(key, metas, _META_BYTES)
         return metas
 
     def read(
-        self, meta: ManifestFileMeta, keep: KeepEntry | None = None, *, data: bytes | None = None
+        self,
+        meta: ManifestFileMeta,
+        keep: manifest_avro.KeepEntry | None = None,
+        *,
+        data: bytes | None = None,
     ) -> Sequence[ManifestEntry]:
         """Read a manifest, or take it from the cache; `data` is its content, if it was fetched."""
         key = self._key(meta.file_name)
@@ -299,8 +294,8 @@ class ManifestStore:
             data = self._file_io.read_bytes(path) if data is None else data
             entry_count = meta.num_added_files + meta.num_deleted_files
             if keep is not None and entry_count > _LARGE_MANIFEST_ENTRIES:
-                return read_manifest(data, path, keep)
-            entries = tuple(read_manifest(data, path))
+                return manifest_avro.read_manifest(data, path, keep)
+            entries = tuple(manifest_avro.read_manifest(data, path))
             self._cache.put(key, entries, _ENTRY_BYTES)
             found = entries
         if keep is None:
@@ -312,7 +307,7 @@ class ManifestStore:
         ]
 
     def read_all(
-        self, metas: Sequence[ManifestFileMeta], keep: KeepEntry | None = None
+        self, metas: Sequence[ManifestFileMeta], keep: manifest_avro.KeepEntry | None = None
     ) -> Iterator[ManifestEntry]:
         """Yield the entries of many manifests, in order; the next ones are fetched meanwhile."""
         missing = [meta for meta in metas if self._cache.get(self._key(meta.file_name)) is None]
@@ -347,7 +342,7 @@ class ManifestStore:
         index = self._cache.get(key)
         if index is None:
             path = self._paths.manifest(name)
-            entries = read_index_manifest(self._file_io.read_bytes(path), path)
+            entries = manifest_avro.read_index_manifest(self._file_io.read_bytes(path), path)
             index = tuple(live_index_entries(entries))
             self._cache.put(key, index, _index_entry_bytes(index))
         return index
@@ -355,7 +350,9 @@ class ManifestStore:
     def write_index(self, entries: Iterable[IndexManifestEntry], names: ManifestNames) -> str:
         items = tuple(entries)
         name = names.next("index-manifest")
-        self._file_io.write_bytes(self._paths.manifest(name), write_index_manifest(items))
+        self._file_io.write_bytes(
+            self._paths.manifest(name), manifest_avro.write_index_manifest(items)
+        )
         self._cache.put(self._key(name), items, _index_entry_bytes(items))
         return name
 
@@ -363,7 +360,7 @@ class ManifestStore:
         """Write one manifest of at least one entry."""
         items = tuple(entries)
         partition_stats = self._partitions.stats(entry.partition for entry in items)
-        data = write_manifest(items)
+        data = manifest_avro.write_manifest(items)
         name = names.next("manifest")
         self._file_io.write_bytes(self._paths.manifest(name), data)
         self._cache.put(self._key(name), items, _ENTRY_BYTES)
@@ -389,7 +386,7 @@ class ManifestStore:
     ) -> tuple[str, int]:
         """Write a manifest list, perhaps an empty one."""
         items = tuple(metas)
-        data = write_manifest_list(items)
+        data = manifest_avro.write_manifest_list(items)
         name = names.next("manifest-list")
         self._file_io.write_bytes(self._paths.manifest(name), data)
         self._cache.put(self._key(name), items, _META_BYTES)

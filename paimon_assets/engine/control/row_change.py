@@ -26,26 +26,16 @@ from paimon_assets.engine.control.features import (
     refuse_ranges,
 )
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan import split_generator
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import check_unchanged
-from paimon_assets.engine.control.scan.split_generator import (
-    by_bucket,
-    deletion_files,
-    pack,
-    skips_level_0,
-)
 from paimon_assets.engine.control.scan.table_scan import scan_table
 from paimon_assets.engine.control.segments import check_row_changes, may_have_segments
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.merge.merge_rules import merge_rules_of
 from paimon_assets.engine.spec.merge.sequence_padding import padding_of
-from paimon_assets.engine.spec.metadata.data_file import (
-    DataFileMeta,
-    anchor_file,
-    range_row_count,
-    row_ranges,
-)
+from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
@@ -133,7 +123,7 @@ def _check_padding(store: FileStore, verb: str) -> None:
 def check_settled(store: FileStore, snapshot: Snapshot) -> None:
     """Refuse a change while rows wait for a compaction: they would come back, or be lost."""
     postponed = store.schema.bucket_mode is BucketMode.POSTPONE
-    hidden = skips_level_0(store.schema)
+    hidden = split_generator.skips_level_0(store.schema)
     if not postponed and not hidden:
         return
     for entry in FileStoreScan(store).live_files(snapshot):
@@ -280,7 +270,7 @@ def _plan_keyed(
 
 
 def _tasks(
-    store: FileStore, bucket: LiveBucket, files: Sequence[DataFileMeta], *, marks: bool
+    store: FileStore, bucket: LiveBucket, files: Sequence[data_file.DataFileMeta], *, marks: bool
 ) -> Iterator[RowChangeTask]:
     """Yield tasks of files, or of whole ranges of row ids, as many to one as a read has.
 
@@ -290,10 +280,10 @@ def _tasks(
     evolves = options.get(opt.DATA_EVOLUTION_ENABLED)
     if evolves:
         refuse_ranges(store.label, files)
-    groups = row_ranges(files) if evolves else [[file] for file in files]
+    groups = data_file.row_ranges(files) if evolves else [[file] for file in files]
 
     def task(
-        parts: Iterable[Sequence[DataFileMeta]], indexes: Sequence[IndexFileMeta] = ()
+        parts: Iterable[Sequence[data_file.DataFileMeta]], indexes: Sequence[IndexFileMeta] = ()
     ) -> RowChangeTask:
         return RowChangeTask(
             splits=(bucket.split([file for part in parts for file in part]),),
@@ -306,7 +296,7 @@ def _tasks(
         ordered = sorted(groups, key=lambda group: group[0].min_sequence_number)
         yield task(ordered, bucket.index_files)
         return
-    left = {anchor_file(group).file_name: group for group in groups}
+    left = {data_file.anchor_file(group).file_name: group for group in groups}
     for index in bucket.index_files if marks else ():
         names = [vector.data_file_name for vector in index.deletion_vectors or ()]
         marked = [left.pop(name) for name in names if name in left]
@@ -315,14 +305,14 @@ def _tasks(
     open_bytes = options.get(opt.SPLIT_OPEN_FILE_COST)
     target_bytes = options.get(opt.SPLIT_TARGET_SIZE)
 
-    def weight(group: Sequence[DataFileMeta]) -> int:
+    def weight(group: Sequence[data_file.DataFileMeta]) -> int:
         return sum(max(file.file_size, open_bytes) for file in group)
 
     if not evolves and not options.get(opt.DELETION_VECTORS_ENABLED):
         # Of vectors every task would write an index file.
         total = sum(map(weight, left.values()))
         target_bytes = min(target_bytes, max(open_bytes, total // _TASKS))
-    yield from map(task, pack(left.values(), weight, target_bytes))
+    yield from map(task, split_generator.pack(left.values(), weight, target_bytes))
 
 
 def dropped_rows(
@@ -332,12 +322,14 @@ def dropped_rows(
     before = store.snapshots.snapshot_or_none(snapshot.id - 1)
     if store.schema.has_primary_key or before is None:
         return None
-    vectors = deletion_files(store, before, {(entry.partition, entry.bucket) for entry in deleted})
+    vectors = split_generator.deletion_files(
+        store, before, {(entry.partition, entry.bucket) for entry in deleted}
+    )
     rows = 0
-    for key, entries in by_bucket(deleted).items():
-        for group in row_ranges(entry.file for entry in entries):
-            vector = vectors.get((*key, anchor_file(group).file_name))
+    for key, entries in split_generator.by_bucket(deleted).items():
+        for group in data_file.row_ranges(entry.file for entry in entries):
+            vector = vectors.get((*key, data_file.anchor_file(group).file_name))
             if vector is not None and vector.cardinality is None:
                 return None
-            rows += range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
+            rows += data_file.range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
     return rows

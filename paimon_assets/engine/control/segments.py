@@ -33,12 +33,8 @@ from paimon_assets.engine.control.managers.numbered_files import read_or_none
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import canonical_path
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.schema.schema import BucketMode
@@ -161,13 +157,13 @@ def resolve(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
 
 def _resolve(store: FileStore, segment: Segment) -> Segment:
     for user, number in segment.removers:
-        overwrite = store.snapshots.find_commit(user, number, [CommitKind.OVERWRITE])
+        overwrite = store.snapshots.find_commit(user, number, [snap.CommitKind.OVERWRITE])
         if overwrite is not None and not _is_reached(store, segment.removed, overwrite):
             return replace(_removed_by(_resolve_added(store, segment), overwrite), removers=())
     return _resolve_added(store, segment)
 
 
-def _removed_by(segment: Segment, snapshot: Snapshot) -> Segment:
+def _removed_by(segment: Segment, snapshot: snap.Snapshot) -> Segment:
     return replace(
         segment,
         status=SegmentStatus.MARKED_FOR_DELETE,
@@ -179,7 +175,7 @@ def _removed_by(segment: Segment, snapshot: Snapshot) -> Segment:
 def _resolve_added(store: FileStore, segment: Segment) -> Segment:
     if segment.status is not SegmentStatus.IN_PROGRESS:
         return segment
-    snapshot = store.snapshots.find_commit(segment.commit_user, BATCH_COMMIT_IDENTIFIER)
+    snapshot = store.snapshots.find_commit(segment.commit_user, snap.BATCH_COMMIT_IDENTIFIER)
     if snapshot is None:
         return segment
     return replace(
@@ -214,12 +210,12 @@ def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     ]
 
 
-def commit_of(snapshot: Snapshot) -> SegmentCommit:
+def commit_of(snapshot: snap.Snapshot) -> SegmentCommit:
     """Return the identity of a snapshot: its id and delta manifest list."""
     return SegmentCommit(snapshot_id=snapshot.id, delta_manifest_list=snapshot.delta_manifest_list)
 
 
-def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
+def is_live_in(store: FileStore, segment: Segment, snapshot: snap.Snapshot) -> bool:
     """Whether a snapshot has a segment that is in the registry alone."""
     return _is_reached(store, segment.added, snapshot) and not _is_reached(
         store, segment.removed, snapshot
@@ -227,7 +223,7 @@ def is_live_in(store: FileStore, segment: Segment, snapshot: Snapshot) -> bool:
 
 
 def is_refreshed_between(
-    store: FileStore, segment: Segment, start: Snapshot | None, end: Snapshot
+    store: FileStore, segment: Segment, start: snap.Snapshot | None, end: snap.Snapshot
 ) -> bool:
     """Whether a segment of `start` was refreshed since, up to `end`."""
     return (
@@ -238,7 +234,7 @@ def is_refreshed_between(
     )
 
 
-def _is_reached(store: FileStore, commit: SegmentCommit | None, snapshot: Snapshot) -> bool:
+def _is_reached(store: FileStore, commit: SegmentCommit | None, snapshot: snap.Snapshot) -> bool:
     """Whether a snapshot is after a commit that was not rolled back."""
     if commit is None or commit.snapshot_id > snapshot.id:
         return False
@@ -278,7 +274,7 @@ def external_entries(store: FileStore, entries: Iterable[ManifestEntry]) -> list
 
 
 def hold_external(
-    store: FileStore, snapshot: Snapshot | None, entries: Iterable[ManifestEntry]
+    store: FileStore, snapshot: snap.Snapshot | None, entries: Iterable[ManifestEntry]
 ) -> None:
     """Tag a snapshot before a commit takes external files out of the table.
 
@@ -332,7 +328,7 @@ def check_own_folders(store: FileStore, changes: Iterable[SchemaChange]) -> None
                 )
 
 
-def live_text_segments(store: FileStore, snapshot: Snapshot | None) -> list[Segment]:
+def live_text_segments(store: FileStore, snapshot: snap.Snapshot | None) -> list[Segment]:
     """Return the segments of a snapshot that stand in the registry alone, by id."""
     if snapshot is None:
         return []
@@ -352,7 +348,7 @@ def mark_removal(store: FileStore, segments: Iterable[Segment], remover: tuple[s
     _change(store, mark)
 
 
-def settle_removal(store: FileStore, snapshot: Snapshot) -> None:
+def settle_removal(store: FileStore, snapshot: snap.Snapshot) -> None:
     """List the segments as removed that a published overwrite has named."""
     remover = (str(snapshot.commit_user), snapshot.commit_identifier)
 

@@ -15,14 +15,7 @@ from threading import Lock
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from paimon_assets.engine.contract.context import (
-    BucketState,
-    HashIndexState,
-    KeyRead,
-    NumberedFile,
-    ReadContext,
-    WriteContext,
-)
+from paimon_assets.engine.contract import context as contexts
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import index_path
@@ -43,7 +36,7 @@ class _Bucket(Struct):
     max_sequence_number: int = -1
     """At least the largest number in its live files; a deleted file may have held it."""
     files: int = 0
-    numbered: dict[str, NumberedFile] = field(default_factory=dict)
+    numbered: dict[str, contexts.NumberedFile] = field(default_factory=dict)
     """Name → live file, if the table's padding needs them."""
 
 
@@ -69,7 +62,7 @@ class _LiveBuckets(Struct):
         bucket.max_sequence_number = max(bucket.max_sequence_number, entry.file.max_sequence_number)
         if self.keeps_files:
             file = entry.file
-            bucket.numbered[file.file_name] = NumberedFile(
+            bucket.numbered[file.file_name] = contexts.NumberedFile(
                 location=file.external_path or file.file_name,
                 file_format=file.file_format,
                 file_size=file.file_size,
@@ -125,7 +118,7 @@ def _cached_buckets(_scheme: str, _directory: str, keeps_files: bool) -> _LiveBu
 class WriterState(Value):
     """Buckets as a writer finds them."""
 
-    bucket_states: tuple[BucketState, ...] = ()
+    bucket_states: tuple[contexts.BucketState, ...] = ()
     total_buckets: tuple[tuple[bytes, int], ...] = ()
     """(partition, its fixed bucket count) of partitions that hold files."""
 
@@ -157,7 +150,7 @@ def writer_state(store: FileStore, snapshot: Snapshot | None) -> WriterState:
         state.checked |= pairs
         return WriterState(
             bucket_states=tuple(
-                BucketState(
+                contexts.BucketState(
                     partition=partition,
                     bucket=number,
                     max_sequence_number=bucket.max_sequence_number,
@@ -220,13 +213,13 @@ def write_context(
     snapshot: Snapshot | None = None,
     *,
     buckets: opt.Option[int] = opt.BUCKET,
-) -> WriteContext:
+) -> contexts.WriteContext:
     """Return how rows are written on top of a snapshot; for None nothing counts that is there.
 
     `buckets` is the option of the bucket count of new partitions.
     """
     state = writer_state(store, snapshot)
-    return WriteContext(
+    return contexts.WriteContext(
         table=store.label,
         table_path=store.table_path,
         schema=schema,
@@ -237,13 +230,15 @@ def write_context(
     )
 
 
-def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndexState, ...]:
+def hash_indexes(
+    store: FileStore, snapshot: Snapshot | None
+) -> tuple[contexts.HashIndexState, ...]:
     """Return the live hash index of each dynamic bucket. Cost: one entry a bucket."""
     dynamic = store.schema.bucket_mode is BucketMode.HASH_DYNAMIC
     if not dynamic or snapshot is None or snapshot.index_manifest is None:
         return ()
     return tuple(
-        HashIndexState(
+        contexts.HashIndexState(
             partition=entry.partition,
             bucket=entry.bucket,
             path=index_path(store, entry),
@@ -254,7 +249,7 @@ def hash_indexes(store: FileStore, snapshot: Snapshot | None) -> tuple[HashIndex
     )
 
 
-def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None:
+def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> contexts.KeyRead | None:
     """Return how to read the keys of a snapshot; None if the table needs no such index."""
     if snapshot is None or store.schema.bucket_mode is not BucketMode.KEY_DYNAMIC:
         return None
@@ -264,11 +259,11 @@ def key_bootstrap(store: FileStore, snapshot: Snapshot | None) -> KeyRead | None
         options |= AS_NEWEST_WINS
     schema = store.schema.with_dynamic_options(options)
     scan = scan_table(store.with_schema(schema), snapshot, None)
-    context = ReadContext(
+    context = contexts.ReadContext(
         table=store.label,
         schema=schema,
         file_schemas=tuple(each for each in scan.file_schemas if each.id != schema.id),
         columns=schema.lookup_keys,
         file_io=store.file_io.spec,
     )
-    return KeyRead(context=context, splits=scan.splits)
+    return contexts.KeyRead(context=context, splits=scan.splits)

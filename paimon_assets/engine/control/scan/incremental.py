@@ -25,15 +25,9 @@ from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan import split_generator
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges, text_entries
-from paimon_assets.engine.control.scan.split_generator import (
-    SplitGenerator,
-    by_bucket,
-    deletion_files,
-    pack,
-    skips_level_0,
-)
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of_splits
 from paimon_assets.engine.control.scan.time_travel import (
     check_time_travel,
@@ -113,8 +107,8 @@ def _state(store: FileStore, snapshot: Snapshot | None, predicate: Predicate | N
         return _State(buckets={}, files={}, total_buckets={})
     entries = FileStoreScan(store).needed_files(snapshot, predicate)
     entries += text_entries(store, snapshot, predicate)
-    buckets = by_bucket(entries)
-    vectors = deletion_files(store, snapshot, buckets) if buckets else {}
+    buckets = split_generator.by_bucket(entries)
+    vectors = split_generator.deletion_files(store, snapshot, buckets) if buckets else {}
     return _State(
         buckets=buckets,
         files={
@@ -165,7 +159,9 @@ def _pack_splits(
     def size(part: tuple[Files, Files]) -> int:
         return sum(file.file_size for files in part for file in files.values())
 
-    for group in pack(parts, size, store.schema.typed_options.get(opt.SPLIT_TARGET_SIZE)):
+    for group in split_generator.pack(
+        parts, size, store.schema.typed_options.get(opt.SPLIT_TARGET_SIZE)
+    ):
         old = {live: file for files, _ in group for live, file in files.items()}
         yield old, {live: file for _, files in group for live, file in files.items()}
 
@@ -191,11 +187,11 @@ class NetChanges:
         entries = FileStoreScan(self._store).added_files(
             [step.delta_manifest_list], self._predicate
         )
-        for bucket, members in by_bucket([*entries, *texts.added(step)]).items():
+        for bucket, members in split_generator.by_bucket([*entries, *texts.added(step)]).items():
             self._entries.setdefault(bucket, members[0])
             files = {_LiveFile(entry.file.file_name, None): entry.file for entry in members}
             self._come.setdefault(bucket, {}).update(files)
-        for bucket, members in by_bucket(texts.removed(step)).items():
+        for bucket, members in split_generator.by_bucket(texts.removed(step)).items():
             self._entries.setdefault(bucket, members[0])
             for entry in members:
                 self._go(bucket, _LiveFile(entry.file.file_name, None), entry.file, step)
@@ -450,9 +446,9 @@ def scan_changes(
     entries = FileStoreScan(store).added_files(lists, predicate)
     if not by_changelog:
         entries += [entry for step in changes for entry in texts.added(step)]
-    if not (as_stream or by_changelog) and skips_level_0(store.schema):
+    if not (as_stream or by_changelog) and split_generator.skips_level_0(store.schema):
         entries = [entry for entry in entries if entry.file.level > 0]
-    splits = SplitGenerator(store).splits(
+    splits = split_generator.SplitGenerator(store).splits(
         end.id, entries, is_streaming=keeps_kinds and store.schema.has_primary_key
     )
     return ChangeScan(scan=scan_of_splits(store, splits), end=end, skipped=skipped)

@@ -16,12 +16,8 @@ from msgspec.structs import replace
 from paimon_assets.engine.contract.split import DataSplit, shift
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.scan import split_generator
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
-from paimon_assets.engine.control.scan.split_generator import (
-    SplitGenerator,
-    deletion_files,
-    top_level,
-)
 from paimon_assets.engine.control.scan.time_travel import schema_at, time_travel_keys
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
@@ -123,7 +119,7 @@ def _scan(
     without: frozenset[bytes] = frozenset(),
     only_top_level: bool,
 ) -> TableScan:
-    min_level = top_level(store.schema) if only_top_level else 0
+    min_level = split_generator.top_level(store.schema) if only_top_level else 0
     entries = FileStoreScan(store).needed_files(
         snapshot, predicate, min_level=min_level, merges_partitions=True
     )
@@ -138,8 +134,8 @@ def _scan(
 
     tags = check_unchanged(store, needed)
     buckets = {(entry.partition, entry.bucket) for entry in needed}
-    deletions = deletion_files(store, snapshot, buckets) if buckets else {}
-    splits = SplitGenerator(store).splits(snapshot.id, needed, deletions)
+    deletions = split_generator.deletion_files(store, snapshot, buckets) if buckets else {}
+    splits = split_generator.SplitGenerator(store).splits(snapshot.id, needed, deletions)
     from paimon_assets.engine.control.scan.segment_scan import how_written
 
     options = {segment.name_prefix: how_written(store, segment) for segment in texts}
