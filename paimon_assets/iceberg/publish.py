@@ -5,7 +5,7 @@ from bisect import bisect
 from collections.abc import Mapping
 
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -42,7 +42,7 @@ class Publisher(Value):
         """
         path = state.metadata_path(self.directory, snapshot.id)
         data = json.dumps(document, separators=(",", ":")).encode()
-        if self.replaces or not published(self.file_io, path, data):
+        if self.replaces or not publish_once(self.file_io, path, data):
             there = state.read_metadata(self.file_io, self.directory, snapshot.id)
             if not self.replaces and there is not None and there.shows(snapshot):
                 self.files.delete(self.files.written)

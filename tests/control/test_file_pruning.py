@@ -48,7 +48,7 @@ def _needed(
 ) -> list[str]:
     schemas = {one.id: one for one in (schema, *others)}
     pruning = FilePruning(schema, pred.bind(predicate, schema), schemas.__getitem__)
-    return [item.file.file_name for item in pruning.needed(entries)]
+    return [item.file.file_name for item in pruning.needed_entries(entries)]
 
 
 X = _schema({"x": "INT", "y": "STRING"})

@@ -13,7 +13,7 @@ from paimon_assets.engine.control.manifests import (
     ManifestNames,
     ManifestStore,
     PartitionValues,
-    cancelled,
+    cancel_pairs,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -260,7 +260,7 @@ def _folded(
     }
     return ManifestFolding(
         options=Options(options), read=memory.read, write=memory.write, may_hold=memory.may_hold
-    ).folded(metas)
+    ).fold(metas)
 
 
 def _add(number: int, partition: bytes = b"p") -> manifest.ManifestEntry:
@@ -353,7 +353,7 @@ def test_a_large_manifest_alone_is_kept_as_it_is():
 
 
 def test_inside_a_fold_an_add_and_its_delete_cancel_and_a_lone_delete_stays():
-    assert cancelled([_add(1), _add(2), _delete(1), _delete(7)]) == [_add(2), _delete(7)]
+    assert cancel_pairs([_add(1), _add(2), _delete(1), _delete(7)]) == [_add(2), _delete(7)]
 
 
 def test_a_full_merge_keeps_large_manifests_of_other_partitions_unread():

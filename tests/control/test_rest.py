@@ -75,7 +75,7 @@ def api(server, pacing):
 
 
 def databases(api):
-    return api.listed(("databases",), bodies.ListDatabasesResponse, "databases")
+    return api.list_all(("databases",), bodies.ListDatabasesResponse, "databases")
 
 
 def commit(api):
@@ -209,7 +209,7 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
         Say(body={"tables": ["b"], "nextPageToken": "b"}),
         Say(body={"tables": None, "nextPageToken": ""}),
     )
-    assert api.listed(TABLES, bodies.ListTablesResponse, "tables") == ["a", "b"]
+    assert api.list_all(TABLES, bodies.ListTablesResponse, "tables") == ["a", "b"]
     assert [asked.target for asked in server.asked] == [
         "/v1/p/databases/db/tables",
         "/v1/p/databases/db/tables?pageToken=a",
@@ -508,7 +508,7 @@ def clock():
 
 def storage(path, options, issuer):
     opened = TableStorage(path, options, issuer, issuer.clock)
-    return RenewedFileIO(opened.opened)
+    return RenewedFileIO(opened.open)
 
 
 def test_a_token_is_kept_until_an_hour_before_its_end(tmp_path, clock):
@@ -574,7 +574,7 @@ def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
     def refuse():
         raise errors.StorageError("no token")
 
-    file_io = RenewedFileIO(TableStorage(str(tmp_path), {}, refuse, clock).opened)
+    file_io = RenewedFileIO(TableStorage(str(tmp_path), {}, refuse, clock).open)
     with pytest.raises(errors.StorageError, match="no token"):
         file_io.read_bytes(f"{tmp_path}/a")
 
@@ -588,7 +588,7 @@ def test_a_token_serves_to_its_end_where_the_catalog_does_not_answer(tmp_path, c
             raise errors.StorageError("not there", kind="server-unreachable")
         return issuer()
 
-    file_io = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).opened)
+    file_io = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).open)
     first, is_down[0] = file_io.spec, True
     clock.now += 11 * HOUR_MS + 1
     assert [file_io.spec, file_io.spec, issuer.asked] == [first, first, 2]
@@ -650,8 +650,8 @@ def test_work_elsewhere_gets_another_token_than_the_refused_one(clock):
 
 def test_repeated_refused_token_opens_nothing_again(clock):
     opened = TableStorage("s3://bucket/t", {}, issuer := Issuer(clock), clock)
-    first, ends = opened.opened()
+    first, ends = opened.open()
     clock.now += 1
-    again, later = opened.opened(first.spec)
+    again, later = opened.open(first.spec)
     assert again is first
     assert (later - ends, issuer.asked) == (1, 2)

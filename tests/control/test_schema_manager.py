@@ -137,7 +137,7 @@ def test_changes_that_change_nothing_make_no_schema(paths):
 
 def test_dry_run_shows_changes_without_writing(paths):
     manager = _manager(paths)
-    assert manager.evolved([sc.add_column("c", "INT")], time_millis=8).id == 1
+    assert manager.evolve([sc.add_column("c", "INT")], time_millis=8).id == 1
     assert manager.list_ids() == [0]
 
 

@@ -223,7 +223,7 @@ class _Server:
         return publish_external(self._store, snapshot, base_uuid=base_uuid)  # type: ignore[arg-type]
 
     def load_table(self, *_: object, **__: object) -> LoadedTable:
-        store = self._store.reopened()
+        store = self._store.reopen()
         return _loaded(store, None)
 
 

@@ -300,7 +300,7 @@ def test_job_is_run_again_once_with_a_helpful_setting(kind, keys_are_new, runs):
         ran.append(spec)
         raise StorageError("it ended", kind=kind)
 
-    storage = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).opened)
+    storage = RenewedFileIO(TableStorage("s3://bucket/t", {}, ask, clock).open)
     with pytest.raises(StorageError, match="it ended"):
         with_renewal(storage.spec, run)
     assert len(ran) == runs

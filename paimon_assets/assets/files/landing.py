@@ -69,7 +69,7 @@ def compare_landing(
 def quarantine_value(quarantined: Sequence[ledgers.Quarantined]) -> dg.TableMetadataValue:
     """Return files in quarantine as a table, each with the reason."""
     return grid(
-        {"file": each.file.shown, "bytes": each.file.size, "reason": each.reason}
+        {"file": each.file.display_name, "bytes": each.file.size, "reason": each.reason}
         for each in quarantined[:_FILES_SHOWN]
     )
 
@@ -173,7 +173,7 @@ class FileIntake:
 
     def metadata(self) -> Metadata:
         """Return the numbers of the files that the run ingests and leaves."""
-        shown = [{"file": f.shown, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
+        shown = [{"file": f.display_name, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
         metadata: Metadata = {
             "paimon/source": self.landing.folder,
             "paimon/files_ingested": len(self.files),
@@ -184,7 +184,7 @@ class FileIntake:
         if self.landing.rest:
             some = self.landing.rest[:_FILES_SHOWN]
             metadata["paimon/files_not_taken"] = grid(
-                {"file": each.shown, "bytes": each.size} for each in some
+                {"file": each.display_name, "bytes": each.size} for each in some
             )
         if shown:
             metadata["paimon/files"] = grid(shown)

@@ -287,7 +287,7 @@ def names_text(files: Iterable[FolderFile]) -> str:
     >>> names_text(FolderFile(name=f"f{n}", size=1, modified_ms=0) for n in range(7))
     'f0, f1, f2, f3, f4 and 2 more'
     """
-    names = [file.shown for file in files]
+    names = [file.display_name for file in files]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 

@@ -107,7 +107,7 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
             stored={at.branch: loaded.schema},
         )
 
-    def reopened(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
+    def reopen(self, options: Mapping[str, str] | None = None, *, name: str = "") -> Self:
         """Open the table once more, the way it was opened, with its newest schema."""
         here = {} if self.paths.branch == MAIN_BRANCH else {opt.BRANCH.key: self.paths.branch}
         options_now = {**self.dynamic_options, **here} if options is None else options
@@ -154,19 +154,19 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         self, schema_ids: Iterable[int], predicate: Predicate | None = None
     ) -> ReadContext:
         """Return how tasks read files of some schemas, to write their rows by the table's."""
-        others = sorted(set(schema_ids) - {self.schema.id})
-        if others and others[-1] > self.schema.id:
+        ids = sorted(set(schema_ids) - {self.schema.id})
+        if ids and ids[-1] > self.schema.id:
             raise CommitConflictError(  # columns would be lost
-                f"Table '{self.label}': the schema was changed, and files of schema {others[-1]} "
+                f"Table '{self.label}': the schema was changed, and files of schema {ids[-1]} "
                 f"cannot be rewritten by schema {self.schema.id}. Plan again.",
                 kind="schema-changed",
                 table=self.label,
-                schema_id=others[-1],
+                schema_id=ids[-1],
             )
         return ReadContext(
             table=self.label,
             schema=self.schema,
-            file_schemas=tuple(map(self.schemas.schema, others)),
+            file_schemas=tuple(map(self.schemas.schema, ids)),
             columns=self.schema.field_names,
             predicate=predicate,
             file_io=self.file_io.spec,
@@ -192,7 +192,7 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         if branch == self.paths.branch:
             return self.with_schema(self.schema.with_dynamic_options(options))
         main = self.label.removesuffix(f"$branch_{self.paths.branch}")
-        return self.reopened(
+        return self.reopen(
             {**self.dynamic_options, **options},
             name=main if branch == MAIN_BRANCH else f"{main}$branch_{branch}",
         )

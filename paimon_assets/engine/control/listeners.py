@@ -60,7 +60,7 @@ def listeners(options: Mapping[str, str]) -> Iterator[CommitListener]:
         yield cast("CommitListener", each.load("listener"))
 
 
-def committed(store: FileStore, snapshot: Snapshot, base: Snapshot | None = None) -> None:
+def follow_commit(store: FileStore, snapshot: Snapshot, base: Snapshot | None = None) -> None:
     """Let the add-ons of a table follow a commit."""
     for listener in listeners(_options_at(store, snapshot)):
         listener.committed(store, snapshot, base)
@@ -78,7 +78,7 @@ def _options_at(store: FileStore, snapshot: Snapshot) -> Mapping[str, str]:
         return options
 
 
-def changed(store: FileStore) -> None:
+def follow_change(store: FileStore) -> None:
     """Let the add-ons follow a change that is no commit: of tags, snapshots, schema."""
     for listener in listeners(store.schema.options):
         listener.changed(store)

@@ -439,7 +439,7 @@ class ManifestFolding(Value, dict=True):
     def target_bytes(self) -> int:
         return self.options.get(opt.MANIFEST_TARGET_FILE_SIZE)
 
-    def folded(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+    def fold(self, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
         """Return manifests with the same live files; `metas` themselves if nothing is due.
 
         Cost: O(1) if nothing is due; a minor fold reads and writes the manifests it folds.
@@ -487,7 +487,7 @@ class ManifestFolding(Value, dict=True):
             group.append(meta)
             group_bytes += meta.file_size
             if group_bytes >= self.target_bytes:
-                result += self._fold(group)
+                result += self._fold_group(group)
                 group, group_bytes = [], 0
         if not group or len(group) < self.options.get(opt.MANIFEST_MERGE_MIN_COUNT):
             return result + group
@@ -495,12 +495,12 @@ class ManifestFolding(Value, dict=True):
         while after and group[start].file_size > after:
             start += 1
             after -= group[start].file_size
-        return result + group[:start] + self._fold(group[start:])
+        return result + group[:start] + self._fold_group(group[start:])
 
-    def _fold(self, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+    def _fold_group(self, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
         if len(group) == 1:
             return group
-        entries = cancelled(entry for meta in group for entry in self.read(meta))
+        entries = cancel_pairs(entry for meta in group for entry in self.read(meta))
         return self._write_manifests(entries, group)
 
     def _write_manifests(
@@ -516,7 +516,7 @@ class ManifestFolding(Value, dict=True):
         return [self.write(chunk) for chunk in chunks(entries, per_manifest)]
 
 
-def cancelled(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+def cancel_pairs(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """Drop ADDs with their DELETEs; a DELETE without its ADD stays, because it is elsewhere."""
     items = list(entries)
     deleted = {entry.identifier for entry in items if entry.kind is FileKind.DELETE}

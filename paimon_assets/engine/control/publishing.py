@@ -7,7 +7,7 @@ from paimon_assets.engine.errors import CommitUnknownError, NotFoundError, Paimo
 from paimon_assets.engine.fileio.base import FileIO
 
 
-def published(file_io: FileIO, path: str, data: bytes) -> bool:
+def publish_once(file_io: FileIO, path: str, data: bytes) -> bool:
     """Publish a file; if no answer came, the stored content decides."""
     try:
         return file_io.publish(path, data)

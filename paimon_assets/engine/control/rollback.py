@@ -21,8 +21,8 @@ from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.catalog.managed import ManagedBranch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
-from paimon_assets.engine.control.listeners import changed
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.listeners import follow_change
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
@@ -53,7 +53,7 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
             store.snapshots.snapshot(snapshot_id)
             raise _missing_target(store, f"Snapshot {snapshot_id}")
         done = _roll_back(store, snapshot)
-    changed(store)
+    follow_change(store)
     return done
 
 
@@ -81,7 +81,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
         path = store.paths.snapshot(snapshot.id)
         is_gone = not store.file_io.exists(path)
         # Another rollback to it may have been faster: its snapshot stays.
-        revived = is_gone and published(store.file_io, path, snapshot_to_json(snapshot))
+        revived = is_gone and publish_once(store.file_io, path, snapshot_to_json(snapshot))
         named = store.tags.get_or_none(tag)
         if named is None or named.snapshot != snapshot:
             # If it is the newest, another rollback went to it: then it stays.
@@ -91,7 +91,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
         done = _roll_back(store, snapshot)
     if revived and (earliest is None or earliest > snapshot.id):
         store.snapshots.write_earliest_hint(snapshot.id)
-    changed(store)
+    follow_change(store)
     return done
 
 
@@ -101,7 +101,7 @@ def _through_catalog(
     newest, tags = store.snapshots.latest_id(), store.tags.list()
     managed.catalog.rollback_to(managed.identifier, target, from_snapshot=newest)
     forget_after(store, snapshot.id)
-    changed(store)
+    follow_change(store)
     remaining = {tag.name for tag in store.tags.list()}
     return Rollback(
         snapshot=snapshot,
@@ -176,7 +176,7 @@ def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:
     if not store.snapshots.is_same(snapshot):  # an expiration saw the mark, or will, too late
         ids = store.snapshots.list_ids()
         is_first = not any(number < snapshot.id for number in ids)  # no rollback to an earlier one
-        put_back = is_first and published(store.file_io, path, snapshot_to_json(snapshot))
+        put_back = is_first and publish_once(store.file_io, path, snapshot_to_json(snapshot))
         if not put_back and not (is_first and store.snapshots.is_same(snapshot)):
             raise _missing_target(store, f"Snapshot {snapshot.id}")
     if not store.schemas.is_same(store.schema):

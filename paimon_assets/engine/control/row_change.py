@@ -221,15 +221,15 @@ def plan_row_change(
     if not evolves:
         check_unchanged(store, entries)
     whole = set[str]()  # files whose statistics prove the predicate true for every row
-    others = (
+    rest = (
         complement(predicate, with_tracking(store.schema))
         if deletes and predicate is not None and not evolves
         else None
     )
-    if others is not None:
-        pruning = FilePruning(store.schema, others, store.schemas.schema)
+    if rest is not None:
+        pruning = FilePruning(store.schema, rest, store.schemas.schema)
         whole = {entry.file.file_name for entry in entries}
-        whole -= {entry.file.file_name for entry in pruning.needed(entries)}
+        whole -= {entry.file.file_name for entry in pruning.needed_entries(entries)}
     tasks, dropped = list[RowChangeTask](), list[CommitMessage]()
     for bucket in live_buckets(store, snapshot, entries):
         names = whole - bucket.vectors.keys()  # of a file with deleted rows the vector must go, too

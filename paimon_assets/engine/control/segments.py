@@ -186,7 +186,7 @@ def _resolve_added(store: FileStore, segment: Segment) -> Segment:
     )
 
 
-def settled(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
+def settle_all(store: FileStore, segments: Iterable[Segment]) -> list[Segment]:
     """Return segments whose state no longer depends on snapshots that are about to expire.
 
     Commits that a rollback undid were never made; a commit without its snapshot counts as made.
@@ -295,14 +295,14 @@ def check_row_changes(store: FileStore, entries: Iterable[ManifestEntry], operat
     own = store.schema.typed_options.get(opt.FILE_FORMAT)
     formats = {entry.file.file_format for entry in external_entries(store, entries)}
     formats |= {segment.format for segment in live_text_segments(store, store.snapshots.latest())}
-    others = sorted(formats - {own})
-    if others:
+    foreign = sorted(formats - {own})
+    if foreign:
         raise errors.UnsupportedFeatureError(
             f"Unsupported {operation} operation on table containing mixed format segments: "
-            f"{store.label} is {own}, with segments of {', '.join(others)}; delete these first.",
+            f"{store.label} is {own}, with segments of {', '.join(foreign)}; delete these first.",
             kind="segment-mixed-formats",
             table=store.label,
-            format=others[0],
+            format=foreign[0],
         )
 
 
@@ -426,10 +426,10 @@ class FolderFile:
     @property
     def is_text(self) -> bool:
         """Whether the name is UTF-8; files with other bytes in their names are not read."""
-        return self.shown == self.name
+        return self.display_name == self.name
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name as people see it."""
         return printable(self.name)
 

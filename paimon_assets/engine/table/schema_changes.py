@@ -24,7 +24,7 @@ from paimon_assets.engine.control.catalog.catalog import refuse_unreadable
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import changed
+from paimon_assets.engine.control.listeners import follow_change
 from paimon_assets.engine.control.overflow import overflow_tasks, plan_overflow
 from paimon_assets.engine.control.segments import check_own_folders
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -142,7 +142,7 @@ class SchemaChangePlan(Value):
 def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
     """Return the schema that changes would make; writes nothing."""
     check_own_folders(store, changes)
-    new = store.schemas.evolved(changes, time_millis=SystemClock().now_millis())
+    new = store.schemas.evolve(changes, time_millis=SystemClock().now_millis())
     try:
         check_readable(store.label, store.schemas.schema(new.id - 1))
     except errors.UnsupportedFeatureError:
@@ -248,7 +248,7 @@ def change_schema(
         try:
             time_millis = plan.new.time_millis
             store.schemas.commit_changes(changes, time_millis=time_millis, base=plan.base)
-            changed(store.with_schema(plan.new))
+            follow_change(store.with_schema(plan.new))
         except errors.CommitConflictError:
             continue
         return plan

@@ -124,7 +124,7 @@ class Table:
         Raises:
             NotFoundError: The table or the branch was dropped, or renamed.
         """
-        self._store = self._store.reopened()
+        self._store = self._store.reopen()
         return self
 
     def scan(
@@ -357,7 +357,7 @@ class Table:
         new = evolved(self._changing, made)
         self._changing.schemas.commit_changes(made, time_millis=new.time_millis)
         with after("changed", self._changing.label):
-            return Table(_follow_branch(self._changing.reopened()))
+            return Table(_follow_branch(self._changing.reopen()))
 
     def enable_row_ids(self, *, data_evolution: bool = False) -> Table:
         """Give the rows of an append table that exists ids, and return the table as it is then.
@@ -534,10 +534,10 @@ class Table:
         return branches
 
     def _follow_branch(self) -> None:
-        from paimon_assets.engine.control.listeners import changed
+        from paimon_assets.engine.control.listeners import follow_change
 
         with after("made equal to its branch", self._store.label):
-            changed(self._store.reopened())
+            follow_change(self._store.reopen())
 
     @property
     def consumers(self) -> ConsumerManager:
@@ -574,7 +574,7 @@ class Table:
         _ = self._changing.dynamic_options  # known from the schema that may go
         rollback_schema(self._changing, schema_id)
         with after("changed", self._changing.label):
-            return Table(self._changing.reopened())
+            return Table(self._changing.reopen())
 
     def rescale(
         self,
@@ -615,9 +615,9 @@ class Table:
 def _follow_branch(store: FileStore) -> FileStore:
     """Return a store whose add-ons have followed its schema."""
     if add_ons_of(store.schema.options):
-        from paimon_assets.engine.control.listeners import changed
+        from paimon_assets.engine.control.listeners import follow_change
 
-        changed(store)
+        follow_change(store)
     return store
 
 

@@ -103,9 +103,9 @@ class Tags:
 
     def _follow_tag(self, tag: Tag) -> Tag:
         """Return a tag that the add-ons of the table have followed."""
-        from paimon_assets.engine.control.listeners import changed
+        from paimon_assets.engine.control.listeners import follow_change
 
-        changed(self._store)
+        follow_change(self._store)
         return tag
 
     def get(self, name: str) -> Tag:

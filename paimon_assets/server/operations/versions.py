@@ -21,7 +21,7 @@ from paimon_assets.engine.control.catalog.catalog_state import Members, Numbered
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import changed
+from paimon_assets.engine.control.listeners import follow_change
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
 from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -218,7 +218,7 @@ def forward_branch(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).managed(service)
     body = request.read(bodies.ForwardBranchRequest)
     table.store.branches.fast_forward(request.names["branch"], keeps_main=bool(body.keeps_main))
-    changed(table.store)
+    follow_change(table.store)
 
 
 def list_consumers(service: Service, request: Request) -> Answer:

@@ -229,7 +229,7 @@ def test_views(catalog, rest, db):
 
 def partitions(rest, db, table):
     path = ("databases", db, "tables", table, "partitions")
-    return rest._api.listed(path, ListPartitionsResponse, "partitions")
+    return rest._api.list_all(path, ListPartitionsResponse, "partitions")
 
 
 def test_numbers_unknown_to_the_server_are_refused_by_name(catalog, rest, db):

@@ -39,7 +39,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
     prefixed_files,
     read_or_none,
 )
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.spec.values import Value
@@ -95,7 +95,7 @@ class NumberedDocument:
             file = {_HISTORY: [own, *newest.history][:_REMEMBERED], _MEMBERS: after}
             data = json_bytes(cast("Members", file))
             number = newest.number + 1
-            if published(self._file_io, self._path(number), data) and self._stands(number, own):
+            if publish_once(self._file_io, self._path(number), data) and self._counts(number, own):
                 return after
         message = (
             f"'{self._directory}/{self._prefix}*.json' was changed by other writers {_MOST_TRIES} "
@@ -137,7 +137,7 @@ class NumberedDocument:
         """Whether a number, 0 for none, is the highest now."""
         return max(self._numbers(), default=0) == number
 
-    def _stands(self, number: int, change: str) -> bool:
+    def _counts(self, number: int, change: str) -> bool:
         """Whether a published number counts; withdraws one that was published too late."""
         try:
             newest = self._newest_since(number, change)
@@ -227,7 +227,7 @@ def new_identity(
 ) -> Identity:
     """Publish an identity, and return the stored one: ours, or that of a faster writer."""
     made = Identity(id=id_ or str(uuid4()), created_at=now_millis, created_by=by)
-    if published(file_io, path, json.dumps(to_builtins(made), separators=(",", ":")).encode()):
+    if publish_once(file_io, path, json.dumps(to_builtins(made), separators=(",", ":")).encode()):
         return made
     stored = read_identity(file_io, path)
     if stored is None:

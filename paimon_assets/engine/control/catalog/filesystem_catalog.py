@@ -26,7 +26,7 @@ from paimon_assets.engine.control.catalog.catalog import (
 )
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
@@ -211,7 +211,7 @@ class FilesystemCatalog:
                 raise _not_empty(name, "something that came meanwhile")
         except errors.PaimonError:
             if identity is not None:
-                published(self.file_io, identity_file, content)
+                publish_once(self.file_io, identity_file, content)
             raise
         if identity is not None:
             state.forget(identity)

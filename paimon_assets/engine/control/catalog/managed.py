@@ -59,7 +59,7 @@ class ManagedBranch(Value):
     def at_branch(self, branch: str) -> Self:
         return replace(self, identifier=self.identifier.at_branch(branch))
 
-    def refused(self, operation: str, way_out: str) -> errors.UnsupportedFeatureError:
+    def refusal(self, operation: str, way_out: str) -> errors.UnsupportedFeatureError:
         """Return the error for an operation that catalogs have no request for."""
         return errors.UnsupportedFeatureError(
             f"Table '{self.identifier}' is managed by its catalog, which cannot {operation};"
@@ -117,7 +117,7 @@ class CatalogSchemaManager(SchemaManager):
 
         No request names a base: a concurrent change is kept, and a warning names it.
         """
-        new = self.evolved(changes, time_millis=time_millis, is_unwritten=is_unwritten)
+        new = self.evolve(changes, time_millis=time_millis, is_unwritten=is_unwritten)
         newest = self.schema(new.id - 1)
         if base is not None and newest.id != base.id:
             raise self._conflict(
@@ -197,11 +197,11 @@ class CatalogTagManager(TagManager):
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
         """Refuse: no request does it in one step."""
-        raise self._managed.refused("let a tag name another snapshot", "make another tag")
+        raise self._managed.refusal("let a tag name another snapshot", "make another tag")
 
     def rename(self, name: str, new_name: str) -> Tag:
         """Refuse: no request does it in one step."""
-        raise self._managed.refused("rename a tag", "make another one and delete this")
+        raise self._managed.refusal("rename a tag", "make another one and delete this")
 
     def delete(self, name: str) -> Tag:
         tag = self.get(name)
@@ -247,7 +247,7 @@ class CatalogBranchManager(BranchManager):
 
     def _make(self, name: str, tag: str | None, snapshot_id: int | None) -> None:
         if snapshot_id is not None:
-            raise self._managed.refused(
+            raise self._managed.refusal(
                 "begin a branch with a snapshot", "give the snapshot a tag, and begin with the tag"
             )
         self._managed.catalog.create_branch(self._managed.identifier, name, from_tag=tag)

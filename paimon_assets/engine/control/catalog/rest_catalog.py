@@ -96,7 +96,7 @@ class TableStorage:
         self._opened: tuple[FileIO, int] | None = None
         self._asked_again_ms = 0
 
-    def opened(self, refused: FileIOSpec | None = None) -> tuple[FileIO, int]:
+    def open(self, refused: FileIOSpec | None = None) -> tuple[FileIO, int]:
         """Return the storage, opened with a token that serves for a while, and when that ends."""
         with self._lock:
             now, held = self._clock.now_millis(), self._opened
@@ -156,7 +156,7 @@ def headers_of(options: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def named(identifier: Identifier) -> rest.Identifier:
+def wire_name(identifier: Identifier) -> rest.Identifier:
     """Return a table as requests name it, with its branch."""
     return rest.Identifier(database=identifier.database, object=identifier.object_name)
 
@@ -264,7 +264,7 @@ class RestCatalog:
         return f"RestCatalog({self._uri!r})"
 
     def list_databases(self) -> list[str]:
-        return sorted(self._api.listed(("databases",), rest.ListDatabasesResponse, "databases"))
+        return sorted(self._api.list_all(("databases",), rest.ListDatabasesResponse, "databases"))
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
@@ -323,7 +323,7 @@ class RestCatalog:
 
     def _list(self, database: str, kind: str, into: type[rest.Page]) -> list[str]:
         with naming(database=check_name("database", database)):
-            return sorted(self._api.listed(("databases", database, kind), into, kind))
+            return sorted(self._api.list_all(("databases", database, kind), into, kind))
 
     def load_table(
         self, identifier: Identifier, *, newest: TableSchema | None = None
@@ -369,7 +369,7 @@ class RestCatalog:
         )
         try:
             with naming(identifier):
-                body = rest.CreateTableRequest(identifier=named(identifier), schema=asked)
+                body = rest.CreateTableRequest(identifier=wire_name(identifier), schema=asked)
                 self._api.post(("databases", identifier.database, "tables"), body)
         except errors.AlreadyExistsError:
             if not ignore_if_exists:
@@ -399,7 +399,7 @@ class RestCatalog:
                 raise
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        body = rest.RenameRequest(source=named(source), destination=named(target))
+        body = rest.RenameRequest(source=wire_name(source), destination=wire_name(target))
         with naming(source, taken=target):
             self._api.post(("tables", "rename"), body)
 
@@ -454,7 +454,7 @@ class RestCatalog:
     def list_tags(self, identifier: Identifier) -> list[str]:
         with naming(identifier):
             return sorted(
-                self._api.listed(path_to(identifier, "tags"), rest.ListTagsResponse, "tags")
+                self._api.list_all(path_to(identifier, "tags"), rest.ListTagsResponse, "tags")
             )
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
@@ -507,7 +507,7 @@ class RestCatalog:
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         with naming(identifier):
             path = path_to(identifier, "consumers")
-            consumers = self._api.listed(path, rest.ListConsumersResponse, "consumers")
+            consumers = self._api.list_all(path, rest.ListConsumersResponse, "consumers")
         return {
             each.consumer_id: each.next_snapshot
             for each in sorted(consumers, key=lambda each: each.consumer_id)
@@ -546,7 +546,7 @@ class RestCatalog:
         return self._api.get(path_to(identifier, kind="views"), rest.ViewResponse)
 
     def create_view(self, identifier: Identifier, schema: rest.ViewSchema) -> None:
-        body = rest.CreateViewRequest(identifier=named(identifier), schema=schema)
+        body = rest.CreateViewRequest(identifier=wire_name(identifier), schema=schema)
         self._api.post(("databases", identifier.database, "views"), body)
 
     def alter_view(self, identifier: Identifier, changes: Sequence[rest.ViewChange]) -> None:
@@ -561,7 +561,7 @@ class RestCatalog:
                 raise
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
-        body = rest.RenameRequest(source=named(source), destination=named(target))
+        body = rest.RenameRequest(source=wire_name(source), destination=wire_name(target))
         self._api.post(("views", "rename"), body)
 
     def _got(self, identifier: Identifier) -> rest.TableResponse:
@@ -588,5 +588,5 @@ class RestCatalog:
         if file_io is None:
             ask = partial(self._api.get, path_of_main(identifier, "token"), rest.TokenResponse)
             storage = TableStorage(path, self._options, ask, self._clock)
-            file_io = self._storages.setdefault(key, RenewedFileIO(storage.opened))
+            file_io = self._storages.setdefault(key, RenewedFileIO(storage.open))
         return file_io

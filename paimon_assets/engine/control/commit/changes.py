@@ -1,4 +1,4 @@
-"""Commit messages → the changes of one snapshot; its kind says which parts of them it holds.
+"""Commit messages → the changes of one snapshot; its kind decides which parts of them it holds.
 
     APPEND      files written, their changelog, new hash indexes
     OVERWRITE   files deleted and written, their changelog, index files
@@ -166,8 +166,8 @@ _MOST_LOOKED_AT = 1_000
 def data_version(store: FileStore, snapshot: Snapshot) -> str:
     """Return the version of the data that a snapshot shows.
 
-    Cost: nothing for a snapshot of this engine. Of others' compactions each one before is read; if
-    all that is left of history are such, the oldest names the version.
+    Cost: nothing for a snapshot of this engine. Of compactions of other engines each one before is
+    read; if all that is left of history are such, the oldest names the version.
     """
     for _ in range(_MOST_LOOKED_AT):
         version = snapshot.properties.get(DATA_VERSION_PROPERTY)

@@ -371,7 +371,7 @@ def _take_out_text_segments(
     if store.paths.branch != MAIN_BRANCH:
         raise InvalidInputError(
             f"Table {store.label}: segment {segments[0].id} ('{segments[0].folder}', "
-            f"{segments[0].format}) lies in a partition that is to be overwritten; open the main "
+            f"{segments[0].format}) is in a partition that is to be overwritten; open the main "
             "branch, or delete the segment first.",
             kind="segment-overwrite",
             table=store.label,

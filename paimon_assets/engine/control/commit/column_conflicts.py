@@ -5,7 +5,7 @@
         writes other columns, or appends                                               both stay
         deletes all rows of a file                                                     conflict
         marks rows as deleted                                                          both stay
-        is a compaction that joins the range of the rows with others                   conflict
+        is a compaction that joins the range of the rows with another range            conflict
         is a compaction of the range alone                                             both stay
 
 A conflict is solved by planning again.
@@ -14,10 +14,11 @@ Source: `org.apache.paimon.operation.commit.DataEvolutionConflictDetection`,
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from paimon_assets.engine.control.commit.planned_on import conflict, snapshots_since
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import CommitConflictError
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, DataFileMeta
@@ -66,27 +67,14 @@ def columns_unchanged_since(
     ids = {store.schema.column(name).id for name in columns}
 
     def check(latest: Snapshot | None) -> None:
-        for other in _snapshots_since(store, planned_on, latest):
-            manifests = store.manifests
-            for entry in manifests.read_all(manifests.read_list(other.delta_manifest_list)):
+        for other in snapshots_since(store, latest, planned_on.id, kind=COLUMNS_CHANGED):
+            for entry in store.manifests.delta(other):
                 event = _obstacle(store, entry, other.commit_kind, ranges, ids)
                 if event is not None:
-                    raise _conflict(store, other.id, f"snapshot {other.id} {event}")
+                    event = f"snapshot {other.id} {event}"
+                    raise conflict(store, other.id, event, kind=COLUMNS_CHANGED)
 
     return check
-
-
-def _snapshots_since(
-    store: FileStore, planned_on: Snapshot, latest: Snapshot | None
-) -> Iterator[Snapshot]:
-    newest = 0 if latest is None else latest.id
-    if newest < planned_on.id:
-        raise _conflict(store, newest, "the table was rolled back")
-    for number in range(planned_on.id + 1, newest + 1):
-        other = store.snapshots.snapshot_or_none(number)
-        if other is None:
-            raise _conflict(store, number, f"snapshot {number} expired already")
-        yield other
 
 
 def check_ranges(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) -> None:
@@ -102,11 +90,11 @@ def check_ranges(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) 
             continue
         start = file.first_row_id or 0
         end = start + file.row_count
-        lies_across = made.overlap(start, end) or deleted.overlap(start, end)
-        if lies_across and not made.holds(start, end):
+        is_across = made.overlap(start, end) or deleted.overlap(start, end)
+        if is_across and not made.holds(start, end):
             message = (
                 f"File '{file.file_name}' holds columns of rows {start} to {end - 1}, which were"
-                " joined with others or deleted meanwhile. Plan again."
+                " joined with other rows or deleted meanwhile. Plan again."
             )
             raise CommitConflictError(message, kind=COLUMNS_CHANGED, file=file.file_name)
 
@@ -134,12 +122,3 @@ def _obstacle(
     names = schema.field_names if file.write_cols is None else file.write_cols
     shared = [name for name in names if name in schema.by_name and schema.by_name[name].id in ids]
     return f"changed column '{shared[0]}' of rows {start} to {end - 1}" if shared else None
-
-
-def _conflict(store: FileStore, snapshot_id: int, event: str) -> CommitConflictError:
-    return CommitConflictError(
-        f"Table '{store.label}': {event} after the columns were read. Plan again.",
-        kind=COLUMNS_CHANGED,
-        table=store.label,
-        snapshot_id=snapshot_id,
-    )

@@ -124,7 +124,7 @@ class CommitFiles(Struct, kw_only=True):
         manifests = self.store.manifests
         before = () if latest is None else manifests.manifests_of(latest)
         folding = folding_of(self.store, lambda entries: manifests.write(entries, self.names))
-        merged = folding.folded(before) if live is None else self._manifests(live)
+        merged = folding.fold(before) if live is None else self._manifests(live)
         index_manifest = latest.index_manifest if latest else None
         if index is not None:
             index_manifest = manifests.write_index(index, self.names) if index else None

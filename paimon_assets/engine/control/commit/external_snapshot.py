@@ -3,8 +3,8 @@
     the same one again? ─▶ next id? ─▶ base? ─▶ are its files there? ─▶ publish ─▶ look back
 
 The client has written all files, and deletes them on a definite failure. So False (a lost race) and
-a refusal are answered only if the snapshot is not, and will not be, the table's. Others who commit
-at the same time publish the same name: one of them wins.
+a refusal are answered only if the snapshot is not, and will not be, the table's. Other commits at
+the same time publish the same name: one of them wins.
 """
 
 import logging
@@ -14,7 +14,7 @@ from contextlib import suppress
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.spec.metadata.snapshot import (
     BUILT_ON_PROPERTY,
     FIRST_SNAPSHOT_ID,
@@ -24,7 +24,7 @@ from paimon_assets.engine.spec.metadata.snapshot import (
 logger = logging.getLogger(__name__)
 
 _MOST_LISTINGS = 20
-"""While others commit so often that no two listings are the same."""
+"""While there are so many commits that no two listings are the same."""
 
 
 def publish_external(
@@ -44,12 +44,11 @@ def publish_external(
     _check_named(store, snapshot)
     if not _publish(store, snapshot):
         return False
-    unknown = errors.CommitUnknownError(
+    message = (
         f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
-        "whether it is there.",
-        table=store.label,
-        snapshot_id=snapshot.id,
+        "whether it is there."
     )
+    unknown = errors.CommitUnknownError(message, table=store.label, snapshot_id=snapshot.id)
     if not looked_back(store, snapshot, latest, unknown):
         return False
     try:
@@ -68,7 +67,7 @@ def looked_back(
 ) -> bool:
     """Whether a published snapshot continues the line of its table; else it is withdrawn.
 
-    Nothing may lead readers to it before: others who saw it as the newest would build on it.
+    Nothing may lead readers to it before: a writer that saw it as the newest would build on it.
 
     Manifests of its own changes (`added`) are in later snapshots until they are merged.
 
@@ -81,11 +80,11 @@ def looked_back(
         reads += [] if base is None else [store.paths.snapshot(base.id)]
         with store.file_io.ahead(reads=reads):
             same_table = store.schemas.is_same(store.schema)
-            stands = _stands_on(store, snapshot, base, added) if same_table else False
-        if stands:
+            continues = _continues(store, snapshot, base, added) if same_table else False
+        if continues:
             return True
         is_there = store.snapshots.is_same(snapshot)
-        if stands is None or not (same_table or is_there):
+        if continues is None or not (same_table or is_there):
             raise unknown
         if is_there:
             store.file_io.delete_file(store.paths.snapshot(snapshot.id))
@@ -98,7 +97,7 @@ def looked_back(
     raise store.schemas.not_the_same(store.schema)
 
 
-def _stands_on(
+def _continues(
     store: FileStore, snapshot: Snapshot, base: Snapshot | None, added: Collection[str]
 ) -> bool | None:
     """Whether a published snapshot is the one after its base; None if that cannot be seen.
@@ -112,14 +111,14 @@ def _stands_on(
     ids = snapshots.list_ids()
     for _ in range(_MOST_LISTINGS):
         before, ids = ids, snapshots.list_ids()
-        if ids == before:  # nobody overtook the listing
+        if ids == before:  # no commit overtook the listing
             break
     else:
         return None
     if ids == [snapshot.id]:
         return True
     line = min(snapshots.earliest_id() or 0, snapshot.id)
-    ids = [number for number in ids if number >= line]  # the others came too late themselves
+    ids = [number for number in ids if number >= line]  # all below came too late themselves
     if not ids or ids[0] < snapshot.id:
         return False if ids else None
     is_there = ids[0] == snapshot.id
@@ -190,7 +189,7 @@ def _refusal(store: FileStore, snapshot: Snapshot, file_name: str) -> errors.Inv
 def _publish(store: FileStore, snapshot: Snapshot) -> bool:
     """Publish a snapshot; True also if it was published before."""
     path = store.paths.snapshot(snapshot.id)
-    if published(store.file_io, path, snapshot_to_json(snapshot)):
+    if publish_once(store.file_io, path, snapshot_to_json(snapshot)):
         return True
     known = store.snapshots.snapshot_or_none(snapshot.id)
     return known is not None and _is_same(known, snapshot)

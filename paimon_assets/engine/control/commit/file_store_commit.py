@@ -62,7 +62,7 @@ from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, Plann
 from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy, WholeState
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import committed
+from paimon_assets.engine.control.listeners import follow_commit
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -184,7 +184,7 @@ class FileStoreCommit:
     ) -> Snapshot:
         """Replace all that some partitions hold by new files, in one snapshot.
 
-        Each try replaces the files of the newest snapshot, those that others committed meanwhile,
+        Each try replaces the files of the newest snapshot, those of commits meanwhile,
         too. The new files may have another bucket count; changelog files of the messages are not
         committed. Files that lie in other partitions are an error of kind `overwrite-partition`.
         """
@@ -331,8 +331,8 @@ class FileStoreCommit:
             if is_published:
                 self._store.snapshots.remember(snapshot.id)
         if is_published:
-            if self._stands(snapshot, base, request, files):
-                committed(self._store, snapshot, base)
+            if self._continues(snapshot, base, request, files):
+                follow_commit(self._store, snapshot, base)
                 return snapshot
             if self._is_unsure:
                 files.leave()
@@ -354,7 +354,7 @@ class FileStoreCommit:
                     files.clean_all()
                 if not confirm():
                     return _Lost(is_guess=True)
-                committed(self._store, done)
+                follow_commit(self._store, done)
                 return done
             gap = None if latest is None else self._store.snapshots.break_at(latest)
             if gap is not None:
@@ -432,7 +432,7 @@ class FileStoreCommit:
                 raise errors.CommitConflictError(
                     f"Table '{store.label}': '{option.key}' was set by schema {schema_id}, and"
                     f" files were written again by schema {store.schema.id}, without row ids. Open"
-                    " the table again, and do it anew.",
+                    " the table again, and repeat it.",
                     kind=SCHEMA_CHANGED,
                     table=store.label,
                     schema_id=schema_id,
@@ -447,15 +447,15 @@ class FileStoreCommit:
             return
         raise errors.CommitConflictError(
             f"Table '{store.label}': schema {schema_id} changed column '{column.name}' after the "
-            f"rows were planned by schema {store.schema.id}, and would show them as others. Open "
-            "the table again and write them anew.",
+            f"rows were planned by schema {store.schema.id}, and would show other values. Open "
+            "the table again and write them again.",
             kind=SCHEMA_CHANGED,
             table=store.label,
             column=column.name,
             schema_id=schema_id,
         )
 
-    def _stands(
+    def _continues(
         self, snapshot: Snapshot, base: Snapshot | None, request: CommitRequest, files: CommitFiles
     ) -> bool:
         """Report a published snapshot that continues the line; else it was withdrawn.
@@ -503,9 +503,9 @@ class FileStoreCommit:
                 if unknown is None:
                     files.clean_all()
                     raise
-                unknown = error  # this one failed; the outcome of the others is unknown
+                unknown = error  # this one failed; the outcome of the first is unknown
             try:
-                published = store.snapshots.published(snapshot.id)
+                published = store.snapshots.published_as(snapshot.id)
             except errors.PaimonError as error:
                 published, unknown = None, error
             if published is not None:
@@ -555,7 +555,7 @@ class FileStoreCommit:
         )
 
     def _report(self, snapshot: Snapshot, request: CommitRequest) -> None:
-        """Renew the hint, pointers to ledgers, and segments; the commit stands without them."""
+        """Renew the hint, pointers to ledgers, and segments; the commit is made without them."""
         try:
             self._store.snapshots.write_latest_hint(snapshot.id)
             for key in request.properties:

@@ -73,14 +73,14 @@ class PartitionFilter(Value):
     def where(cls, store: FileStore, predicate: pred.Predicate | None) -> Self:
         """Return a filter by a bound predicate over the partition keys; None takes all."""
         keys = store.schema.partition_keys
-        others = pred.fields_of(predicate) - set(keys)
-        if others:
+        columns = pred.fields_of(predicate) - set(keys)
+        if columns:
             raise InvalidInputError(
                 f"Table '{store.label}' can choose whole partitions by {', '.join(keys) or 'none'},"
-                f" not by '{min(others)}'.",
+                f" not by '{min(columns)}'.",
                 kind="partition-spec",
                 table=store.label,
-                column=min(others),
+                column=min(columns),
             )
         function = next(pred.functions_of(predicate), None)
         if function is not None:

@@ -1,10 +1,10 @@
 """PlannedOn: changes that hold only while no other commit changed the files they were planned on.
 
-    primary key        a record that deletes a key is right for the row that was read: if others
-                       wrote to its bucket, the row may be another
-    without            a row that was inserted because there was none is wrong if others added one
-    dynamic buckets    a new key got a bucket because no index had it: if others brought new keys
-                       to the partition, it may have another by now
+    primary key        a record that deletes a key is right for the row that was read: after another
+                       write to its bucket the row may be another
+    without            a row that was inserted because there was none is wrong if there is one now
+    dynamic buckets    a new key got a bucket because no index had it: after another commit of new
+                       keys to the partition, it may have another by now
     keys that move     a key was looked for in all partitions: it may be in another one by now
     strict mode        another writer compacted or overwrote a partition of this commit
 
@@ -27,9 +27,10 @@ from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.spec.values import Value
 
+_BUCKET_CHANGED = "bucket-changed"
 KEYS_CHANGED = "keys-changed"
 SCHEMA_CHANGED = "schema-changed"
-WRITTEN_ANEW = frozenset({KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CHANGED})
+WRITTEN_AGAIN = frozenset({KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CHANGED})
 """Kinds of conflicts that end when the same rows are written again."""
 
 
@@ -51,15 +52,14 @@ class PlannedOn(Value):
             if not store.schema.has_primary_key:
                 lists = [other.delta_manifest_list]
                 added = FileStoreScan(store).added_files(lists, self.predicate)
-                for entry in (*added, *TextChanges(store, self.predicate).added(other)):
+                for entry in (*added, *TextChanges(store, self.predicate).added_entries(other)):
                     event = f"snapshot {other.id} added '{entry.file.file_name}'"
-                    raise _conflict(store, other.id, event, kind="rows-added")
+                    raise conflict(store, other.id, event, kind="rows-added")
                 continue
-            manifests = store.manifests
-            for entry in manifests.read_all(manifests.read_list(other.delta_manifest_list)):
+            for entry in store.manifests.delta(other):
                 if (entry.partition, entry.bucket) in buckets:
                     event = f"snapshot {other.id} changed bucket {entry.bucket}"
-                    raise _conflict(store, other.id, event)
+                    raise conflict(store, other.id, event)
 
 
 def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitChanges) -> None:
@@ -78,14 +78,14 @@ def check_known_keys(store: FileStore, latest: Snapshot | None, changes: CommitC
     }
     if not crossing and not partitions:
         return
-    others = list(_since(store, latest, known_at))
+    later = list(_since(store, latest, known_at))
     before = store.snapshots.snapshot_or_none(known_at) if known_at else None
     same = not crossing and _indexes(store, before, partitions) == _indexes(
         store, latest, partitions
     )
-    if others and not same:
-        event = f"snapshot {others[-1].id} may have given the same keys a bucket"
-        raise _conflict(store, others[-1].id, event, kind=KEYS_CHANGED)
+    if later and not same:
+        event = f"snapshot {later[-1].id} may have given the same keys a bucket"
+        raise conflict(store, later[-1].id, event, kind=KEYS_CHANGED)
 
 
 def _indexes(
@@ -100,19 +100,28 @@ def _indexes(
 
 def _since(store: FileStore, latest: Snapshot | None, planned_on: int) -> Iterator[Snapshot]:
     """Yield other writers' snapshots that may have changed rows, oldest first."""
-    newest = 0 if latest is None else latest.id
-    if newest < planned_on:
-        raise _conflict(store, newest, "the table was rolled back")
-    for snapshot_id in range(planned_on + 1, newest + 1):
-        other = store.snapshots.snapshot_or_none(snapshot_id)
-        if other is None:
-            raise _conflict(store, snapshot_id, f"snapshot {snapshot_id} expired already")
+    for other in snapshots_since(store, latest, planned_on):
         if other.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
             yield other
 
 
-def _conflict(
-    store: FileStore, snapshot_id: int, event: str, *, kind: str = "bucket-changed"
+def snapshots_since(
+    store: FileStore, latest: Snapshot | None, planned_on: int, *, kind: str = _BUCKET_CHANGED
+) -> Iterator[Snapshot]:
+    """Yield the snapshots after the one a commit was planned on; raises if one cannot be read."""
+    newest = 0 if latest is None else latest.id
+    if newest < planned_on:
+        raise conflict(store, newest, "the table was rolled back", kind=kind)
+    for snapshot_id in range(planned_on + 1, newest + 1):
+        other = store.snapshots.snapshot_or_none(snapshot_id)
+        if other is None:
+            event = f"snapshot {snapshot_id} expired already"
+            raise conflict(store, snapshot_id, event, kind=kind)
+        yield other
+
+
+def conflict(
+    store: FileStore, snapshot_id: int, event: str, *, kind: str = _BUCKET_CHANGED
 ) -> CommitConflictError:
     message = f"Table '{store.label}': {event} after the commit was planned. Plan again."
     return CommitConflictError(message, kind=kind, table=store.label, snapshot_id=snapshot_id)
@@ -156,13 +165,12 @@ def _find_changes(
     store: FileStore, snapshot: Snapshot, *, only_buckets: bool = False
 ) -> Iterable[bytes]:
     """Yield the partitions of a snapshot's changes; of files and, as Java, of any live index."""
-    manifests = store.manifests
-    for entry in manifests.read_all(manifests.read_list(snapshot.delta_manifest_list)):
+    for entry in store.manifests.delta(snapshot):
         if not only_buckets or entry.bucket >= 0:
             yield entry.partition
     if only_buckets or snapshot.index_manifest is None:
         return
     before = store.snapshots.snapshot_or_none(snapshot.id - 1)
     if before is None or before.index_manifest != snapshot.index_manifest:
-        for index in manifests.read_index(snapshot.index_manifest):
+        for index in store.manifests.read_index(snapshot.index_manifest):
             yield index.partition

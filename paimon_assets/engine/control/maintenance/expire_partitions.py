@@ -87,7 +87,7 @@ def compact_manifests(
     eager = store.with_options({opt.MANIFEST_FULL_COMPACTION_SIZE.key: "1 b"})
     if dry_run or not is_due:
         folding = folding_of(eager, lambda _: metas[0])
-        after = len(folding.folded(metas)) if is_due else len(metas)
+        after = len(folding.fold(metas)) if is_due else len(metas)
         return CompactedManifests(snapshot=None, before=len(metas), after=after)
     made = FileStoreCommit(eager).commit(
         (),

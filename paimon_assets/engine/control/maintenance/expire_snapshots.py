@@ -32,10 +32,10 @@ from paimon_assets.engine.control.ledgers import (
     point_to,
     pointed_ledgers,
 )
-from paimon_assets.engine.control.listeners import changed
+from paimon_assets.engine.control.listeners import follow_change
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.control.rollback import rolled_back_to
 from paimon_assets.engine.control.scan.segment_scan import keep_ids
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
@@ -190,7 +190,7 @@ class Holders(Value):
         position = bisect_left(self.tags, snapshot_id, key=lambda tagged: tagged.id)
         return self.tags[position - 1] if position else None
 
-    def needed(self, candidates: Collection[ref.FileKey]) -> set[ref.FileKey]:
+    def needed_files(self, candidates: Collection[ref.FileKey]) -> set[ref.FileKey]:
         """Return the files that something beside a tag of this branch needs."""
         needed = set[ref.FileKey]()
         if not candidates:
@@ -265,7 +265,7 @@ def _plan_data(
         for step in steps:
             for entry in ref.changelog_entries(store, step.snapshot):
                 going[ref.key_of(entry)] = (step, entry)
-    for key in holders.needed(going.keys()):
+    for key in holders.needed_files(going.keys()):
         del going[key]
     for step, entry in going.values():
         step.add(store, entry)
@@ -381,7 +381,7 @@ def expire_snapshots(
         count = _delete(store, steps, survivor, watch, shared)
         if count < len(steps):
             return ExpiredSnapshots.of(steps[:count], OVERTAKEN, goes_on=True)
-        changed(store)
+        follow_change(store)
     return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
 
 
@@ -429,8 +429,8 @@ def _delete(
             return count
         if not _delete_snapshots(store, some, survivor, keeps_changelogs=keeps_changelogs):
             return count
-        others = (step.snapshot for step in some if step.snapshot.id not in shared)
-        if any(_is_in_main(store, snapshot) for snapshot in others) or watch.has_more():
+        own = (step.snapshot for step in some if step.snapshot.id not in shared)
+        if any(_is_in_main(store, snapshot) for snapshot in own) or watch.has_more():
             return count  # files of these snapshots become orphans, but for those of the last
         if not store.snapshots.is_same(survivor):  # by a rollback whose mark is gone again
             return count
@@ -456,7 +456,7 @@ def _delete_snapshots(
         number, data = step.snapshot.id, snapshot_to_json(step.snapshot)
         is_late = (
             keeps_changelogs
-            and published(store.file_io, store.paths.changelog(number), data)
+            and publish_once(store.file_io, store.paths.changelog(number), data)
             and store.snapshots.snapshot_or_none(number) is None
         )
         if is_late and store.changelogs.earliest_hint() > number:  # it expired meanwhile
@@ -483,7 +483,7 @@ def _put_back(store: FileStore, deleted: Sequence[Snapshot]) -> None:
         is_next = not ids or ids[0] == snapshot.id + 1 or (bool(marked) and ids[0] > snapshot.id)
         if is_next and store.schemas.is_same(store.schema):
             path = store.paths.snapshot(snapshot.id)
-            published(store.file_io, path, snapshot_to_json(snapshot))
+            publish_once(store.file_io, path, snapshot_to_json(snapshot))
 
 
 def delete_files(store: FileStore, paths: Iterable[str]) -> None:
@@ -576,7 +576,7 @@ def _plan(
             for entry in ref.retained_changelog(store, changelog)
             if entry.kind is FileKind.ADD
         }
-        held = holders.needed(going.keys())
+        held = holders.needed_files(going.keys())
         tagged = next((tag for tag in holders.tags if tag.id >= changelog.id), None)
         if tagged is not None:
             held |= ref.live_among(store, tagged, going.keys())

@@ -292,14 +292,12 @@ class Watch(Struct, frozen=True):
         with store.file_io.ahead(lists=lists):
             branches = frozenset(store.branches.list())
             whole = frozenset(name for name in branches if store.branches.exists(name))
-            others = {MAIN_BRANCH, *branches} - {store.paths.branch}
-            folders = {
-                name: store.paths.of_branch(name).tag_directory
-                for name in (store.paths.branch, *others)
-            }
+            own, *names = dict.fromkeys((store.paths.branch, MAIN_BRANCH, *branches))
             tags = {
-                name: frozenset(store.file_io.list_directory(folder))
-                for name, folder in folders.items()
+                name: frozenset(
+                    store.file_io.list_directory(store.paths.of_branch(name).tag_directory)
+                )
+                for name in (own, *names)
             }
         managed = set[tuple[str, str]]()
         if store.managed is not None:
@@ -307,9 +305,8 @@ class Watch(Struct, frozen=True):
                 with suppress(NotFoundError):  # it was renamed or deleted since
                     names = at.catalog.list_tags(at.identifier)
                     managed.update((at.identifier.branch, name) for name in names)
-        own = tags.pop(store.paths.branch)
-        other_tags = frozenset[FileStatus]().union(*tags.values())
-        return cls(store, own, other_tags, frozenset(managed), branches, whole)
+        other_tags = frozenset[FileStatus]().union(*(tags[name] for name in names))
+        return cls(store, tags[own], other_tags, frozenset(managed), branches, whole)
 
     @property
     def rollbacks(self) -> list[int]:

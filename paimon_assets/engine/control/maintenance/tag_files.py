@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import changed
+from paimon_assets.engine.control.listeners import follow_change
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     ExpiryStep,
@@ -68,7 +68,7 @@ def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag
     step = _plan(store, tag)
     if not dry_run:
         store.tags.delete(tag.name)
-        changed(store)
+        follow_change(store)
         if watch.has_more() or store.file_io.exists(store.paths.snapshot(tag.snapshot.id)):
             return DeletedTag(tag=tag)  # its files may be needed by now
         delete_files(store, step.data_paths)
@@ -104,7 +104,7 @@ def _plan(store: FileStore, tag: Tag) -> ExpiryStep:
         return step
     holders = Holders.of(store, neighbours, ref.existing_changelogs(store))
     going = {ref.key_of(entry): entry for entry in FileStoreScan(store).live_files(tag.snapshot)}
-    for key in holders.needed(going.keys()):
+    for key in holders.needed_files(going.keys()):
         del going[key]
     for entry in going.values():
         step.add(store, entry)
@@ -119,16 +119,16 @@ def _neighbours(store: FileStore, tag: Tag) -> list[Snapshot] | None:
     orphans.
     """
     number = tag.snapshot.id
-    others = [other.snapshot for other in store.tags.list() if other.name != tag.name]
+    tagged = [other.snapshot for other in store.tags.list() if other.name != tag.name]
     ids = store.snapshots.list_ids()
-    if any(other.id == number for other in others) or (ids and ids[0] <= number):
+    if any(other.id == number for other in tagged) or (ids and ids[0] <= number):
         return None
     oldest = store.snapshots.snapshot(ids[0]) if ids else None
     if tag.name.startswith(HOLD_TAG_PREFIX):
         # A commit that a rollback overtook is in no line with the other tags.
-        return others if oldest is None else [*others, oldest]
-    earlier = max((s for s in others if s.id < number), key=lambda s: s.id, default=None)
-    later = min((s for s in others if s.id > number), key=lambda s: s.id, default=None)
+        return tagged if oldest is None else [*tagged, oldest]
+    earlier = max((s for s in tagged if s.id < number), key=lambda s: s.id, default=None)
+    later = min((s for s in tagged if s.id > number), key=lambda s: s.id, default=None)
     return [snapshot for snapshot in (earlier, later, oldest) if snapshot is not None]
 
 
@@ -225,7 +225,7 @@ def create_auto_tags(store: FileStore, *, dry_run: bool = False) -> AutoTags:
     for name, snapshot in due:
         store.tags.create(name, snapshot, time_retained=retention, ignore_if_exists=True)
     if due:
-        changed(store)
+        follow_change(store)
     most = options.get(opt.TAG_NUM_RETAINED_MAX)
     over = [] if most is None else _auto_tags(store, periods)[: -most or None]
     gone = tuple(delete_tag(store, tag.name) for tag in over)

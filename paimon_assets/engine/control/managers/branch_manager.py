@@ -23,7 +23,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import BUILT_ON_PROPERTY, Snapshot
 from paimon_assets.engine.spec.paths import BRANCH_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
@@ -207,11 +207,11 @@ class BranchManager:
             raise self._behind(name, f"snapshot {number}, and the branch's next ones expired")
         for schema_id, data in schemas.items():
             path = paths.schema(schema_id)
-            if read_or_none(file_io, path) != data and not published(file_io, path, data):
+            if read_or_none(file_io, path) != data and not publish_once(file_io, path, data):
                 raise self._behind(name, f"another schema {schema_id} than the branch")
         for snapshot in copies:
             path, data = paths.snapshot(snapshot.id), snapshots[snapshot.id]
-            if not published(file_io, path, data) and read_or_none(file_io, path) != data:
+            if not publish_once(file_io, path, data) and read_or_none(file_io, path) != data:
                 raise self._behind(name, f"snapshot {snapshot.id}, which the branch lacks")
         # A rollback may have undone the base meanwhile, and the branch's snapshots may expire.
         if copies and base is not None and not ours.is_same(base) and ours.break_at(copies[0]):

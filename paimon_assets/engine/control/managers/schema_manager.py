@@ -18,7 +18,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
     read_or_none,
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
 from paimon_assets.engine.spec.options.all_options import MANIFEST_FORMAT
@@ -133,7 +133,7 @@ class SchemaManager:
             raise errors.AlreadyExistsError(message, kind="table-exists", path=self._paths.table)
         return first
 
-    def evolved(
+    def evolve(
         self, changes: Sequence[SchemaChange], *, time_millis: int, is_unwritten: bool = False
     ) -> TableSchema:
         """Return the result of `commit_changes` on the newest schema; writes nothing."""
@@ -154,8 +154,8 @@ class SchemaManager:
         elif after != (stored := stored_format(self._file_io, self._paths, snapshot)):
             raise errors.InvalidInputError(
                 f"Option '{MANIFEST_FORMAT.key}' of table '{self._paths.table}' cannot change to"
-                f" {after}: the manifests there are {stored}, and others could read the table no"
-                " more. Copy its rows into a new table (`paimon-assets copy`), or keep"
+                f" {after}: the manifests there are {stored}, and other engines could not read the"
+                " table. Copy its rows into a new table (`paimon-assets copy`), or keep"
                 f" '{MANIFEST_FORMAT.key}' = {stored}.",
                 kind="option-change",
                 option=MANIFEST_FORMAT.key,
@@ -178,7 +178,7 @@ class SchemaManager:
         from paimon_assets.engine.spec.evolution.schema_evolution import changes_nothing
 
         for _ in range(_MOST_TRIES):
-            new = self.evolved(changes, time_millis=time_millis, is_unwritten=is_unwritten)
+            new = self.evolve(changes, time_millis=time_millis, is_unwritten=is_unwritten)
             newest = self.schema(new.id - 1)
             if base is not None and newest.id != base.id:
                 raise self._conflict(
@@ -216,7 +216,7 @@ class SchemaManager:
         """Publish a schema; False if another one has the id."""
         path, data = self._paths.schema(new.id), schema_to_json(new)
         schema_from_json(data, path)  # or no reader could open the table
-        return published(self._file_io, path, data)
+        return publish_once(self._file_io, path, data)
 
     def _warn_of_unknown(self, keys: Iterable[str]) -> None:
         """Warn of unknown option keys, with the known one that is close; they are stored."""
@@ -228,11 +228,11 @@ class SchemaManager:
                 key,
                 known,
             )
-        if others := sorted(set(unknown) - hints.keys()):
+        if foreign := sorted(set(unknown) - hints.keys()):
             logger.warning(
                 "table %s: options that do nothing here are stored for other engines: %s",
                 self._paths.table,
-                ", ".join(others),
+                ", ".join(foreign),
             )
 
     def _missing(self, problem: str) -> errors.NotFoundError:

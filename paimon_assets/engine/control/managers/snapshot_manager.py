@@ -101,7 +101,7 @@ class SnapshotManager:
         stored = self.snapshot_or_none(snapshot.id)
         return stored is not None and stored.delta_manifest_list == snapshot.delta_manifest_list
 
-    def published(self, snapshot_id: int) -> Snapshot | None:
+    def published_as(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot a commit has published under an id, None if none has."""
         if self._newest_of is None:
             return self.snapshot_or_none(snapshot_id)
@@ -358,9 +358,9 @@ class SnapshotManager:
                 return snapshot_id if is_right else None
         return None
 
-    def _ghost(self, snapshot_id: int, who: str) -> StorageError:
+    def _ghost(self, snapshot_id: int, source: str) -> StorageError:
         message = (
-            f"{who} snapshot {snapshot_id} of table '{self._paths.table}', but storage does not "
+            f"{source} snapshot {snapshot_id} of table '{self._paths.table}', but storage does not "
             "find it."
         )
         return StorageError(message, kind="snapshot-listing", path=self._paths.table)

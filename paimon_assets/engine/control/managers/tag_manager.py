@@ -21,7 +21,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
     read_or_none,
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
-from paimon_assets.engine.control.publishing import published
+from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag
 from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TAG_PREFIX, TablePaths
@@ -43,7 +43,7 @@ class TagManager:
         ignore_if_exists: bool = False,
     ) -> Tag:
         tag = self._new(name, snapshot, time_retained)
-        if published(self._file_io, self._paths.tag(name), metadata_json.tag_to_json(tag)):
+        if publish_once(self._file_io, self._paths.tag(name), metadata_json.tag_to_json(tag)):
             if not self._snapshots.is_same(snapshot):
                 self._file_io.delete_file(self._paths.tag(name))
                 raise self._expiry_error(name, snapshot)
@@ -54,7 +54,7 @@ class TagManager:
 
     def hold(self, name: str, snapshot: Snapshot) -> None:
         """Keep a snapshot by a tag; one of that name stays as it is."""
-        published(self._file_io, self._paths.tag(name), metadata_json.snapshot_to_json(snapshot))
+        publish_once(self._file_io, self._paths.tag(name), metadata_json.snapshot_to_json(snapshot))
 
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
@@ -72,7 +72,7 @@ class TagManager:
         check_file_name("tag", new_name)
         self.get(name)
         data = self._file_io.read_bytes(self._paths.tag(name))
-        if not published(self._file_io, self._paths.tag(new_name), data):
+        if not publish_once(self._file_io, self._paths.tag(new_name), data):
             raise self._name_conflict(new_name)
         self._file_io.delete_file(self._paths.tag(name))
         return self.get(new_name)

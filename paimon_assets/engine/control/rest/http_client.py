@@ -300,12 +300,15 @@ class HttpClient:
             body=request.body,
             host=urlsplit(self.uri).netloc,
         )
-        who = {} if self._auth is None else self._auth.headers(signed)
+        signature = {} if self._auth is None else self._auth.headers(signed)
         content = {} if request.body is None else {"Content-Type": "application/json"}
         session = _session(os.getpid())
         url = f"{self.uri}{request.path}{query_text(request.query)}"
         prepared = requests.Request(
-            request.method, self.uri, headers={**self._headers, **content, **who}, data=request.body
+            request.method,
+            self.uri,
+            headers={**self._headers, **content, **signature},
+            data=request.body,
         ).prepare()
         prepared.url = url  # as it was signed: requests would write some characters in another way
         try:
@@ -439,7 +442,7 @@ class RestApi:
         )
         return self._client.ask(request, cast("type[S]", into or Nothing))
 
-    def listed(self, parts: Sequence[str], into: type[Page], member: str) -> list[Any]:
+    def list_all(self, parts: Sequence[str], into: type[Page], member: str) -> list[Any]:
         """Return the members of all pages of a list."""
         asked: dict[str, str] = {}
         seen: set[str] = set()

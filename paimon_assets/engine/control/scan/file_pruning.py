@@ -73,7 +73,7 @@ class FilePruning:
         self._vague = _columns_where_nan_passes(predicate, schema)
         self._layouts: dict[tuple[Any, ...], _StatsLayout] = {}
 
-    def needed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    def needed_entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
         """Return the entries whose files may hold rows that pass, in order."""
         if self._predicate is None:
             return list(entries)
@@ -82,8 +82,11 @@ class FilePruning:
             tracked = [entry.file for entry in entries if entry.file.first_row_id is not None]
             groups = list(group_by_row_range(tracked))
             joined = {file.file_name for group in groups if len(group) > 1 for file in group}
-            others = filterfalse(self._ids_may_match, groups)
-            unneeded = {file.file_name for group in others for file in group}
+            unneeded = {
+                file.file_name
+                for group in filterfalse(self._ids_may_match, groups)
+                for file in group
+            }
             return [
                 entry
                 for entry in entries

@@ -136,7 +136,9 @@ class FileStoreScan:
         """
         store = self._store
         entries = self._filtered_entries(store.manifests.manifests_of(snapshot), predicate)
-        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
+        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed_entries(
+            entries
+        )
 
     def changes(self, snapshot: Snapshot, predicate: pred.Predicate | None = None) -> bool:
         """Whether a snapshot added or deleted files that may hold rows that pass."""
@@ -148,7 +150,9 @@ class FileStoreScan:
             if store.partitions.may_match(on_partition, entry.partition)
         ]
         return bool(
-            FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
+            FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed_entries(
+                entries
+            )
         )
 
     def needed_files(
@@ -196,7 +200,9 @@ class FileStoreScan:
         elif store.retyped_schemas(schema_ids):
             # A newer row of a key may lie in another bucket, so no value rules a file out.
             predicate = pred.only_on(predicate, store.schema.trimmed_primary_keys)
-        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed(entries)
+        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed_entries(
+            entries
+        )
 
     def partitions(
         self, snapshot: Snapshot, predicate: pred.Predicate | None = None

@@ -7,8 +7,8 @@
 Delta and changelog give every record as it was written, in the order of commits, if kinds are kept;
 without kinds the records are merged, and the rows that are left are given. Both leave OVERWRITE
 snapshots out, as every engine does; a consumer reads them as a difference, unless
-`streaming-read-overwrite` is false. With a key the difference is the sections of a bucket (files
-that share no key with others) that differ. Without, it is the removed and the added files; over
+`streaming-read-overwrite` is false. With a key the difference is the sections of a bucket that
+differ. Without, it is the removed and the added files; over
 several snapshots (`NetChanges`) a file that was added and removed cancels out, and compactions
 change nothing. Segments of text formats come and go with the snapshots that added and removed them.
 Source: `org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner`,
@@ -187,11 +187,13 @@ class NetChanges:
         entries = FileStoreScan(self._store).added_files(
             [step.delta_manifest_list], self._predicate
         )
-        for bucket, members in split_generator.by_bucket([*entries, *texts.added(step)]).items():
+        for bucket, members in split_generator.by_bucket(
+            [*entries, *texts.added_entries(step)]
+        ).items():
             self._entries.setdefault(bucket, members[0])
             files = {_LiveFile(entry.file.file_name, None): entry.file for entry in members}
             self._come.setdefault(bucket, {}).update(files)
-        for bucket, members in split_generator.by_bucket(texts.removed(step)).items():
+        for bucket, members in split_generator.by_bucket(texts.removed_entries(step)).items():
             self._entries.setdefault(bucket, members[0])
             for entry in members:
                 self._go(bucket, _LiveFile(entry.file.file_name, None), entry.file, step)
@@ -445,7 +447,7 @@ def scan_changes(
         lists = [step.delta_manifest_list for step in appended]
     entries = FileStoreScan(store).added_files(lists, predicate)
     if not by_changelog:
-        entries += [entry for step in changes for entry in texts.added(step)]
+        entries += [entry for step in changes for entry in texts.added_entries(step)]
     if not (as_stream or by_changelog) and split_generator.skips_level_0(store.schema):
         entries = [entry for entry in entries if entry.file.level > 0]
     splits = split_generator.SplitGenerator(store).splits(
@@ -465,7 +467,7 @@ def _net_changes(
 ) -> NetChanges:
     net = NetChanges(store, predicate)
     steps = list(_steps(store, between))
-    refreshed = texts.refreshed(steps)
+    refreshed = texts.first_refreshed(steps)
     if refreshed is not None:
         raise _refresh_error(store, refreshed)
     for step in steps:

@@ -28,7 +28,7 @@ from paimon_assets.engine.control.segments import (
     is_refreshed_between,
     live_text_segments,
     registered_text_segments,
-    settled,
+    settle_all,
     spec_text,
 )
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -75,19 +75,19 @@ class TextChanges:
         self._store = store
         self._segments = _matching(store, registered_text_segments(store), predicate)
 
-    def added(self, step: Snapshot) -> list[ManifestEntry]:
+    def added_entries(self, step: Snapshot) -> list[ManifestEntry]:
         """Return the files of segments that a snapshot added."""
         at = commit_of(step)
         segments = (segment for segment in self._segments if segment.added == at)
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
-    def removed(self, step: Snapshot) -> list[ManifestEntry]:
+    def removed_entries(self, step: Snapshot) -> list[ManifestEntry]:
         """Return the files of segments that a snapshot took away."""
         at = commit_of(step)
         segments = (segment for segment in self._segments if segment.removed == at)
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
-    def refreshed(self, steps: Iterable[Snapshot]) -> seg.Segment | None:
+    def first_refreshed(self, steps: Iterable[Snapshot]) -> seg.Segment | None:
         """Return a segment that some snapshots in a row refreshed, and did not add."""
         commits = {commit_of(step) for step in steps}
         changed = (segment for segment in self._segments if segment.refreshed in commits)
@@ -267,7 +267,7 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
     limit_ms = now_ms - seg.RETENTION_MS
 
     def known_segments(listed: SegmentList) -> SegmentList:
-        segments = tuple(settled(store, listed.segments))
+        segments = tuple(settle_all(store, listed.segments))
         listed = with_loads(store, replace(listed, segments=segments))
         past = [
             load

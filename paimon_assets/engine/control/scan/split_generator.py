@@ -162,10 +162,10 @@ def by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], list[
     return buckets
 
 
-def _texts_apart(
+def _texts_separate(
     buckets: Mapping[tuple[bytes, int], Sequence[ManifestEntry]],
 ) -> Iterator[tuple[tuple[bytes, int], list[ManifestEntry]]]:
-    """Yield buckets with their text files apart: others can be read, or sent, as they are."""
+    """Yield buckets, their text files on their own: all other files can be sent as they are."""
     for bucket, entries in buckets.items():
         for is_text in (False, True):
             members = [e for e in entries if (e.file.file_format in TEXT_FORMATS) is is_text]
@@ -199,7 +199,7 @@ class SplitGenerator:
         if mixed and not is_streaming:
             splits = [self._whole(snapshot_id, each, entries, deletions or {}) for each in mixed]
             entries = [entry for entry in entries if entry.partition not in mixed]
-        for (partition, bucket), members in _texts_apart(by_bucket(entries)):
+        for (partition, bucket), members in _texts_separate(by_bucket(entries)):
             path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
             files = [entry.file for entry in members]
             streamed = ((group, False) for group in self._pack(files))

@@ -84,7 +84,7 @@ def _fallback_of(store: FileStore) -> FileStore | None:
         return None
     main_only = {*time_travel_keys(), BUCKET.key}
     options = {key: text for key, text in store.dynamic_options.items() if key not in main_only}
-    return store.reopened(
+    return store.reopen(
         {**options, BRANCH.key: branch, SCAN_FALLBACK_BRANCH.key: ""},
         name=f"{store.label}$branch_{branch}",
     )

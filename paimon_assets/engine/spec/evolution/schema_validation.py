@@ -81,7 +81,7 @@ def _validate_keys(schema: TableSchema) -> None:
             _refuse(
                 f"'{opt.PARTITION_LEGACY_NAME.key}' = false names the folders of partition column "
                 f"'{field.name}' of type {field.type} by the time zone of the process that writes, "
-                "and others do not find them. Leave the option true, or take a TIMESTAMP."
+                "and other programs do not find them. Leave the option true, or take a TIMESTAMP."
             )
     if schema.has_primary_key and not schema.trimmed_primary_keys:
         _refuse(

@@ -9,7 +9,7 @@ in `data.sequence`. Under the default layout the number is in `_SEQUENCE_NUMBER`
     a counter in the steps   arrival decides within a second or millisecond; so the field may not
                              be finer, or it decides first
 
-`validate_padding` refuses what would let another record win, and fields without a number.
+`validate_padding` refuses options that would let another record win, and fields without a number.
 Source: Paimon before 0.8 (`SequenceGenerator`), redesigned; see docs/sequence-padding.md.
 """
 

@@ -177,10 +177,10 @@ def parse_instant_ms(text: str) -> int:
     if stripped.lstrip("-").isdecimal():
         return int(stripped)
     try:
-        moment = dt.datetime.fromisoformat(stripped)
+        time = dt.datetime.fromisoformat(stripped)
     except ValueError as error:
         raise ValueError("expected milliseconds, or a time such as 2024-01-31 12:00:00") from error
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
     return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
 
 

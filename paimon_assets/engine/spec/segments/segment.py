@@ -382,7 +382,7 @@ def column_differences(
                 if spelling is None
                 else f"column '{wanted.name}' is called '{spelling}': Paimon's readers match the"
                 " letter case and would return nulls; rename the table's column or write the files"
-                " anew"
+                " again"
             )
             continue
         difference = _type_difference(wanted, found)

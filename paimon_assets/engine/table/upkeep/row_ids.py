@@ -33,11 +33,11 @@ def enable_row_ids(store: FileStore, *, data_evolution: bool) -> FileStore:
     keys = [ROW_TRACKING_ENABLED.key, *([DATA_EVOLUTION_ENABLED.key] if data_evolution else [])]
     changes = [SetOption(key=key, value="true") for key in keys]
     now = SystemClock().now_millis()
-    new = store.schemas.evolved(changes, time_millis=now, is_unwritten=True)
+    new = store.schemas.evolve(changes, time_millis=now, is_unwritten=True)
     evolves = new.typed_options.get(DATA_EVOLUTION_ENABLED)
     _assign(store, evolves=evolves)
     store.schemas.commit_changes(changes, time_millis=now, is_unwritten=True)
-    store = store.reopened()
+    store = store.reopen()
     _assign(store, evolves=evolves)
     return store
 

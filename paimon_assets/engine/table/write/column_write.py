@@ -27,7 +27,7 @@ from paimon_assets.engine.control.commit.column_conflicts import (
     columns_unchanged_since,
 )
 from paimon_assets.engine.control.commit.file_store_commit import Condition
-from paimon_assets.engine.control.commit.planned_on import WRITTEN_ANEW
+from paimon_assets.engine.control.commit.planned_on import WRITTEN_AGAIN
 from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.commit_history import NewUser
@@ -43,7 +43,7 @@ from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteOutcome
 
 _ROWS_AT_ONCE = 1_000_000
-_PLANNED_AGAIN = {COLUMNS_CHANGED, READ_CHANGED, *WRITTEN_ANEW}
+_PLANNED_AGAIN = {COLUMNS_CHANGED, READ_CHANGED, *WRITTEN_AGAIN}
 
 Compute = Callable[[pa.Table], Frame]
 """Some rows, with the columns that are read → as many rows in their order, with the new columns."""

@@ -23,11 +23,11 @@ from paimon_assets.engine.control.commit.partition_filter import (
     PartitionSpec,
     bound_spec,
 )
-from paimon_assets.engine.control.commit.planned_on import KEYS_CHANGED, WRITTEN_ANEW
+from paimon_assets.engine.control.commit.planned_on import KEYS_CHANGED, WRITTEN_AGAIN
 from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import committed
+from paimon_assets.engine.control.listeners import follow_commit
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import key_bootstrap, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -87,7 +87,7 @@ class CommitBuilder(Value):
             self.commit_user, self.commit_identifier, self.commit_kinds
         )
         if made is not None:
-            committed(self.store, made)
+            follow_commit(self.store, made)
         return made
 
     def commit_as(
@@ -336,7 +336,7 @@ class WriteBuilder(CommitBuilder):
             try:
                 return self._write_once(rows, executor, guess)
             except errors.CommitConflictError as conflict:
-                if conflict.kind not in WRITTEN_ANEW or isinstance(rows, pa.RecordBatchReader):
+                if conflict.kind not in WRITTEN_AGAIN or isinstance(rows, pa.RecordBatchReader):
                     raise
                 attempts.wait(conflict)
             newest = self._plan_again()
