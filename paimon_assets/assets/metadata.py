@@ -93,7 +93,7 @@ def snapshot_files_metadata(
     table: Table, snapshot: Snapshot, added: Sequence[ManifestEntry]
 ) -> dict[str, Any]:
     """Return the path of a snapshot, and its largest new data files; reads nothing."""
-    path = dg.MetadataValue.path(table.state.snapshot_path(snapshot))
+    path = dg.MetadataValue.path(table.state.store.paths.snapshot(snapshot.id))
     lines = [
         {
             "file": table.state.file_path(entry),

@@ -32,13 +32,15 @@ from paimon_assets.assets.metadata import (
 from paimon_assets.assets.tables import declared_table
 from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit.changes import last_change
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes
+from paimon_assets.engine.spec.predicate.predicate import bind
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.diff import EXAMPLES
 from paimon_assets.engine.table.schema_changes import PendingFiles, judge_pending_files
-from paimon_assets.engine.table.system.table_health import FileDebt
+from paimon_assets.engine.table.system.table_health import FileDebt, newest_file_ms
 
 _ERROR = CheckOptions()
 _WARNING = CheckOptions(severity=dg.AssetCheckSeverity.WARN)
@@ -77,9 +79,14 @@ def build_freshness_check(
         newest, where = run.table.latest_snapshot(), run.where
         data = time_ms = None
         if newest is not None:
-            state = run.table.state
-            data = state.last_change(newest, where) if where else newest_data(run.table, newest)
-            time_ms = data.time_millis if data else state.newest_file_ms(newest, where)
+            store = run.table.state.store
+            data = (
+                last_change(store, newest, bind(where, store.schema))
+                if where
+                else newest_data(run.table, newest)
+            )
+            files = (entry.file for entry in run.table.state.live_files(newest, where))
+            time_ms = data.time_millis if data else newest_file_ms(files)
         if time_ms is None:
             text = f"No data{run.of_rows} was committed yet."
             return run.result(passed=False, description=text, metadata={})

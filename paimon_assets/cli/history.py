@@ -9,6 +9,7 @@ import click
 from paimon_assets.cli.commands import Arguments, command, duration, flag, integer
 from paimon_assets.cli.output import is_json, print_rows_of, say, table_rows
 from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.maintenance.orphan_files import drop_rejected
 from paimon_assets.engine.spec.options.all_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table import operations as ops
@@ -100,7 +101,7 @@ def branch_drop_audited(args: Arguments) -> None:
     """Delete the branches of batches that checks rejected from TARGET."""
     before_millis = SystemClock().now_millis() - args.older_than
     args.confirm(f"Batches of {args.target} that checks rejected are deleted, with their files.")
-    dropped = args.table().state.drop_audited(before_millis=before_millis)
+    dropped = drop_rejected(args.table().state.store, before_millis=before_millis).branches
     say(f"Branches deleted: {', '.join(dropped) or 'none'}", {"deleted": dropped})
 
 

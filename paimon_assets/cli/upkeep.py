@@ -20,7 +20,7 @@ from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits
+from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimits, manifest_fault
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep import many_tables
 from paimon_assets.engine.table.upkeep.compaction import CompactionProgress, kept_text
@@ -289,7 +289,7 @@ def _file_faults(table: Table, *, is_all: bool) -> Iterator[str]:
     newest = table.latest_snapshot()
     chosen = table.snapshots() if is_all else [newest] if newest else []
     sizes: dict[str, int] = {}
-    if newest and (fault := table.state.manifest_fault(newest)):
+    if newest and (fault := manifest_fault(table.state.store, newest)):
         yield fault
     for snapshot in chosen:
         try:

@@ -23,7 +23,7 @@ from paimon_assets.assets import (
     paimon_asset,
 )
 from paimon_assets.assets.tables import table_write
-from paimon_assets.engine.control.maintenance.orphan_files import staged_names
+from paimon_assets.engine.control.maintenance.orphan_files import drop_rejected, staged_names
 from tests.testkit.asset_tables import (
     PLANES,
     asset_of,
@@ -117,8 +117,8 @@ def test_a_run_after_the_rows_were_mended_commits(paimon: PaimonCatalogResource)
     table = paimon.catalog().get_table("air.planes")
     assert len(rows_of(table)) == 2
     [name] = staged_names(table.branches.list())
-    assert table.state.drop_audited(before_millis=0) == []
-    assert table.state.drop_audited(before_millis=2**53) == [name]
+    assert drop_rejected(table.state.store, before_millis=0).branches == ()
+    assert drop_rejected(table.state.store, before_millis=2**53).branches == (name,)
     assert table.branches.list() == {}
     assert len(rows_of(table)) == 2
 

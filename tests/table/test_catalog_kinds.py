@@ -9,12 +9,13 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
-from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files, drop_rejected
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.previews import promote
+from paimon_assets.engine.table.schema_changes import change_made_since
 from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.server.serve import ServeSettings
@@ -342,7 +343,7 @@ def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
     found = table.refresh()
     assert (found.schema.id, found.schema.fields[-1].name) == (3, "late")
     assert found.latest_snapshot().schema_id == 3
-    assert found.state.created_ms == table.state.created_ms > 0
+    assert found.state.store.created_ms == table.state.store.created_ms > 0
     ids = found.system_table("schemas").to_arrow().column("schema_id").to_pylist()
     assert ids == [0, 1, 2, 3]
     with pytest.raises(errors.InvalidInputError):
@@ -358,7 +359,9 @@ def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
     found = table.refresh()
     assert [field.name for field in found.schema.fields][-2:] == ["before", "more"]
     assert (
-        found.state.change_made_since([add_column("more", "INT")], table.state.created_ms)
+        change_made_since(
+            found.state.store, [add_column("more", "INT")], table.state.store.created_ms
+        )
         is not None
     )
 
@@ -452,7 +455,8 @@ def test_a_batch_is_judged_on_a_branch_of_its_own(table):
     assert table.latest_snapshot().id == COMMITS
     [branch] = table.branches.list()
     assert table.at_branch(branch).latest_snapshot().total_record_count == 4
-    assert table.state.drop_audited(before_millis=LATER.now_millis()) == [branch]
+    dropped = drop_rejected(table.state.store, before_millis=LATER.now_millis())
+    assert dropped.branches == (branch,)
     table.new_write_builder().with_audit(lambda batch: None).write(rows_of(8))
     assert table.latest_snapshot().id == COMMITS + 1
     assert list(table.branches.list()) == []

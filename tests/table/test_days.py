@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.partition import date_text
+from paimon_assets.engine.table.system.table_health import table_health
 from tests.testkit.tables import new_catalog_in, new_table, write
 
 _FIRST, _LAST = -719_528, 2_932_896
@@ -37,7 +38,7 @@ def test_days_are_written_found_and_shown(tmp_path_factory, days, kind):
         assert found.column("d").cast(pa.int32()).to_pylist() == [day]
     for system in ("files", "partitions", "buckets", "manifests"):
         catalog.get_system_table(f"db.t${system}").to_arrow()
-    assert table.refresh().state.health().row_count == len(days)
+    assert table_health(table.refresh().state.store).row_count == len(days)
     catalog.execute("CALL sys.compact('db.t')")
     least = read.with_filter(f"d >= DATE '{date_text(max(days))}'").to_arrow()
     assert least.column("d").cast(pa.int32()).to_pylist() == [max(days)]

@@ -13,6 +13,7 @@ from paimon_assets.engine.errors import InvalidInputError, PaimonError, Unsuppor
 from paimon_assets.engine.spec.evolution.schema_change import remove_option, set_option
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.engine.table.system.table_health import table_health
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 from tests.testkit.tables import new_catalog_in, new_table, read, write
@@ -116,16 +117,16 @@ def test_a_table_of_java_keeps_its_manifests_and_is_copied(catalog, tmp_path, in
 ])  # fmt: skip
 def test_an_option_that_is_wrong_already_is_shown_and_set_back(catalog, invoke, make, wrong, right):
     table = make(catalog)
-    assert table.state.health().score == 100
+    assert table_health(table.state.store).score == 100
     assert "0 faults" in invoke("check", "db.t")
     _store_option(table, wrong)
     table = catalog.get_table("db.t")
-    health = table.state.health()
+    health = table_health(table.state.store)
     assert (health.is_due, f"set 'manifest.format' to {right}" in health.reason) == (True, True)
     assert f"set 'manifest.format' to {right}" in invoke("check", "db.t", code=1)
     table.alter([set_option(_KEY, right)])
     assert "0 faults" in invoke("check", "db.t")
-    assert catalog.get_table("db.t").state.health().score == 100
+    assert table_health(catalog.get_table("db.t").state.store).score == 100
 
 
 @pytest.mark.parametrize(

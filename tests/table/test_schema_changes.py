@@ -12,6 +12,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.types.cast_fit import Loss
+from paimon_assets.engine.table.schema_changes import change_made_since
 from tests.testkit import tables
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.tables import new_table
@@ -185,13 +186,13 @@ def test_permanently_overtaken_change_gives_up(table):
 
 def test_a_change_that_was_made_is_found(table):
     changes = [sc.add_column("x", "INT"), sc.set_option("write-only", "true")]
-    assert table.state.change_made_since(changes, 0) is None
+    assert change_made_since(table.state.store, changes, 0) is None
     table.alter(changes)
-    made = table.state.change_made_since(changes, 0)
+    made = change_made_since(table.state.store, changes, 0)
     assert made is not None
     assert made.id == 1
-    assert table.state.change_made_since(changes, made.time_millis + 1) is None
-    assert table.state.change_made_since([sc.add_column("y", "INT")], 0) is None
+    assert change_made_since(table.state.store, changes, made.time_millis + 1) is None
+    assert change_made_since(table.state.store, [sc.add_column("y", "INT")], 0) is None
 
 
 def test_keys_are_refused_types(catalog):

@@ -33,14 +33,14 @@ def filled(catalog, pieces, options=None, *, keyed=True, name="t"):
 
 
 def test_a_table_without_snapshot_needs_nothing(catalog):
-    health = filled(catalog, 0).state.health()
+    health = table_health(filled(catalog, 0).state.store)
     assert (health.score, health.reason, health.file_count) == (100, None, 0)
     assert (health.newest_snapshot_ms, health.snapshot_count, health.is_due) == (None, 0, False)
 
 
 @pytest.mark.parametrize(("pieces", "score"), [(1, 90), (4, 60), (5, 50), (10, 25)])
 def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
-    health = filled(catalog, pieces).state.health()
+    health = table_health(filled(catalog, pieces).state.store)
     assert (health.score, health.is_due) == (score, score <= 50)
     expected = f"{pieces} runs on level 0 of a bucket" if health.is_due else None
     assert health.reason == expected
@@ -49,9 +49,9 @@ def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
 
 def test_a_compaction_heals(catalog):
     table = filled(catalog, 6)
-    before = table.state.health()
+    before = table_health(table.state.store)
     compact(table, "full")
-    after = table.state.health()
+    after = table_health(table.state.store)
     assert (before.last_compaction_ms, after.score, after.reason) == (None, 100, None)
     assert abs(after.last_compaction_ms - table.latest_snapshot().time_millis) < 60_000
     assert (after.file_count, after.small_file_count) == (1, 0)
@@ -60,12 +60,13 @@ def test_a_compaction_heals(catalog):
 def test_every_reason_is_named(catalog):
     table = filled(catalog, 6, keyed=False)
     delete_rows(table, {entry.file.file_name: [0, 1] for entry in table.state.live_files()})
-    health = table.state.health()
+    health = table_health(table.state.store)
     assert health.small_file_ratio == 1.0
     assert "small file" in health.reason
     strict = HealthLimits(debt=FileDebt(small_files=None, deleted_rows=0.001))
-    assert "rows deleted" in table.state.health(strict).reason
-    assert table.state.health(HealthLimits(debt=FileDebt(small_files=None))).reason is None
+    assert "rows deleted" in table_health(table.state.store, strict).reason
+    lax = HealthLimits(debt=FileDebt(small_files=None))
+    assert table_health(table.state.store, lax).reason is None
 
 
 def test_snapshots_that_should_have_expired_are_due(catalog):
@@ -85,7 +86,7 @@ def test_lagging_consumer_is_reported(catalog):
     table = filled(catalog, 4)
     table._store.consumers.reset("slow", 2)
     table._store.consumers.reset("done", 5)
-    health = table.state.health(HealthLimits(consumer_lag=3))
+    health = table_health(table.state.store, HealthLimits(consumer_lag=3))
     assert (health.consumer_count, health.consumer_lag) == (2, 3)
     assert health.reason == "a consumer is 3 snapshots behind"
 
@@ -94,13 +95,14 @@ def test_orphans_are_looked_for_if_they_are_limited(catalog):
     table = filled(catalog, 1)
     orphan = Path(table.path) / "bucket-0" / ORPHAN
     orphan.write_bytes(b"x" * 2000)
-    assert table.state.health().orphan_bytes is None
+    assert table_health(table.state.store).orphan_bytes is None
     later = LaterClock(table, 3)
     limits = HealthLimits(orphan_bytes=1000, late_expiry=None)
     health = table_health(table._store, limits, later)
     assert (health.orphan_bytes, health.score) == (2000, 25)
     assert health.reason == "2,000 bytes of files that nothing names"
-    assert table.state.health(limits).orphan_bytes == 0  # younger than a day: a write may go on
+    # Younger than a day: a write may go on.
+    assert table_health(table.state.store, limits).orphan_bytes == 0
 
 
 def test_a_catalog_shows_all_its_tables(catalog):

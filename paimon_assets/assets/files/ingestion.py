@@ -296,7 +296,7 @@ def build_new_files_sensor(
         refused = pending.changed and source.on_changed == OnChanged.REFUSE
         if refused or not due:
             return dg.SkipReason(_why_nothing(landing, refused=bool(refused)))
-        version = "none" if table is None else table.state.created_ms
+        version = "none" if table is None else table.state.store.created_ms
         return request_once(
             context,
             f"{identifier}:{version}:{landing.ledger.generation}:{digest_of(due)}",

@@ -34,6 +34,7 @@ from msgspec.structs import replace
 
 from paimon_assets.assets.metadata import snapshot_or_none
 from paimon_assets.engine.control.commit.file_store_commit import Condition
+from paimon_assets.engine.control.ledgers import pointed_ledger
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.errors import CommitConflictError, FormatError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
@@ -339,7 +340,7 @@ def ledger_snapshot(table: Table, source: str) -> Snapshot | None:
     if latest is not None and snapshot is not None:
         _remember(memory, latest, snapshot)
     if snapshot is None and latest is not None:
-        name = table.state.pointed_ledger(key)
+        name = pointed_ledger(table.state.store, key)
         if name is not None:
             return replace(latest, properties={**latest.properties, key: name})
     if snapshot is None and oldest is not None and oldest.id > 1:

@@ -303,7 +303,7 @@ def build_new_segments_sensor(
         if not new:
             return dg.SkipReason(f"All {counted(len(files), 'file')} of '{root}' are in segments.")
         folders = sorted({file.name.rpartition("/")[0] for file in new})
-        version = "none" if table is None else table.state.created_ms
+        version = "none" if table is None else table.state.store.created_ms
         return request_once(
             context,
             f"{identifier}:{version}:{digest_of(new)}",

@@ -29,7 +29,11 @@ from paimon_assets.engine.codec.rest.structure import changes_from_json
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_losses
+from paimon_assets.engine.table.schema_changes import (
+    SchemaChangePlan,
+    change_made_since,
+    refuse_losses,
+)
 from paimon_assets.engine.table.sql.parse import parse_sql
 from paimon_assets.engine.table.sql.statements import AlterTable
 
@@ -159,7 +163,7 @@ def _run(
         metadata = {"paimon/dry_run": True, **effect}
         context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
         return
-    earlier = table.state.change_made_since(changes, _began_millis(context))
+    earlier = change_made_since(table.state.store, changes, _began_millis(context))
     if earlier is not None:
         context.log.info("Schema %d was made by an earlier try of this run.", earlier.id)
         report(earlier)

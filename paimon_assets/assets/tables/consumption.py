@@ -74,7 +74,7 @@ class Consumed(Value):
         last = snapshot_or_none(self.table, self.next_snapshot - 1)
         return Position(
             next_snapshot=self.next_snapshot,
-            created_ms=self.table.state.created_ms,
+            created_ms=self.table.state.store.created_ms,
             last="" if last is None else last.name,
         )
 
@@ -121,7 +121,7 @@ def begin_to_consume(table: Table, consumer: str, output: Table | None) -> Consu
         return consumed
     text = consumed.recorded_in(output, newest)
     position = None if text is None else Position.of_text(text)
-    if position is not None and position.created_ms == table.state.created_ms:
+    if position is not None and position.created_ms == table.state.store.created_ms:
         _refuse_rolled_back(position, table, consumer)
         start = position.next_snapshot
         if known is not None and known > start:

@@ -12,18 +12,15 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Sequence
 
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.control.maintenance.tag_files import DeletedTag
     from paimon_assets.engine.fileio.base import FileIO
-    from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
     from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
     from paimon_assets.engine.spec.predicate.predicate import Predicate
-    from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.spec.types.literals import Internal
-    from paimon_assets.engine.table.system.table_health import HealthLimits, TableHealth, TableShape
+    from paimon_assets.engine.table.system.table_health import TableShape
 
 
 class Tags:
@@ -144,17 +141,12 @@ class TableState:
     """
 
     def __init__(self, store: FileStore) -> None:
-        self._store = store
-
-    @property
-    def created_ms(self) -> int:
-        """The creation time of the table, epoch milliseconds; another one if created again."""
-        return self._store.created_ms
+        self.store = store
 
     @property
     def file_io(self) -> FileIO:
         """The storage of the table."""
-        return self._store.file_io
+        return self.store.file_io
 
     def data_version(self, snapshot: Snapshot) -> str:
         """Return the name of the commit that last changed a row, as of a snapshot.
@@ -164,34 +156,7 @@ class TableState:
         """
         from paimon_assets.engine.control.commit.changes import data_version
 
-        return data_version(self._store, snapshot)
-
-    def last_change(self, snapshot: Snapshot, where: Predicate) -> Snapshot | None:
-        """Return the newest snapshot, up to one, that may have changed rows that pass a filter.
-
-        None if none that is left did.
-
-        Cost:
-            The delta manifests of each snapshot back to it.
-        """
-        from paimon_assets.engine.control.commit.changes import last_change
-
-        return last_change(self._store, snapshot, self._bind(where))
-
-    def newest_file_ms(self, snapshot: Snapshot, where: Predicate | None = None) -> int | None:
-        """Return when the newest live file was made, milliseconds since 1970.
-
-        With `where`, of the files that may hold rows that pass. None if no file has it.
-        """
-        from paimon_assets.engine.table.system.table_health import newest_file_ms
-
-        return newest_file_ms(entry.file for entry in self.live_files(snapshot, where))
-
-    def manifest_fault(self, snapshot: Snapshot) -> str | None:
-        """Return why other engines cannot read a snapshot's manifests, None if they can."""
-        from paimon_assets.engine.table.system.table_health import manifest_fault
-
-        return manifest_fault(self._store, snapshot)
+        return data_version(self.store, snapshot)
 
     def live_files(
         self, snapshot: Snapshot | None = None, where: Predicate | None = None
@@ -202,23 +167,23 @@ class TableState:
         """
         from paimon_assets.engine.control.scan.segment_scan import readable_files
 
-        chosen = snapshot or self._store.snapshots.latest()
+        chosen = snapshot or self.store.snapshots.latest()
         if chosen is None:
             return []
-        return readable_files(self._store, chosen, None if where is None else self._bind(where))
+        return readable_files(self.store, chosen, None if where is None else self._bind(where))
 
     def iceberg_behind(self) -> int | None:
         """Return how many commits readers of Iceberg do not see in full; None without metadata."""
         from paimon_assets.engine.control.listeners import behind
 
-        return behind(self._store)
+        return behind(self.store)
 
     def physical_rows(self, snapshot: Snapshot | None = None) -> int:
         """Return the rows of a snapshot before merging, segments of all formats among them."""
         from paimon_assets.engine.control.scan.segment_scan import physical_rows
 
-        chosen = snapshot or self._store.snapshots.latest()
-        return 0 if chosen is None else physical_rows(self._store, chosen)
+        chosen = snapshot or self.store.snapshots.latest()
+        return 0 if chosen is None else physical_rows(self.store, chosen)
 
     def shape(self, snapshot: Snapshot | None = None, where: Predicate | None = None) -> TableShape:
         """Return the sorted runs of a snapshot's buckets (of the newest), from metadata alone.
@@ -227,60 +192,23 @@ class TableState:
         """
         from paimon_assets.engine.table.system.table_health import table_shape
 
-        chosen = snapshot or self._store.snapshots.latest()
-        return table_shape(self._store, chosen, None if where is None else self._bind(where))
+        chosen = snapshot or self.store.snapshots.latest()
+        return table_shape(self.store, chosen, None if where is None else self._bind(where))
 
     def _bind(self, where: Predicate) -> Predicate:
         from paimon_assets.engine.spec.predicate.predicate import bind
 
-        return bind(where, self._store.schema)
-
-    def health(self, limits: HealthLimits | None = None) -> TableHealth:
-        """Return how much upkeep the table needs, and why, from metadata alone."""
-        from paimon_assets.engine.table.system.table_health import table_health
-
-        return table_health(self._store, limits)
-
-    def snapshot_path(self, snapshot: Snapshot) -> str:
-        """Return the full path of a snapshot's file."""
-        return self._store.paths.snapshot(snapshot.id)
+        return bind(where, self.store.schema)
 
     def file_path(self, entry: ManifestEntry) -> str:
         """Return the full path of a live file."""
-        return self._store.file_path(entry)
+        return self.store.file_path(entry)
 
     def partition_text(self, partition: bytes) -> dict[str, str]:
         """Return a partition's columns and values as people read them."""
-        return dict(self._store.partitions.spec(partition))
+        return dict(self.store.partitions.spec(partition))
 
     def partition_values(self, partition: bytes) -> dict[str, Internal]:
         """Return a partition's columns and internal values (`spec.types.literals`)."""
-        values = self._store.partitions.values(partition)
-        return dict(zip(self._store.schema.partition_keys, values, strict=True))
-
-    def drop_audited(self, *, before_millis: int) -> list[str]:
-        """Drop the branches of batches that were rejected before a time; return their names.
-
-        Files that nothing else names go with them; see `control.maintenance.orphan_files`.
-
-        Raises:
-            NotFoundError: A snapshot or tag that stays lacks a manifest; nothing was deleted.
-            StorageError: A file could not be deleted; the rest are orphans.
-        """
-        from paimon_assets.engine.control.maintenance.orphan_files import drop_rejected
-
-        return list(drop_rejected(self._store, before_millis=before_millis).branches)
-
-    def pointed_ledger(self, key: str) -> str | None:
-        """Return the ledger that the pointer names, for tables whose snapshots name none."""
-        from paimon_assets.engine.control.ledgers import pointed_ledger
-
-        return pointed_ledger(self._store, key)
-
-    def change_made_since(
-        self, changes: Sequence[SchemaChange], since_millis: int
-    ) -> TableSchema | None:
-        """Return the schema these changes made at or after a time, if they were made then."""
-        from paimon_assets.engine.table.schema_changes import change_made_since
-
-        return change_made_since(self._store, changes, since_millis)
+        values = self.store.partitions.values(partition)
+        return dict(zip(self.store.schema.partition_keys, values, strict=True))
