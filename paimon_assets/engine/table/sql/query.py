@@ -23,24 +23,7 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
 
-
-class Rows(Struct, frozen=True):
-    """Rows in memory as a table of a query."""
-
-    table: pa.Table
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The schema."""
-        return self.table.schema
-
-    def to_reader(self, executor: Executor[Any] | None = None) -> pa.RecordBatchReader:
-        """Return the rows; no executor is needed."""
-        _ = executor
-        return self.table.to_reader()
-
-
-Source = ReadBuilder | SystemTable | GlobalSystemTable | Rows
+Source = ReadBuilder | SystemTable | GlobalSystemTable | pa.Table
 OpenTable = Callable[[str, dict[str, str]], Source]
 """Opens `database.table` with the options of a time-travel target."""
 _SHOWN = 100
@@ -132,10 +115,11 @@ class _Run(Struct, kw_only=True):
         if key not in names:
             names[key] = f'"paimon {len(names)}"'
             source = self.sql.open_table(".".join(parts), _time_travel(use))
-            connection.register(names[key].strip('"'), self._dataset(source))
+            rows = source if isinstance(source, pa.Table) else self._dataset(source)
+            connection.register(names[key].strip('"'), rows)
         return names[key]
 
-    def _dataset(self, source: Source) -> Any:
+    def _dataset(self, source: ReadBuilder | SystemTable | GlobalSystemTable) -> Any:
         name = "paimon_assets.engine.table.frames.arrow_dataset"
         schema = source.arrow_schema
 

@@ -25,7 +25,7 @@ from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.sql import segment_sql as seg
 from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.procedures import call
-from paimon_assets.engine.table.sql.query import Rows, SqlQuery
+from paimon_assets.engine.table.sql.query import SqlQuery
 from paimon_assets.engine.table.sql.sql_types import spark_text
 from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
 from paimon_assets.engine.table.table import Table
@@ -78,9 +78,9 @@ class Runner(Value):
         """Run the query of SHOW SEGMENTS, which sees one table alone."""
         newest = sorted(segments.listed(), key=lambda segment: -segment.id)[: statement.limit]
         name = f"{statement.table.rpartition('.')[2]}_segments"
-        source = Rows(queried_segments(newest))
+        source = queried_segments(newest)
 
-        def open_table(asked: str, options: Mapping[str, str]) -> Rows:
+        def open_table(asked: str, options: Mapping[str, str]) -> pa.Table:
             if asked.rpartition(".")[2].lower() != name.lower() or options:
                 raise InvalidInputError(
                     f"The query of SHOW SEGMENTS reads '{name}', not '{asked}'.", kind="query"

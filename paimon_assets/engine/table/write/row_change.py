@@ -24,7 +24,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.contract import write_tasks
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
-from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
+from paimon_assets.engine.contract.executor import Executor, TaskBatch, TaskRunner
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.control import row_change as planning
@@ -51,7 +51,7 @@ from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import as_predicate
-from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder, both
+from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteBuilder
 
 Prepare = Callable[[], WriteContext]
 """Returns how rows are inserted now."""
@@ -111,14 +111,6 @@ class MergeSource(Protocol):
         ...
 
 
-class MergeExecutor(TaskRunner, Protocol):
-    """An executor that writes rows, too."""
-
-    def map_rows(self, context: WriteContext, rows: pa.Table) -> WriteResult:
-        """Write rows into data files; see `contract.executor`."""
-        ...
-
-
 class ArrowSource(Struct, kw_only=True):
     """A `MergeSource` in this process's memory; every task gets all of it."""
 
@@ -127,7 +119,7 @@ class ArrowSource(Struct, kw_only=True):
     """With the columns `on` in the table's types."""
     insertable: pa.Table
     """The table's columns of the rows, as they were given."""
-    executor: MergeExecutor
+    executor: Executor[pa.Table]
     inserted_if: npt.NDArray[np.bool_] | None = None
     """Of each row, whether it may be inserted; None inserts all."""
     _matched: list[npt.NDArray[np.int64]] = field(default_factory=list)
@@ -139,7 +131,7 @@ class ArrowSource(Struct, kw_only=True):
         schema: TableSchema,
         rows: pa.Table,
         on: Sequence[str],
-        executor: MergeExecutor,
+        executor: Executor[pa.Table],
     ) -> "ArrowSource":
         """Check source rows; raises as `MergeOn.of` and `MergeSource.predicate`."""
         checked = MergeOn.of(table, with_tracking(schema), on, rows.column_names)
@@ -268,18 +260,10 @@ class RowChangeBuilder(CommitBuilder):
     """
 
     dry_run: bool = False
-    condition: Condition | None = None
 
     def with_dry_run(self) -> "RowChangeBuilder":
         """Only count the rows that match."""
         return replace(self, dry_run=True)
-
-    def with_condition(self, condition: Condition) -> "RowChangeBuilder":
-        """Commit only on top of a snapshot that `condition` does not raise for.
-
-        As in `WriteBuilder.with_condition`; a conflict of kind `READ_CHANGED` ends the change.
-        """
-        return replace(self, condition=condition)
 
     def delete(
         self, where: pred.Predicate | str | None, executor: TaskRunner | None = None
@@ -311,14 +295,15 @@ class RowChangeBuilder(CommitBuilder):
         done = self._find_committed()
         if done is not None:
             return done
-        check_writable(self.store.label, self.store.schema)
+        store = self.store
+        check_writable(store.label, store.schema)
         drops = predicate is None or (
-            pred.decided_by(predicate, self.store.schema.partition_keys)
+            pred.decided_by(predicate, store.schema.partition_keys)
             and bool(pred.fields_of(predicate))
         )
         if drops and not self.dry_run:
             return self._drop(predicate)
-        planning.check_deletable(self.store)
+        planning.check_deletable(store)
         return self._run(predicate, None, executor)
 
     def update(
@@ -345,13 +330,14 @@ class RowChangeBuilder(CommitBuilder):
         newest = self._on_newest()
         if newest is not self:
             return newest.update(assignments, where, executor)
+        store = self.store
         predicate = None if where is None else self._bind_where(where)
-        bound = pred.bind_assignments(assignments, self.store.schema)
+        bound = pred.bind_assignments(assignments, store.schema)
         done = self._find_committed()
         if done is not None:
             return done
-        check_writable(self.store.label, self.store.schema)
-        planning.check_updatable(self.store, assignments)
+        check_writable(store.label, store.schema)
+        planning.check_updatable(store, assignments)
         return self._run(predicate, bound, executor)
 
     def merge(
@@ -361,7 +347,7 @@ class RowChangeBuilder(CommitBuilder):
         on: Sequence[str],
         when_matched: WhenMatched | Mapping[str, pred.Expression | Literal] = WhenMatched.UPDATE,
         inserts: bool = True,
-        executor: MergeExecutor | None = None,
+        executor: Executor[pa.Table] | None = None,
     ) -> RowChangeOutcome:
         """Merge rows into the table: matching rows are updated or deleted, new ones inserted.
 
@@ -412,8 +398,7 @@ class RowChangeBuilder(CommitBuilder):
             return newest.merge_from(
                 source, when_matched=when_matched, inserts=inserts, deletes=deletes
             )
-        store = self.store
-        done = self._find_committed()
+        store, done = self.store, self._find_committed()
         if done is not None:
             return done
         check_writable(store.label, store.schema)
@@ -591,9 +576,9 @@ class _Run(Struct, kw_only=True):
         builder = self.builder
         store = builder.store
         keyed = store.schema.has_primary_key
-        condition, kind = builder.condition, CommitKind.APPEND
+        condition, kind = None, CommitKind.APPEND
         if store.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
-            condition = both(condition, self._columns_unchanged(planned_on))
+            condition = self._columns_unchanged(planned_on)
             if any(map(_deletes, self.messages)):
                 kind = CommitKind.OVERWRITE
         elif not keyed:

@@ -60,6 +60,7 @@ class CommitBuilder(Value):
     commit_user: str | None = None
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     properties: Mapping[str, str] = field(default_factory=dict)
+    condition: Condition | None = None
 
     def with_commit_user(self, user: str) -> Self:
         """Set the commit user. A retry with one (user, identifier) finds the first commit.
@@ -76,6 +77,15 @@ class CommitBuilder(Value):
         """Store properties in the snapshot."""
         return replace(self, properties={**self.properties, **properties})
 
+    def with_condition(self, condition: Condition) -> Self:
+        """Commit only on top of a snapshot that `condition` does not raise for.
+
+        It is called in each try of the commit with the snapshot below it, so that nothing can
+        happen between the check and the commit. An error of it undoes the write; it ends a change
+        of rows, if it is a conflict of kind `READ_CHANGED`. Several conditions all count.
+        """
+        return replace(self, condition=_both(self.condition, condition))
+
     def find_committed(self) -> Snapshot | None:
         """Return the snapshot this user and identifier made before, if any.
 
@@ -91,10 +101,15 @@ class CommitBuilder(Value):
         return made
 
     def commit_as(
-        self, kind: CommitKind, messages: Sequence[CommitMessage], **checks: Any
+        self,
+        kind: CommitKind,
+        messages: Sequence[CommitMessage],
+        condition: Condition | None = None,
+        **checks: Any,
     ) -> Snapshot:
         """Commit messages as one snapshot of a kind; `checks` are those of a `FileStoreCommit`."""
-        return FileStoreCommit(self.store, **checks).commit(
+        both = _both(self.condition, condition)
+        return FileStoreCommit(self.store, condition=both, **checks).commit(
             messages,
             commit_user=self.commit_user or NewUser(),
             commit_identifier=self.commit_identifier,
@@ -103,7 +118,7 @@ class CommitBuilder(Value):
         )
 
 
-def both(first: Condition | None, second: Condition | None) -> Condition | None:
+def _both(first: Condition | None, second: Condition | None) -> Condition | None:
     """Return a condition that asks two."""
     if first is None or second is None:
         return first or second
@@ -149,7 +164,6 @@ class WriteBuilder(CommitBuilder):
 
     commit_empty: bool = False
     last_check: Callable[[], None] | None = None
-    condition: Condition | None = None
     overwrites: Overwrite | None = None
     audit: Audit | None = None
     audit_branch: str = ""
@@ -214,15 +228,6 @@ class WriteBuilder(CommitBuilder):
         It checks, for example, whether the source of the rows is unchanged.
         """
         return replace(self, last_check=check)
-
-    def with_condition(self, condition: Condition) -> WriteBuilder:
-        """Commit only on top of a snapshot that `condition` does not raise for.
-
-        It is called in each try of the commit with the snapshot below it, so that nothing can
-        happen between the check and the commit. An error of it undoes the write. Several conditions
-        all count.
-        """
-        return replace(self, condition=both(self.condition, condition))
 
     def with_audit(self, audit: Audit, *, branch: str = "") -> WriteBuilder:
         """Judge the rows when all are written and none is committed (`staged_batch`).
@@ -458,11 +463,11 @@ class WriteBuilder(CommitBuilder):
         )
 
     def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
-        checks: Any = {"condition": self.condition, "confirm": self._confirm}
         if self.overwrites is None:
-            return self.commit_as(CommitKind.APPEND, messages, **checks)
+            return self.commit_as(CommitKind.APPEND, messages, confirm=self._confirm)
         written = frozenset(message.partition for message in messages)
-        return FileStoreCommit(self.store, **checks).overwrite(
+        commit = FileStoreCommit(self.store, condition=self.condition, confirm=self._confirm)
+        return commit.overwrite(
             messages,
             commit_user=self.commit_user or NewUser(),
             commit_identifier=self.commit_identifier,
