@@ -32,6 +32,8 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.words import printable, sample
+from paimon_assets.engine.table.frames import object_columns as objects
+from paimon_assets.engine.table.frames.arrow_filter import is_comparable
 
 
 def weaker_filter(polars: Any, expression: Any) -> pred.Predicate | None:
@@ -67,8 +69,6 @@ def _comparison(
     values = value.to_list()
     if len(values) == 1 and isinstance(values[0], list):
         values = values[0]
-    from paimon_assets.engine.table.frames.arrow_filter import is_comparable
-
     if not all(one is not None and is_comparable(one) for one in values):
         return None
     if not is_mirrored and expression.meta.eq(column.is_in(literal)):
@@ -216,9 +216,7 @@ def to_rows(
     if _is_of(frame, "polars", "DataFrame"):
         return _from_polars(frame)
     if _is_of(frame, "pandas", "DataFrame"):
-        from paimon_assets.engine.table.frames.object_columns import zones_kept
-
-        with zones_kept():
+        with objects.zones_kept():
             return _from_pandas(frame, schema, show=show_values)
     if isinstance(frame, list):
         return _from_records(frame, schema)
@@ -385,18 +383,16 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
     field = schema.by_name.get(name)
     target = None if field is None else to_arrow_type(field.type)
     shown = "" if field is None else f" is {field.type}, but it"
-    from paimon_assets.engine.table.frames.object_columns import CONVERSION_ERRORS, Mismatch
-
     try:
         return _convert(column, target)
-    except Mismatch as mismatch:
+    except objects.Mismatch as mismatch:
         row, value = mismatch.position, sample(mismatch.value, show=show)
         message = (
             f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored: row "
             f"{row} holds {value}, which {mismatch.reason}."
         )
         raise InvalidInputError(message, kind="frame-values", column=name, row=row) from None
-    except CONVERSION_ERRORS as error:
+    except objects.CONVERSION_ERRORS as error:
         reason = f": {error}"[:_REASON] if show else ""
         text = (
             f"Column '{name}' of the pandas frame ({column.dtype}){shown} cannot be stored{reason}"
@@ -406,8 +402,6 @@ def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> 
 
 def _convert(column: Any, target: Any) -> Any:
     """Convert a pandas column; for None as target type, to the one pyarrow takes it for."""
-    from paimon_assets.engine.table.frames.object_columns import Mismatch
-
     if str(column.dtype) == "category":
         column = column.cat.remove_unused_categories()
         categories = column.cat.categories.to_series()
@@ -416,30 +410,24 @@ def _convert(column: Any, target: Any) -> Any:
         codes = pa.array(column.cat.codes, mask=(column.cat.codes < 0).to_numpy())
         try:
             return _convert(categories, target).take(codes)
-        except Mismatch as mismatch:
+        except objects.Mismatch as mismatch:
             used = (column.cat.codes == mismatch.position).to_numpy()
             mismatch.position = int(used.argmax())
             raise
     if column.dtype == object:
-        objects = column.tolist()
-        from paimon_assets.engine.table.frames.object_columns import from_objects
-
-        return from_objects(objects, _natural_type(objects) if target is None else target)
+        items = column.tolist()
+        return objects.from_objects(items, _natural_type(items) if target is None else target)
     if hasattr(column, "sparse"):
         column = column.sparse.to_dense()
     try:
         values: Any = pa.Array.from_pandas(column)
     except UnicodeEncodeError as error:
-        from paimon_assets.engine.table.frames.object_columns import first_failing
-
-        bad = first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
-        raise Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
+        bad = objects.first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
+        raise objects.Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
     if target is None:
         return values
     chunked = isinstance(values, pa.ChunkedArray)
-    from paimon_assets.engine.table.frames.object_columns import fit_column
-
-    return fit_column(values.combine_chunks() if chunked else values, target)
+    return objects.fit_column(values.combine_chunks() if chunked else values, target)
 
 
 def _natural_type(values: Any) -> Any:
