@@ -216,6 +216,23 @@ def test_the_refusal_names_the_words_that_take_the_files(
     ]
 
 
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_files_that_are_refused_add_no_column(
+    file_format: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    narrow = Schema.of({"id": "BIGINT", "amount": "TINYINT"})
+    drifting = pa.table({"id": [1, 2], "amount": [7, 300], "note": ["a", "b"]})
+    write(landing / f"0.{file_format}", drifting, file_format)
+    words: dict[str, Any] = {"format": file_format, "extra_columns": "add", "table": narrow}
+    assert "300" in failure_text(ingest(paimon, landing, **words))
+    table = paimon.catalog().get_table("s.t")
+    assert len(table.schemas()) == 1
+    fitting = drifting.set_column(1, "amount", pa.array([7, 8]))
+    write(landing / f"0.{file_format}", fitting, file_format)
+    assert ingest(paimon, landing, **words).success
+    assert rows_of(table.refresh()) == fitting.to_pylist()
+
+
 @pytest.mark.parametrize(
     ("texts", "kind"),
     [

@@ -203,6 +203,10 @@ def test_rows_bring_new_columns_and_defaults_fill_those_they_lack(runner, tmp_pa
     default = sc.UpdateColumnDefaultValue(field_names=("kind",), new_default_value="plain")
     table = table.alter([default])
     rows = pa.table({"id": [1, 2], "kind": [None, "own"], "more": [0.5, 1.5]})
+    refused_rows = rows.append_column("n", pa.array([1, 2**40]))
+    with pytest.raises(InvalidInputError, match="column 'n'"):
+        table.new_write_builder().write(runner.as_rows(refused_rows), runner.executor)
+    assert len(table.refresh().schemas()) == 2
     table.new_write_builder().write(runner.as_rows(rows), runner.executor)
     found = table.refresh().new_read_builder().to_arrow(runner.executor).sort_by("id")
     assert found.to_pylist() == [

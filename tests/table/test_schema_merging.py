@@ -1,6 +1,8 @@
 """Rows with new columns or wider types: refused, or the table changes before they are written."""
 
 import datetime as dt
+import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -79,6 +81,60 @@ def test_a_key_is_never_widened(catalog):
     assert types_of(table) == {"id": "INT NOT NULL", "v": "INT"}
     with pytest.raises(InvalidInputError, match="column 'id'"):
         write(table, pa.table({"id": pa.array([2**40]), "v": ints(7)}))
+
+
+def test_a_refused_value_leaves_the_schema_as_it_was(catalog):
+    draw = random.Random(50)  # noqa: S311
+    bad_columns = {  # each refused by another check, while the rows are read or written
+        "id": pa.array([1, None]),
+        "v": pa.array([5, 2**40]),
+        "text": pa.array(["fits", "is too long"]),
+        "at": pa.array([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, microsecond=1)]),
+    }
+    good = {
+        "id": pa.array([1, 2]), "v": pa.array([5, 6]), "text": pa.array(["a", "b"]),
+        "at": pa.array([dt.datetime(2024, 1, 1)] * 2),
+    }  # fmt: skip
+    added = {"more": pa.array([0.5, None]), "words": pa.array([["a"], []])}
+    declared = {"id": "INT NOT NULL", "v": "INT", "text": "VARCHAR(4)", "at": "TIMESTAMP(3)"}
+    for number, name in enumerate(draw.choices([*bad_columns], k=24)):
+        keys = draw.choice([[], ["id"]])
+        table = table_of(
+            catalog, declared, name=f"db.t{number}", primary_keys=keys,
+            options=MERGING | ({"bucket": draw.choice(["1", "-1"])} if keys else {}),
+        )  # fmt: skip
+        extra = {key: added[key] for key in draw.sample([*added], k=draw.randint(1, 2))}
+        bad = {**good, name: bad_columns[name], **extra}
+        as_frame = draw.choice([lambda rows: rows, pa.Table.to_reader])
+        with pytest.raises(InvalidInputError, match=f"column '{name}'|'{name}'"):
+            write(table, as_frame(pa.table(bad)))
+        assert len(table.refresh().schemas()) == 1
+        assert not list(Path(table.path).rglob("data-*"))
+        write(table, as_frame(pa.table({**good, **extra})))
+        assert {*rows_of(table)[0]} == {*declared, *extra}
+
+
+def test_rows_are_written_again_where_another_writer_adds_a_column_first(catalog):
+    """A stream is read once: its write is refused, and its files are removed."""
+    table = table_of(catalog, options=MERGING)
+
+    def adding(name):
+        def check():
+            if name not in table.refresh().schema.by_name:
+                table.refresh().alter([sc.AddColumn(field_names=(name,), data_type=integer())])
+
+        return table.new_write_builder().with_last_check(check)
+
+    mine = pa.table({"id": ints(1), "v": ints(2), "w": ints(3)})
+    adding("other").write(mine)
+    assert rows_of(table) == [{"id": 1, "v": 2, "other": None, "w": 3}]
+    adding("x").write(mine.rename_columns(["id", "v", "x"]))  # the very same column
+    assert rows_of(table)[1]["x"] == 3
+    with refused(CommitConflictError, "write the rows again", kind="schema-conflict"):
+        adding("third").write(mine.rename_columns(["id", "v", "y"]).to_reader())
+    assert [*types_of(table)] == ["id", "v", "other", "w", "x", "third"]
+    live = {entry.file.file_name for entry in table.refresh().state.live_files()}
+    assert {path.name for path in Path(table.path).rglob("data-*")} == live
 
 
 @pytest.mark.parametrize(

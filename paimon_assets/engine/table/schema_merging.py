@@ -1,4 +1,4 @@
-"""New columns and wider types of rows, added to the table before they are written.
+"""New columns and wider types of rows, added to the table before they are committed.
 
     column only in the rows            added, nullable                    `write.merge-schema`
     wider type in the rows             the column's type is widened       `….type-widening`
@@ -10,13 +10,20 @@ Source: `org.apache.paimon.schema.SchemaMergingUtils`.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, inferred_type
 from paimon_assets.engine.control.clock import SystemClock
+from paimon_assets.engine.control.commit.planned_on import SCHEMA_CONFLICT
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    PaimonError,
+)
 from paimon_assets.engine.spec.evolution.schema_change import (
     AddColumn,
     SchemaChange,
@@ -36,28 +43,63 @@ _BY_PRECISION = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.
 _LONGER = {TypeRoot.CHAR: TypeRoot.VARCHAR, TypeRoot.BINARY: TypeRoot.VARBINARY}
 
 
-def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
-    """Return the table with the columns of some rows added, if `write.merge-schema` is set."""
+def schema_of(store: FileStore, rows: pa.Schema) -> tuple[FileStore, TableSchema | None]:
+    """Return the table, and the schema it needs to hold some rows; None for its own.
+
+    The schema is not published: `publish` does it, when the values of the rows are checked.
+    """
     if not store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
-        return store
+        return store, None
     for _ in range(_MOST_TRIES):
         changes = merging_changes(store.schema, rows, table=store.label)
         if not changes:
+            return store, None
+        newest = store.current()
+        if newest.schema.id == store.schema.id:
+            new = store.schemas.evolve(changes, time_millis=SystemClock().now_millis())
+            if new.id == store.schema.id + 1:
+                return store, new.with_dynamic_options(store.dynamic_options)
+        store = newest
+    raise _conflict(store)
+
+
+def publish(store: FileStore, new: TableSchema, rows: pa.Schema) -> FileStore:
+    """Publish a schema of `schema_of`, and return the table with it.
+
+    Raises:
+        CommitConflictError: Kind `schema-conflict`: the table has another schema by now.
+    """
+    changes = merging_changes(store.schema, rows, table=store.label)
+    try:
+        made = store.schemas.commit_changes(changes, time_millis=new.time_millis, base=store.schema)
+    except CommitUnknownError:
+        raise
+    except PaimonError:
+        made = store.current().schema
+        if made.id == store.schema.id:
+            raise
+    if (made.id, made.fields) != (new.id, new.fields):
+        raise _conflict(store)
+    return store.with_schema(made.with_dynamic_options(store.dynamic_options))
+
+
+def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
+    """Return the table with the columns of some rows added, if `write.merge-schema` is set."""
+    for _ in range(_MOST_TRIES):
+        store, new = schema_of(store, rows)
+        if new is None:
             return store
-        newest = store.schemas.latest() or store.schema
-        if newest.id == store.schema.id:
-            try:
-                newest = store.schemas.commit_changes(
-                    changes, time_millis=SystemClock().now_millis(), base=newest
-                )
-            except CommitConflictError:
-                newest = store.schemas.latest() or newest
-        store = store.with_schema(newest.with_dynamic_options(store.dynamic_options))
+        with suppress(CommitConflictError):
+            return publish(store, new, rows)
+    raise _conflict(store)
+
+
+def _conflict(store: FileStore) -> CommitConflictError:
     message = (
-        f"Table '{store.label}' was changed by other writers {_MOST_TRIES} times while columns were"
-        " added to it; write again."
+        f"Table '{store.label}' was changed by other writers while columns were added to it;"
+        " write the rows again."
     )
-    raise CommitConflictError(message, kind="schema-conflict", table=store.label)
+    return CommitConflictError(message, kind=SCHEMA_CONFLICT, table=store.label)
 
 
 def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:

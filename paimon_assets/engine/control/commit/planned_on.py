@@ -30,7 +30,10 @@ from paimon_assets.engine.spec.values import Value
 _BUCKET_CHANGED = "bucket-changed"
 KEYS_CHANGED = "keys-changed"
 SCHEMA_CHANGED = "schema-changed"
-WRITTEN_AGAIN = frozenset({KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CHANGED})
+SCHEMA_CONFLICT = "schema-conflict"
+WRITTEN_AGAIN = frozenset(
+    {KEYS_CHANGED, "index-changed", "index-gone", SCHEMA_CHANGED, SCHEMA_CONFLICT}
+)
 """Kinds of conflicts that end when the same rows are written again."""
 
 

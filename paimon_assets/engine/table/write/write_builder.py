@@ -296,8 +296,6 @@ class WriteBuilder(CommitBuilder):
         builder = self._plan_again()
         shown = self.store.schema.typed_options.get(opt.WRITE_SHOW_VALUES)
         rows = to_rows(frame, chosen, builder.store.schema, show_values=shown)
-        if builder.store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA):
-            builder = builder.with_schema_of(chosen.row_schema(rows))
         return builder.write_as_is(rows, chosen, guess)
 
     def _plan_again(self) -> WriteBuilder:
@@ -328,10 +326,11 @@ class WriteBuilder(CommitBuilder):
     def write_as_is(
         self, rows: RowsT, executor: Executor[RowsT], guess: Callable[[], bool] | None = None
     ) -> WriteOutcome:
-        """Write and commit like `write`, without looking for an earlier commit or new columns.
+        """Write and commit like `write`, without looking for an earlier commit.
 
         Where keys got a bucket or the schema changed meanwhile, the rows are written again,
         up to `commit.max-retries` times; a stream of rows is read once, so it is not.
+        Columns that `write.merge-schema` adds are published when the rows are checked and written.
 
         Raises:
             PaimonError: As `write`.
@@ -352,7 +351,15 @@ class WriteBuilder(CommitBuilder):
     def _write_once(
         self, rows: RowsT, executor: Executor[RowsT], guess: Callable[[], bool] | None
     ) -> WriteOutcome:
-        context, file_io = self.prepare(), self.store.file_io
+        store, new = self.store, None
+        if store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA):
+            from paimon_assets.engine.table.schema_merging import schema_of
+
+            store, new = schema_of(self.store, executor.row_schema(rows))
+        builder = replace(self, store=store)
+        context, file_io = builder.prepare(), self.store.file_io
+        if new is not None:
+            context = replace(context, schema=new)
         side_by_side = nullcontext() if guess is None else file_io.at_once()
         with file_io.ahead(), side_by_side:  # the requests ahead so far were for the plan
             result = executor.map_rows(context, rows)
@@ -362,34 +369,20 @@ class WriteBuilder(CommitBuilder):
             except BaseException:
                 self.abort(result.messages)
                 raise
+            if new is not None:
+                from paimon_assets.engine.table.schema_merging import publish
+
+                with undo.deleted_on_definite_failure(lambda: self.abort(result.messages)):
+                    store = publish(store, new, executor.row_schema(rows))
+                builder = replace(builder, store=store)
             empties = self.overwrites is not None and not self.overwrites.is_dynamic
             if not result.messages and not self.commit_empty and not empties:
                 return WriteOutcome(snapshot=None, report=result.report)
             if self.audit is None:
-                snapshot = replace(self, guess=guess).commit(result.messages)
+                snapshot = replace(builder, guess=guess).commit(result.messages)
             else:
-                snapshot = self._commit_audited(result.messages, self.audit)
+                snapshot = _commit_audited(builder, result.messages, self.audit)
             return WriteOutcome(snapshot=snapshot, report=result.report)
-
-    def _commit_audited(self, messages: Sequence[CommitMessage], audit: Audit) -> Snapshot:
-        with undo.deleted_on_definite_failure(lambda: self.abort(messages)):
-            from paimon_assets.engine.table.write.staged_batch import stage
-
-            batch = stage(self.store, messages, self.audit_branch)
-        from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, unstage
-
-        try:
-            audit(batch)
-        except BatchRefusedError:
-            raise
-        except BaseException:
-            unstage(self.store, batch)
-            undo.discard(self.store, messages, "a batch that could not be judged")
-            raise
-        with undo.deleted_on_definite_failure(lambda: unstage(self.store, batch)):
-            snapshot = self.commit(messages)
-        unstage(self.store, batch)
-        return snapshot
 
     def prepare(self) -> WriteContext:
         """Return the writer's context, read from the newest snapshot.
@@ -484,6 +477,29 @@ class WriteBuilder(CommitBuilder):
         """
         self.removed.update(undo.made_paths(self.store, messages))
         undo.abort(self.store, messages)
+
+
+def _commit_audited(
+    write: WriteBuilder, messages: Sequence[CommitMessage], audit: Audit
+) -> Snapshot:
+    with undo.deleted_on_definite_failure(lambda: write.abort(messages)):
+        from paimon_assets.engine.table.write.staged_batch import stage
+
+        batch = stage(write.store, messages, write.audit_branch)
+    from paimon_assets.engine.table.write.staged_batch import BatchRefusedError, unstage
+
+    try:
+        audit(batch)
+    except BatchRefusedError:
+        raise
+    except BaseException:
+        unstage(write.store, batch)
+        undo.discard(write.store, messages, "a batch that could not be judged")
+        raise
+    with undo.deleted_on_definite_failure(lambda: unstage(write.store, batch)):
+        snapshot = write.commit(messages)
+    unstage(write.store, batch)
+    return snapshot
 
 
 def drop_partitions(
