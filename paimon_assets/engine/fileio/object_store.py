@@ -492,8 +492,8 @@ class ObjectFileIO(base.FileIO):
             keys = self._keys(source)
             if not keys:
                 raise errors.NotFoundError(f"Directory '{source}' does not exist.", path=source)
-            schemas = [key for key in keys if "/schema/" in key[len(old) :]]
-            for some in (set(keys).difference(schemas), schemas):
+            for is_schema in (False, True):
+                some = [key for key in keys if ("/schema/" in key[len(old) :]) is is_schema]
                 copies = [send(_copy, store, key, new + key[len(old) :]) for key in some]
                 for copy in copies:
                     copy.result()

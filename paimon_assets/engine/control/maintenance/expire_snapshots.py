@@ -289,9 +289,8 @@ def _plan_metadata(store: FileStore, steps: list[ExpiryStep], holders: Holders) 
     for branch in (store, *holders.branches) if named else ():
         ledgers.update(pointed_ledgers(branch).values())
     needed |= ref.ledger_paths(store, ledgers)
-    for path, step in going.items():
-        if path not in needed:
-            step.metadata_paths.append(path)
+    for path in sorted(going.keys() - needed):
+        going[path].metadata_paths.append(path)
 
 
 logger = logging.getLogger(__name__)

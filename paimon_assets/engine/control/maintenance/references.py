@@ -291,8 +291,8 @@ class Watch(Struct, frozen=True):
         lists = [store.paths.branches_directory, store.paths.tag_directory]
         with store.file_io.ahead(lists=lists):
             branches = frozenset(store.branches.list())
-            whole = frozenset(name for name in branches if store.branches.exists(name))
-            own, *names = dict.fromkeys((store.paths.branch, MAIN_BRANCH, *branches))
+            whole = frozenset(filter(store.branches.exists, sorted(branches)))
+            own, *names = dict.fromkeys((store.paths.branch, MAIN_BRANCH, *sorted(branches)))
             tags = {
                 name: frozenset(
                     store.file_io.list_directory(store.paths.of_branch(name).tag_directory)
