@@ -140,10 +140,10 @@ def _promote(catalog: TableCatalog, task: Task) -> object:
     name = f"pr-{task.number}"
     preview = TableCatalog(catalog._catalog, preview=name)
     made = _append(preview, task)
-    [one] = promote(catalog, name, [TABLE], executor=EXECUTOR)
-    if not one.is_promoted:
+    refusals = [one.refusal for one in promote(catalog, name, [TABLE], executor=EXECUTOR)]
+    if refusals != [""]:
         discard(catalog, name, [TABLE])
-        raise CommitConflictError(one.refusal)
+        raise CommitConflictError(str(refusals))
     return made
 
 

@@ -5,6 +5,8 @@ PAIMON_FUZZ_SEED=2 draws the next million.
 """
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -42,6 +44,28 @@ def test_a_seed_is_the_same_run_again(monkeypatch):
     second = _end_of_seed(3)
     assert first == second
     assert first[0] > 100
+
+
+@pytest.mark.hunt_only
+def test_a_seed_is_the_same_run_in_another_process():
+    """Sets have another order in each process: no request may depend on it."""
+    code = "from tests.simulation.test_drawn import _calls_of_seeds; print(_calls_of_seeds())"
+    calls = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert calls[0] == calls[1]
+    assert calls[0]
+
+
+def _calls_of_seeds():
+    return [sorted(_end_of_seed(seed)[1]) for seed in range(FIRST, FIRST + 100)]
 
 
 def _end_of_seed(seed):

@@ -60,8 +60,11 @@ class World:
 
     kind: Kind
     store: Store
-    outside: Actor = field(default_factory=lambda: Actor("outside", Random(0)))  # noqa: S311
-    """Who prepares and looks, beside the actors."""
+    outside: Actor = field(init=False)
+    """Prepares and looks, beside the actors. Its ids are others than those of the scene."""
+
+    def __post_init__(self) -> None:
+        self.outside = Actor("outside", Random(self.store.numbers))  # noqa: S311
 
     def actor(self) -> Actor:
         """Return who acts now."""
