@@ -73,7 +73,7 @@ class Root:
 
 @dataclass(slots=True)
 class Record:
-    """What became of a task."""
+    """The outcome of a task."""
 
     task: Task
     began: int
@@ -346,7 +346,7 @@ class Model:
     def check_end(self) -> None:
         """Raise if a task is lost or half done, or a file is missing."""
         self.world.outside.memory.clear()
-        for path, root in self.roots.items():  # what was gone when they were made may be back
+        for path, root in self.roots.items():  # their bases may be back
             match = _ROOT.fullmatch(path)
             is_main = match is not None and match["kind"] == "snapshot" and not match["branch"]
             root.is_astray &= is_main and not self._follows(path, root.snapshot)

@@ -177,8 +177,7 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(object_store, "_KEPT_ENDS", _Memory(lambda: ranged.KeptEnds(1 << 20)))
         opened = SimpleNamespace(open_writer=bucket.open_writer)
         patch.setattr(object_store, "import_module", lambda _: opened)
-        for module in (object_store, object_uploads):
-            patch.setattr(module, "PART_BYTES", PART_BYTES)
+        patch.setattr(object_uploads, "PART_BYTES", PART_BYTES)
         patch.setattr(opening, "_open_hdfs", lambda _: Hdfs(world.store))
         patch.setattr(snapshot_manager, "_NEWEST_SEEN", _Memory(dict))
         patch.setattr(file_store, "_SAME_TABLES", _Memory(dict))

@@ -303,8 +303,8 @@ class Watch(Struct, frozen=True):
         if store.managed is not None:
             for at in map(store.managed.at_branch, tags):
                 with suppress(NotFoundError):  # it was renamed or deleted since
-                    names = at.catalog.list_tags(at.identifier)
-                    managed.update((at.identifier.branch, name) for name in names)
+                    listed = at.catalog.list_tags(at.identifier)
+                    managed.update((at.identifier.branch, name) for name in listed)
         other_tags = frozenset[FileStatus]().union(*(tags[name] for name in names))
         return cls(store, tags[own], other_tags, frozenset(managed), branches, whole)
 
