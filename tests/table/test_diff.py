@@ -1,5 +1,6 @@
 """The difference of two states beside a model: both states read whole, and compared in Python."""
 
+import datetime as dt
 import json
 from collections import Counter
 
@@ -180,6 +181,56 @@ def test_a_diff_is_the_difference_of_both_states(
     total = [sum(each) for each in zip(*numbers.values(), strict=True)] or [0, 0, 0]
     assert [diff.rows.added, diff.rows.removed, diff.rows.changed] == total
     assert len(diff.rows.examples) == min(10, sum(total))
+
+
+KEYS = {
+    "number": ({"id": "INT NOT NULL"}, lambda n: (n,)),
+    "day": ({"id": "DATE NOT NULL"}, lambda n: (dt.date(1960, 1, 1) + dt.timedelta(n * 9),)),
+    "text": ({"id": "STRING NOT NULL"}, lambda n: (f"k{n}",)),
+    "pair": ({"id": "INT NOT NULL", "p": "STRING NOT NULL"}, lambda n: (n // 3, "abc"[n % 3])),
+}
+ENGINES = {
+    name: KINDS[name] for name in ("deduplicate", "partial-update", "aggregation", "first-row")
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("key", KEYS)
+@settings(max_examples=often(8))
+@given(data=st.data())
+def test_few_changes_of_many_rows_are_found(tmp_path_factory, key, engine, data):
+    """Records of the changed keys alone are merged; each shared file is decoded once."""
+    columns, key_of = KEYS[key]
+    table = new_table(
+        new_catalog_in(tmp_path_factory.mktemp("w")),
+        {**columns, "v": "DOUBLE", "w": "INT"},
+        primary_keys=list(columns),
+        options={**ENGINES[engine], "read.batch-size": "64"},
+    )
+    for start in (0, 200):
+        write(table, *((*key_of(n), n / 2, n) for n in range(start, 400, 2)))
+    compact(table, data.draw(st.sampled_from(["full", "minor"])))
+    table.tags.create("before")
+    old = {tuple(row.values())[: len(columns)]: row for row in table.to_arrow().to_pylist()}
+    for _ in range(data.draw(st.integers(1, 2))):
+        chosen = data.draw(st.lists(st.integers(0, 410), min_size=1, max_size=8, unique=True))
+        write(table, *((*key_of(n), data.draw(st.sampled_from([n / 2, 1.0])), n) for n in chosen))
+    if engine == "deduplicate":
+        table.delete("w = 10 or w = 77", EXECUTOR)
+    new = {tuple(row.values())[: len(columns)]: row for row in table.to_arrow().to_pylist()}
+
+    diff = table.diff("before", "latest", EXECUTOR)
+
+    both = old.keys() & new.keys()
+    changed = [each for each in both if old[each] != new[each]]
+    assert diff.rows.added == len(new.keys() - old.keys())
+    assert diff.rows.removed == len(old.keys() - new.keys())
+    assert diff.rows.changed == len(changed)
+    assert diff.rows.columns == {
+        name: count
+        for name in ("v", "w")
+        if (count := sum(old[each][name] != new[each][name] for each in changed))
+    }
 
 
 def test_only_files_that_differ_are_read(tmp_path):

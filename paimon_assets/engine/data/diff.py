@@ -5,6 +5,10 @@
                                                     ▼
     rows with such hashes, of both states ─▶ pairs by identity ─▶ added, removed, changed columns
 
+Where both states share most records of a bucket, by files that both have, only the keys in files of
+one state are compared: rows of other keys are equal. The records of these keys in shared files are
+decoded once for both states.
+
 Hashes and rows that differ are in memory, of as many rows at a time as the bound allows: with more,
 the parts are read again, and each pass takes the identities of one remainder. Parts that fit are
 read once. A difference escapes only if a row that went and one that came share their 64 bits: of a
@@ -13,7 +17,8 @@ million differing rows, one time in ten million comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -22,7 +27,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Words, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, Words, from_numpy
 from paimon_assets.engine.codec.hashing.row_words import fixed_values, null_mask
 from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
 from paimon_assets.engine.contract.context import ReadContext
@@ -35,22 +40,26 @@ from paimon_assets.engine.contract.report_tasks import (
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.data.merge.equal_rows import equal_values
-from paimon_assets.engine.data.read.split_read import read_split
+from paimon_assets.engine.data.read.data_files import FileRead
+from paimon_assets.engine.data.read.merge_file_split_read import has_retyped_key
+from paimon_assets.engine.data.read.shared_records import SharedRecords
+from paimon_assets.engine.data.read.split_read import read_split, with_file_schemas
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import plain_sample
 
 _HASH_BYTES = 16
 """Of a row in memory: its hash, and a copy while it is sorted."""
 _NULL, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x517CC1B727220A95)
-_SHIFT = np.uint64(44)
-"""Hashes are looked for by their first 20 bits before they are searched."""
 
 
 def diff_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
     context, request = load(DiffContext, shared), load(DiffRequest, payload)
+    keys = _changed_keys(context, request, file_io, threads)
     states = [
-        _Rows(read, splits, context, file_io, threads)
+        _Rows(read, splits, context, file_io, threads, keys)
         for read, splits in ((context.before, request.before), (context.after, request.after))
     ]
     parts = -(-sum(state.row_count for state in states) * _HASH_BYTES // context.most_bytes) or 1
@@ -67,7 +76,8 @@ def diff_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) 
                 total = total.plus(differing, context.examples)
         else:
             total = total.plus(_as_bags(context, states, only), context.examples)
-    return dump(replace(total, compared=states[1].merged_rows))
+    more = 0 if keys is None else keys.other_records(request.after)
+    return dump(replace(total, compared=states[1].merged_rows + more))
 
 
 class _Hashed(NamedTuple):
@@ -86,11 +96,20 @@ class _Rows:
         context: DiffContext,
         file_io: FileIO,
         threads: Threads,
+        keys: _Keys | None = None,
     ) -> None:
-        self._read = read, splits, file_io, threads
+        self._read = partial(
+            read_split,
+            read,
+            file_io=file_io,
+            threads=threads,
+            shared=None if keys is None else keys.shared,
+        )
+        self._splits = splits
         self._context = context
         self._batches: list[_Hashed] | None = None
-        self.row_count = sum(split.row_count for split in splits)
+        row_count = sum(split.row_count for split in splits)
+        self.row_count = row_count if keys is None else min(row_count, len(keys.keys))
         self.merged_rows = 0
         """Those that readers see, once all have been read."""
         self.row_bytes = 1
@@ -102,9 +121,8 @@ class _Rows:
             return
         batches: list[_Hashed] = []
         left, rows = self._context.most_bytes // 4, 0
-        read, splits, file_io, threads = self._read
-        for split in splits:
-            for batch in read_split(read, split, file_io, threads):
+        for split in self._splits:
+            for batch in self._read(split):
                 hashed = self._with_hashes(batch)
                 rows += batch.num_rows
                 left -= batch.nbytes + hashed.hashes.nbytes * 2
@@ -127,6 +145,99 @@ class _Rows:
         identities = _row_hashes(hashes[: self._context.identity])
         whole = _row_hashes([identities, *hashes[self._context.identity :]])
         return _Hashed(rows, identities if self._context.identity else whole, whole)
+
+
+class _Keys:
+    """The keys of which two states may have different records: those in files of one state.
+
+    All other records are in files that both states have, so the rows of other keys are equal.
+    """
+
+    def __init__(
+        self, names: Sequence[str], batches: Iterable[pa.RecordBatch], most_bytes: int
+    ) -> None:
+        self._names = names
+        self.keys = np.unique(_concat(map(self._words, batches)))
+        self.shared = SharedRecords(self._positions, most_bytes)
+
+    def _words(self, batch: pa.RecordBatch) -> Any:
+        """Return a single key of whole numbers as it is, other keys as hashes."""
+        columns: list[Any] = [batch.column(name) for name in self._names]
+        kind = columns[0].type
+        if len(columns) == 1 and (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+            return fixed_values(columns[0], np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64)
+        return _row_hashes(list(map(value_hashes, columns)))
+
+    def _positions(self, batch: pa.RecordBatch) -> Longs:
+        words = self._words(batch)
+        if words.dtype == np.uint64:
+            return np.flatnonzero(_among(words, self.keys))
+        # Rows of a file are in the order of their keys: few keys are looked for among many rows.
+        some = self.keys[slice(*np.searchsorted(self.keys, [words[0], words[-1] + 1]))]
+        positions: Longs = np.searchsorted(words, some)
+        is_found: Flags = words[positions] == some
+        return positions[is_found]
+
+    def other_records(self, splits: Iterable[DataSplit]) -> int:
+        """Count the records of other keys, once the splits were read."""
+        counts = self.shared.counts
+        return sum(
+            file.row_count - counts[split.path_of(file)]
+            for split in splits
+            for file in split.data_files
+        )
+
+
+def _changed_keys(
+    context: DiffContext, request: DiffRequest, file_io: FileIO, threads: Threads
+) -> _Keys | None:
+    """Return the keys that may differ; None if most may, or if it is not known from the files."""
+    sides = [(context.before, request.before), (context.after, request.after)]
+    before, after = [
+        {split.path_of(file): (read, split, file) for split in splits for file in split.data_files}
+        for read, splits in sides
+    ]
+    one_sided = [*(before.keys() - after.keys()), *(after.keys() - before.keys())]
+    files = [(before | after)[path] for path in sorted(one_sided)]
+    rows = sum(file.row_count for _, _, file in files)
+    both = before.keys() & after.keys()
+    if (
+        context.after.columns[: context.identity] != context.after.schema.primary_keys
+        or rows * 4 > sum(before[path][2].row_count for path in both)
+        or rows * _HASH_BYTES > context.most_bytes
+        or any(
+            any(split.deletion_files or ()) or split.is_fallback or has_retyped_key(read, split)
+            for read, splits in sides
+            for split in splits
+        )
+        or any(
+            fields[0] != fields[1]
+            for number in {before[path][2].schema_id for path in both}
+            for fields in [[_fields(read, number) for read, _ in sides]]
+        )
+    ):
+        return None
+    key_columns = tuple(context.after.schema.columns(context.after.schema.trimmed_primary_keys))
+    batches = (
+        batch
+        for read, split, file in files
+        for batch in FileRead(
+            context=with_file_schemas(read, split, file_io),
+            split=split,
+            file_io=file_io,
+            fields=key_columns,
+            predicate=None,
+            batch_rows=context.after.schema.typed_options.get(opt.READ_BATCH_SIZE),
+            threads=threads,
+        ).batches(file)
+    )
+    names = [column.name for column in key_columns]
+    return _Keys(names, batches, context.most_bytes // 4)
+
+
+def _fields(read: ReadContext, schema_id: int) -> Sequence[DataField]:
+    schema = read.schemas_by_id.get(schema_id)
+    return () if schema is None else schema.fields
 
 
 def _surplus(hashes: Words, other: Words) -> Words:
@@ -272,10 +383,15 @@ def _concat(parts: Iterable[Words]) -> Words:
 
 
 def _among(hashes: Words, wanted: Words) -> Flags:
-    """Return which hashes are among the wanted ones, which are sorted."""
-    starts = np.zeros(1 << 20, np.bool_)
-    starts[wanted >> _SHIFT] = True
-    rows = np.flatnonzero(starts[hashes >> _SHIFT])
+    """Return which hashes are among the wanted ones, which are sorted.
+
+    They are looked for by their first bits before they are searched.
+    """
+    bits = min(max(20, len(wanted).bit_length() + 4), 26)
+    shift = np.uint64(64 - bits)
+    starts = np.zeros(1 << bits, np.bool_)
+    starts[wanted >> shift] = True
+    rows = np.flatnonzero(starts[hashes >> shift])
     flags = np.zeros(len(hashes), np.bool_)
     places = np.minimum(np.searchsorted(wanted, hashes[rows]), max(len(wanted) - 1, 0))
     flags[rows] = wanted[places] == hashes[rows]

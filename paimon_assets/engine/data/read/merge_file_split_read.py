@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +63,9 @@ from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.read.shared_records import SharedRecords
+
 Run = Sequence[DataFileMeta]
 
 _KEY_AGE = "_KEY_AGE"
@@ -77,12 +80,17 @@ _MIN_BATCH_ROWS = 8192
 
 
 def read_merged(
-    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads
+    context: ReadContext,
+    split: DataSplit,
+    file_io: FileIO,
+    threads: Threads,
+    *,
+    shared: SharedRecords | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the merged rows of a split in key order."""
+    """Yield the merged rows of a split in key order; with `shared`, of its keys alone."""
     function = merge_function_of(context.schema, context.table)
-    read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads)
-    if any(_retyped_key(file, context) for file in split.data_files):
+    read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads, shared=shared)
+    if has_retyped_key(context, split):
         yield from read.sorted_rows(function)
         return
     types = [field.type for field in context.schema.key_fields]
@@ -116,6 +124,8 @@ class _MergeRead(Value, dict=True):
     threads: Threads
     places: Mapping[str, int] | None = None
     """File name → number of its first row: rows are only counted. None returns the rows."""
+    shared: SharedRecords | None = None
+    """Selects records before they are merged."""
 
     @cached_property
     def stage(self) -> RowStage:
@@ -133,7 +143,8 @@ class _MergeRead(Value, dict=True):
     def section(self, runs: Sequence[Run], function: MergeFunction) -> Iterator[pa.RecordBatch]:
         aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
         plan = self._plan(aged)
-        needed = function.needed(plan.columns) if len(aged) > 1 else plan.columns
+        merges = len(aged) > 1 or self.shared is not None
+        needed = function.needed(plan.columns) if merges else plan.columns
         read = self._file_read(aged, plan, needed)
         read.prepare([run[0] for run in aged])
         streams = [self._rows(run, read, plan) for run in aged]
@@ -234,12 +245,12 @@ class _MergeRead(Value, dict=True):
     def _file_read(self, runs: Sequence[Run], plan: MergePlan, needed: Sequence[str]) -> FileRead:
         """Decode the requested columns and those the merge needs."""
         schema = self.context.schema
-        merges = len(runs) > 1 or plan.repeats_keys
+        merges = len(runs) > 1 or plan.repeats_keys or self.shared is not None
         compared = {*plan.keys, *plan.sequence_fields} if merges else set()
         names = {*needed, *compared, *fields_of(self.key_predicate)}
         # Always the row kind: some writers count no deletes for files that hold them.
         system: list[DataField] = [VALUE_KIND]
-        if not plan.runs_by_age:
+        if not plan.runs_by_age or self.shared is not None:
             system.append(SEQUENCE_NUMBER)
         batch_rows = schema.typed_options.get(opt.READ_BATCH_SIZE)
         return FileRead(
@@ -256,7 +267,11 @@ class _MergeRead(Value, dict=True):
 
     def _rows(self, run: Run, read: FileRead, plan: MergePlan) -> Iterator[pa.RecordBatch]:
         for file in read.following(run):
-            for batch in read.batches(file, with_positions=self.places is not None):
+            batches: Iterator[pa.RecordBatch]
+            batches = read.batches(file, with_positions=self.places is not None)
+            if self.shared is not None:
+                batches = self.shared.select(self.split.path_of(file), batches)
+            for batch in batches:
                 rows = batch
                 if self.places is not None:
                     place: Any = pc.add(rows.column(POSITION), self.places[file.file_name])
@@ -317,6 +332,11 @@ def check_key_order(file: DataFileMeta, context: ReadContext) -> None:
             column=column.name,
             path=file.file_name,
         )
+
+
+def has_retyped_key(context: ReadContext, split: DataSplit) -> bool:
+    """Whether a file is in the order of a key of another type."""
+    return any(_retyped_key(file, context) for file in split.data_files)
 
 
 def _retyped_key(file: DataFileMeta, context: ReadContext) -> DataField | None:

@@ -35,10 +35,11 @@ Source: `org.apache.paimon.table.source.splitread`, `org.apache.paimon.operation
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +82,9 @@ from paimon_assets.engine.spec.schema.schema import (
 )
 from paimon_assets.engine.spec.types.data_types import DataField, RowKind
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.data.read.shared_records import SharedRecords
 
 Batches = Generator[pa.RecordBatch, None, None]
 
@@ -195,9 +199,16 @@ def _fields_in(
 
 
 def read_split(
-    context: ReadContext, split: DataSplit, file_io: FileIO, threads: Threads = CALLER_ONLY
+    context: ReadContext,
+    split: DataSplit,
+    file_io: FileIO,
+    threads: Threads = CALLER_ONLY,
+    *,
+    shared: SharedRecords | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the split's rows as batches of exactly the schema of `context.columns`.
+
+    With `shared`, rows of its keys alone: the split is of a primary key, and merged.
 
     Rows come in key order if they were merged, else in file order. Empty batches are left out.
     Decoding and gathering run in `threads` beside the caller; closing the iterator ends them.
@@ -219,11 +230,11 @@ def read_split(
             }
         )
     open_ahead(split, file_io, split.data_files[:OPENED])
-    read = read_diff if split.is_difference else read_raw
-    if not (split.is_difference or _is_raw(context, split)):
+    read: Callable[..., Batches] = read_diff if split.is_difference else read_raw
+    if shared is not None or not (split.is_difference or _is_raw(context, split)):
         from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 
-        read = read_merged
+        read = read_merged if shared is None else partial(read_merged, shared=shared)
     with closing(read(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 
