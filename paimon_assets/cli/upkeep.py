@@ -132,11 +132,11 @@ def rescale(args: commands.Arguments) -> None:
 @commands.duration("--older-than", help="Snapshots older than this go, such as '1 h'.")
 @commands.integer("--before", help="Snapshots before the one of this id go, and no other.")
 @commands.pairs("--option", "options", help="KEY=VALUE.")
-@commands.flag("--dry-run", help="Only say what would be deleted.")
+@commands.flag("--dry-run", help="Only report.")
 def expire(args: commands.Arguments) -> None:
     """Expire by the options of TARGET: snapshots, tags, partitions.
 
-    Says first what goes, and asks.
+    Reports first, and asks.
     """
     options, keep, older_than = dict(args.options), args.keep, args.older_than
     if keep is not None:
@@ -157,11 +157,11 @@ def expire(args: commands.Arguments) -> None:
 @commands.duration(
     "--older-than", default="1 d", show_default=True, help="Younger files may be in use."
 )
-@commands.flag("--dry-run", help="Only say what would be deleted.")
+@commands.flag("--dry-run", help="Only report.")
 def clean(args: commands.Arguments) -> None:
     """Delete files of TARGET that no snapshot names.
 
-    Says first what goes, and asks.
+    Reports first, and asks.
     """
     table = args.table()
     maintenance = replace(table.maintenance(), orphans_older_than_ms=args.older_than)

@@ -11,7 +11,7 @@ def numbered(text, dialect="spark", quote="`"):
     """Return the names found, and the text with numbers for them."""
     query = find_tables(text, dialect)
     places = {use.start: number for number, use in enumerate(query.uses, 1)}
-    chosen = query.replaced(lambda use: f"<{places[use.start]}>", quote=quote)
+    chosen = query.replace_tables(lambda use: f"<{places[use.start]}>", quote=quote)
     return [".".join(use.name) for use in query.uses], chosen
 
 
@@ -61,7 +61,7 @@ def test_other_dialects_have_their_own_quotes():
 
 def test_unchosen_files_stay():
     query = find_tables("SELECT t.x FROM db.t, view_of_spark")
-    chosen = query.replaced(lambda use: "here" if len(use.name) > 1 else None)
+    chosen = query.replace_tables(lambda use: "here" if len(use.name) > 1 else None)
     assert chosen == "SELECT t.x FROM here AS `t`, view_of_spark"
 
 
@@ -81,7 +81,7 @@ def test_unchosen_files_stay():
 def test_time_travel_is_bound_to_its_table(moment, version, timestamp):
     query = find_tables(f"SELECT * FROM db.t {moment} WHERE x = 1")
     assert [(use.version, use.timestamp) for use in query.uses] == [(version, timestamp)]
-    assert query.replaced(lambda _: "p") == "SELECT * FROM p AS `t` WHERE x = 1"
+    assert query.replace_tables(lambda _: "p") == "SELECT * FROM p AS `t` WHERE x = 1"
 
 
 def test_functions_come_with_their_arguments():
@@ -91,7 +91,7 @@ def test_functions_come_with_their_arguments():
         ("paimon_incremental_query",),
         ("'db.t'", "greatest(1, 2)", "20"),
     )
-    assert find_tables(text).replaced(lambda _: "p") == "SELECT * FROM p q"
+    assert find_tables(text).replace_tables(lambda _: "p") == "SELECT * FROM p q"
 
 
 @pytest.mark.parametrize("text", ["SELECT FROM WHERE", "DROP TABLE t", "SELECT 1; SELECT 2", ""])

@@ -35,7 +35,6 @@ from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
-from paimon_assets.engine.table.upkeep.many_tables import TableNames
 from paimon_assets.engine.table.views import Views
 
 Millis = NewType("Millis", int)
@@ -46,15 +45,11 @@ Specs = Sequence[Mapping[str, str]]
 """Partitions: column → value; without a column, all its values."""
 
 
-class CatalogTables(TableNames, Protocol):
+class CatalogTables(previews.Previews, Protocol):
     """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
 
     @property
     def views(self) -> Views: ...
-
-    def get_table(
-        self, identifier: str | Identifier, *, options: Options | None = None
-    ) -> Table: ...
 
 
 def _with(table: Table, options: Options, more: Mapping[Option[Any], object]) -> Table:
@@ -63,8 +58,8 @@ def _with(table: Table, options: Options, more: Mapping[Option[Any], object]) ->
     return table.copy({**options, **given})
 
 
-def _age_ms(moment: Millis) -> int:
-    return max(0, SystemClock().now_millis() - moment)
+def _age_ms(time: Millis) -> int:
+    return max(0, SystemClock().now_millis() - time)
 
 
 def compact(

@@ -4,7 +4,7 @@
     promote     ─▶ main is still at that tag, in all tables ─▶ each takes its branch's snapshots
     discard     ─▶ the branches go, then the tags; files that only they named are orphans
 
-The tag keeps the files that main and the branch share, and says whether main has moved since.
+The tag keeps the files that main and the branch share, and shows whether main has moved since.
 """
 
 import os
@@ -32,7 +32,9 @@ _PLUS_NAMES = ("DAGSTER_CLOUD_GIT_BRANCH", "DAGSTER_CLOUD_DEPLOYMENT_NAME")
 class Previews(TableNames, Protocol):
     """Tables by name."""
 
-    def get_table(self, identifier: str | Identifier) -> Table:
+    def get_table(
+        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
+    ) -> Table:
         """Open a table."""
         ...
 

@@ -139,7 +139,7 @@ class SchemaChangePlan(Value):
         return any(column.lost for column in self.columns)
 
 
-def evolved(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
+def evolve(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
     """Return the schema that changes would make; writes nothing."""
     check_own_folders(store, changes)
     new = store.schemas.evolve(changes, time_millis=SystemClock().now_millis())
@@ -166,23 +166,15 @@ def plan_schema_changes(
     Cost:
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
     """
-    new = evolved(store, changes)
+    new = evolve(store, changes)
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()
     predicate = None if where is None else bind(where, base)
     known = plan_overflow(store.with_schema(base), new, snapshot, predicate)
     reports: dict[str, ColumnReport] = {}
     for column in known.columns:
-        before, name = base.by_id[column.id].type, column.name
-        reports[name] = ColumnReport(
-            column=name,
-            field_id=column.id,
-            before=str(before),
-            after=str(column.type),
-            cast=_cast_kind(before, column.type),
-            files_kept=known.kept[name],
-            rows=known.kept_rows[name],
-        )
+        report = reports[column.name] = _report_of(column, base.by_id[column.id].type)
+        report.files_kept, report.rows = known.kept[column.name], known.kept_rows[column.name]
     for loss in known.lost:
         reports[loss.losses.column].files_lost += 1
         reports[loss.losses.column].add(loss.path, loss.losses)
@@ -216,11 +208,15 @@ def _read_losses(
             reports[losses.column].add(requests[number].path, losses)
 
 
-def _cast_kind(source: DataType, target: DataType) -> str:
-    """Return `none`, `implicit` or `explicit`, the words of a report."""
-    if same_type(source, target):
-        return "none"
-    return "implicit" if supports_cast(source, target, explicit=False) else "explicit"
+def _report_of(column: DataField, before: DataType) -> ColumnReport:
+    cast = "implicit" if supports_cast(before, column.type, explicit=False) else "explicit"
+    return ColumnReport(
+        column=column.name,
+        field_id=column.id,
+        before=str(before),
+        after=str(column.type),
+        cast="none" if same_type(before, column.type) else cast,
+    )
 
 
 def change_schema(
@@ -337,14 +333,7 @@ def judge_pending_files(
         if same_type(file_type, wanted.type):
             continue
         held = DataField(id=wanted.id, name=wanted.name, type=file_type)
-        report = ColumnReport(
-            column=wanted.name,
-            field_id=wanted.id,
-            before=str(held.type),
-            after=str(wanted.type),
-            cast=_cast_kind(held.type, wanted.type),
-        )
-        reports[wanted.name] = report
+        report = reports[wanted.name] = _report_of(wanted, held.type)
         if not isinstance(held.type, AtomicType) or not supports_cast(held.type, wanted.type):
             report.files_lost = len(waiting.paths)
             lost = report_tasks.LostValue(loss=Loss.FAILED, value=f"any {held.type}")

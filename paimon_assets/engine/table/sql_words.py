@@ -181,16 +181,16 @@ class Words(Struct, kw_only=True):
             items.append(read())
         return items
 
-    def enclosed(self, read: Callable[[], T]) -> list[T]:
+    def in_parentheses(self, read: Callable[[], T]) -> list[T]:
         """Take `several` in parentheses."""
         self.wants("(")
         items = self.several(read)
         self.wants(")")
         return items
 
-    def listed(self, expected: str) -> tuple[tuple[str, ...], ...]:
+    def names(self, expected: str) -> tuple[tuple[str, ...], ...]:
         """Take a list of names in parentheses."""
-        return tuple(self.enclosed(lambda: self.path(expected)))
+        return tuple(self.in_parentheses(lambda: self.path(expected)))
 
     def until(self, *stops: str, expected: str = "an expression") -> str:
         """Skip to the first of some words or the end, and return the text before, as written.

@@ -351,10 +351,10 @@ class Table:
                 `done-but-unread`: it is changed, only the new schema cannot be read.
         """
         from paimon_assets.engine.codec.rest.structure import changes_of
-        from paimon_assets.engine.table.schema_changes import evolved
+        from paimon_assets.engine.table.schema_changes import evolve
 
         made = changes_of(changes)
-        new = evolved(self._changing, made)
+        new = evolve(self._changing, made)
         self._changing.schemas.commit_changes(made, time_millis=new.time_millis)
         with after("changed", self._changing.label):
             return Table(_follow_branch(self._changing.reopen()))

@@ -50,7 +50,7 @@ def write_columns(
             return ColumnWriteOutcome(snapshot=None, report=WriteReport())
         return _write_ranges(named, snapshot, compute, session)
 
-    return builder.planned(attempt)
+    return builder.write_by(attempt)
 
 
 def _make_columns(

@@ -119,7 +119,7 @@ class Frames(Value, hidden=("known",)):
             raise InvalidInputError(
                 f"It calls {', '.join(sorted(calls))}, which a view may not.", kind="view-outside"
             )
-        replaced = query.replaced(choose)
+        replaced = query.replace_tables(choose)
         if is_connect(self.session) and frames:
             doubled = replaced.replace("{", "{{").replace("}", "}}")
             placed = doubled.replace(_OPEN, "{").replace(_CLOSE, "}")

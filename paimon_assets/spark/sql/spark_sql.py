@@ -307,4 +307,4 @@ def _qualify(frames: Frames, query: str) -> str:
             target = f" TIMESTAMP AS OF {use.timestamp}"
         return f"{spark_types.quote(database or '')}.{spark_types.quote(use.name[0])}{target}"
 
-    return find_tables(query).replaced(choose)
+    return find_tables(query).replace_tables(choose)

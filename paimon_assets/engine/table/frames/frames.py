@@ -304,7 +304,7 @@ def _from_arrow(frame: Frame) -> Any:
     raise InvalidInputError(
         f"The rows are a {kind}; expected a pyarrow Table, RecordBatch, RecordBatchReader, Dataset"
         " or Scanner, a pandas DataFrame, a polars DataFrame or LazyFrame, a duckdb relation, a"
-        " Spark DataFrame, a list of dicts, an iterator of frames, or what else has"
+        " Spark DataFrame, a list of dicts, an iterator of frames, or anything with"
         " __arrow_c_stream__.",
         kind="frame-type",
     )

@@ -141,16 +141,16 @@ def _floats(values: Objects, target: Any) -> Any:
 
 def _days(values: Objects, target: Any) -> Any:
     _require(values, (dt.date,), "is no date")
-    moments = [isinstance(value, dt.datetime) and not is_missing(value) for value in values]
-    if not any(moments):
+    with_time = [isinstance(value, dt.datetime) and not is_missing(value) for value in values]
+    if not any(with_time):
         return _convert(values, target)
     other = next(
-        (at for at, is_moment in enumerate(moments) if not (is_moment or is_missing(values[at]))),
+        (at for at, has_time in enumerate(with_time) if not (has_time or is_missing(values[at]))),
         None,
     )
     if other is not None:
         raise Mismatch(other, values[other], "is a date among times; give either of them")
-    return fit_column(_moments(values, pa.timestamp("us")), target)
+    return fit_column(_timestamps(values, pa.timestamp("us")), target)
 
 
 def _times(values: Objects, _wanted: Any) -> Any:
@@ -159,7 +159,7 @@ def _times(values: Objects, _wanted: Any) -> Any:
     return _convert(values, pa.time64("us"))
 
 
-def _moments(values: Objects, target: Any) -> Any:
+def _timestamps(values: Objects, target: Any) -> Any:
     _require(values, (dt.datetime,), "is no timestamp")
     reason = "has no zone, so it is no instant"
     if target.tz is None:
@@ -183,7 +183,7 @@ _RULES: tuple[tuple[Callable[[Any], bool], Callable[[Objects, Any], Any]], ...] 
     ),
     (pat.is_date, _days),
     (pat.is_time, _times),
-    (pat.is_timestamp, _moments),
+    (pat.is_timestamp, _timestamps),
 )
 
 

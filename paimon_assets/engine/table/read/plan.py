@@ -90,7 +90,7 @@ def fitting_parts(predicate: pred.Predicate | None, schema: TableSchema) -> pred
 def _is_exact(part: pred.Predicate, bound: pred.Predicate, schema: TableSchema) -> bool:
     """Whether a library that compares in a wider type than the column's finds the same rows.
 
-    It does not for 0.1 and a FLOAT, nor for a float that stands for several numbers of the type.
+    It does not for 0.1 and a FLOAT, nor for a float that is several numbers of the type.
     """
     match part, bound:
         case pred.And(children=parts) | pred.Or(children=parts), pred.And(children=sides) | pred.Or(
@@ -107,12 +107,12 @@ def _is_exact(part: pred.Predicate, bound: pred.Predicate, schema: TableSchema) 
     for given, value in pairs:
         if root in FLOAT_ROOTS and isinstance(given, int | float | Decimal) and given != value:
             return False
-        if isinstance(given, float) and not (root in FLOAT_ROOTS or _is_apart(given, root)):
+        if isinstance(given, float) and not (root in FLOAT_ROOTS or _is_unique(given, root)):
             return False
     return True
 
 
-def _is_apart(number: float, root: TypeRoot) -> bool:
+def _is_unique(number: float, root: TypeRoot) -> bool:
     """Whether the column has no other value that is this number as a DOUBLE."""
     return root in INTEGER_ROOTS and abs(number) < 2**53
 
@@ -309,6 +309,6 @@ def _explain(store: FileStore, snapshot: Snapshot, error: NotFoundError) -> NotF
     message = (
         f"Snapshot {snapshot.id} of table '{store.label}' expired while it was read: {file};"
         f" {there_is}. Read again, from a newer snapshot; a tag, a consumer or a longer"
-        " snapshot retention keeps what long reads need."
+        " snapshot retention keeps it for long reads."
     )
     return NotFoundError(message, kind="snapshot-expired", **details)

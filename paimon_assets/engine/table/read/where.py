@@ -91,9 +91,9 @@ LiteralValue(value=2)))
     return _build(text, dialect(), "expression", _shallow_expression)
 
 
-def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Built]) -> _Built:
+def _build(text: str, sql: Dialect, noun: str, build: Callable[[exp.Expr], _Built]) -> _Built:
     """Parse a text and build its value; every error is typed and names the way out."""
-    kind = "where" if what == "filter" else what
+    kind = "where" if noun == "filter" else noun
     words: list[Token] = []
     try:
         words = sql.tokenize(text)
@@ -113,12 +113,12 @@ def _build(text: str, sql: Dialect, what: str, build: Callable[[exp.Expr], _Buil
         column, line = first.get("col"), first.get("line") or 1
         place = f" at character {column}" if column else ""
         place += f" of line {line}" if column and line > 1 else ""
-        message = f"Cannot parse the {what} '{_short(text)}'{place}.{_quoting(words)}"
+        message = f"Cannot parse the {noun} '{_short(text)}'{place}.{_quoting(words)}"
         raise InvalidInputError(message, kind=kind) from error
     except InvalidInputError as error:
         raise InvalidInputError(error.message + _quoting(words), kind=kind) from error
     raise InvalidInputError(
-        f"The {what} '{_short(text)}' is nested too deep: at most {_MOST_DEPTH} parentheses and"
+        f"The {noun} '{_short(text)}' is nested too deep: at most {_MOST_DEPTH} parentheses and"
         f" NOTs may lie inside each other, and {_MOST_STEPS} operators. Write many alternatives"
         " as an IN, or as ORs side by side.",
         kind=kind,
@@ -244,16 +244,8 @@ def _predicate(node: exp.Expr) -> pred.Predicate:
             return _test_column(node.this, lambda column: pred.In(column, literals))
         case exp.Between() if not node.args.get("symmetric"):
             low, high = _literal(node.args["low"]), _literal(node.args["high"])
-            return pred.And(
-                (
-                    _test_column(
-                        node.this, lambda column: pred.Comparison(column, pred.CompareOp.GE, low)
-                    ),
-                    _test_column(
-                        node.this, lambda column: pred.Comparison(column, pred.CompareOp.LE, high)
-                    ),
-                )
-            )
+            above = _compare(node.this, pred.CompareOp.GE, low)
+            return pred.And((above, _compare(node.this, pred.CompareOp.LE, high)))
         case exp.Is() if isinstance(node.expression, exp.Null):
             return _test_column(node.this, pred.IsNull)
         case exp.Like():
@@ -261,9 +253,7 @@ def _predicate(node: exp.Expr) -> pred.Predicate:
         case exp.Binary() if type(node) in _OPS:
             return _comparison(node)
         case exp.Column() | exp.Cast() | exp.Coalesce():
-            return _test_column(
-                node, lambda column: pred.Comparison(column, pred.CompareOp.EQ, literal=True)
-            )
+            return _compare(node, pred.CompareOp.EQ, True)  # noqa: FBT003 - the literal
         case _:
             _refuse(node)
 
@@ -274,8 +264,11 @@ def _comparison(node: exp.Binary) -> pred.Predicate:
         left, right, op = right, left, op.mirrored
     if left.find(exp.Column) is None:
         _refuse(node)
-    literal = _literal(right)
-    return _test_column(left, lambda column: pred.Comparison(column, op, literal))
+    return _compare(left, op, _literal(right))
+
+
+def _compare(node: exp.Expr, op: pred.CompareOp, literal: Literal) -> pred.Leaf:
+    return _test_column(node, lambda column: pred.Comparison(column, op, literal))
 
 
 def _like(node: exp.Like) -> pred.Predicate:

@@ -128,7 +128,7 @@ def _insert(words: Words, names: Names) -> st.Insert:
     by_name = words.takes("BY", "NAME")
     opens_query = any(words.sees("(", word) for word in (*_QUERIES, "("))
     if not by_name and words.sees("(") and not opens_query:
-        columns = tuple(path[-1] for path in words.listed("a column"))
+        columns = tuple(path[-1] for path in words.names("a column"))
     return st.Insert(
         table=table,
         overwrites=overwrites,
@@ -152,7 +152,7 @@ def _partition(words: Words) -> tuple[PartitionTexts, tuple[str, ...]]:
         else:
             dynamic.append(name)
 
-    words.enclosed(column)
+    words.in_parentheses(column)
     return tuple(fixed), tuple(dynamic)
 
 
@@ -261,7 +261,7 @@ def _when(words: Words) -> st.When:
 def _parse_insert(words: Words) -> tuple[tuple[str, str], ...] | None:
     if words.takes("*"):
         return None
-    columns = [path[-1] for path in words.listed("a column")]
+    columns = [path[-1] for path in words.names("a column")]
     words.wants("VALUES", "(")
     values = words.several(lambda: words.until(","))
     words.wants(")")
@@ -291,8 +291,8 @@ def _create(words: Words, names: Names) -> st.Statement:
     if words.takes_any("TEMPORARY", "TEMP", "GLOBAL"):
         raise _refusal("CREATE TEMPORARY VIEW", "make it by session.sql or createTempView")
     if words.sees("FUNCTION") or words.sees("EXTERNAL"):
-        what = words.one("TABLE", "word").upper()
-        raise _refusal(f"CREATE {what}", "only databases, tables and views are created")
+        kind = words.one("TABLE", "word").upper()
+        raise _refusal(f"CREATE {kind}", "only databases, tables and views are created")
     if not words.takes("TABLE"):
         words.refuse("TABLE, VIEW or DATABASE")
     if replaces:
@@ -323,13 +323,13 @@ def _table(words: Words, names: Names) -> st.CreateTable:
 
     def column_or_key() -> None:
         if words.takes("PRIMARY", "KEY"):  # of Flink
-            keys.extend(path[0] for path in words.listed("a column"))
+            keys.extend(path[0] for path in words.names("a column"))
             words.takes("NOT", "ENFORCED")
         else:
             _column(words, columns, comments, defaults)
 
     if words.sees("("):
-        words.enclosed(column_or_key)
+        words.in_parentheses(column_or_key)
     options, partitions, query = _clauses(words)
     if query is not None and columns:
         words.refuse("either columns or AS with a query")
@@ -367,7 +367,7 @@ def _clauses(words: Words) -> tuple[dict[str, str], tuple[str, ...], str | None]
             if provider.upper() not in _OWN_PROVIDERS:
                 raise _refusal(f"CREATE TABLE ... USING {provider}", "leave USING out")
         elif words.takes("PARTITIONED", "BY"):
-            partitions = tuple(path[0] for path in words.listed("a column"))
+            partitions = tuple(path[0] for path in words.names("a column"))
         elif words.takes("COMMENT"):
             options.setdefault(_COMMENT, words.string("a comment"))
         elif words.takes_any("TBLPROPERTIES", "OPTIONS") or words.sees("WITH", "("):
@@ -425,7 +425,7 @@ def _properties(words: Words) -> dict[str, str]:
             words.refuse(f"property '{key}' once")
         properties[key] = str(value).lower() if isinstance(value, bool) else str(value)
 
-    words.enclosed(one)
+    words.in_parentheses(one)
     return properties
 
 
@@ -444,7 +444,7 @@ def _view(words: Words, names: Names, *, replaces: bool) -> st.CreateView:
         name = words.name("a column")
         return name, words.string("a comment") if words.takes("COMMENT") else None
 
-    columns = words.enclosed(column) if words.sees("(") else ()
+    columns = words.in_parentheses(column) if words.sees("(") else ()
     comment, options = None, {}
     while not words.takes("AS"):
         if words.takes("COMMENT"):
@@ -543,7 +543,7 @@ def _changes(words: Words) -> list[sc.SchemaChange]:
         words.takes("IF", "EXISTS")
         return [
             sc.UpdateComment(comment=None) if key == _COMMENT else sc.RemoveOption(key=key)
-            for key in words.enclosed(lambda: _key(words))
+            for key in words.in_parentheses(lambda: _key(words))
         ]
     if words.takes("ADD", "COLUMNS") or words.takes("ADD", "COLUMN"):
         return _add(words)
@@ -553,15 +553,15 @@ def _changes(words: Words) -> list[sc.SchemaChange]:
         return [sc.RenameColumn(field_names=path, new_name=words.name("a name"))]
     if words.takes("DROP", "COLUMNS") or words.takes("DROP", "COLUMN"):
         words.takes("IF", "EXISTS")
-        read = words.enclosed if words.sees("(") else words.several
+        read = words.in_parentheses if words.sees("(") else words.several
         return [sc.DropColumn(field_names=path) for path in read(lambda: words.path("a column"))]
     if words.takes("ALTER", "COLUMN") or words.takes("CHANGE", "COLUMN") or words.takes("ALTER"):
         return _parse_alter(words)
-    for what in ("ADD", "REPLACE", "SET", "RECOVER", "CLUSTER", "RENAME", "DROP"):
-        if words.takes(what):
+    for verb in ("ADD", "REPLACE", "SET", "RECOVER", "CLUSTER", "RENAME", "DROP"):
+        if words.takes(verb):
             behind = "" if words.at_end else words.one("a word", "word", "text", "quoted")
             raise _refusal(
-                f"ALTER TABLE ... {what} {behind}".strip(),
+                f"ALTER TABLE ... {verb} {behind}".strip(),
                 "columns are ADDed, DROPped, RENAMEd and ALTERed, properties SET and UNSET,"
                 " partitions DROPped",
             )
@@ -583,7 +583,7 @@ def _add(words: Words) -> list[sc.SchemaChange]:
                 break
         return sc.AddColumn(field_names=path, data_type=kind, comment=comment, move=move)
 
-    return words.enclosed(column) if words.sees("(") else words.several(column)
+    return words.in_parentheses(column) if words.sees("(") else words.several(column)
 
 
 def _move(words: Words, path: tuple[str, ...]) -> sc.Move | None:
@@ -653,9 +653,9 @@ def _show(words: Words, names: Names) -> st.Show:
     if words.takes_any("DATABASES", "SCHEMAS", "NAMESPACES"):
         return st.Show(shown=Shown.DATABASES, pattern=_pattern(words))
     if not words.sees("TABLES") and not words.sees("VIEWS"):
-        what = "" if words.at_end else words.one("a word", "word", "quoted", "text")
+        noun = "" if words.at_end else words.one("a word", "word", "quoted", "text")
         raise _refusal(
-            f"SHOW {what}".strip(),
+            f"SHOW {noun}".strip(),
             "DATABASES, TABLES, VIEWS, COLUMNS, PARTITIONS, TAGS, TBLPROPERTIES, SEGMENTS and"
             " CREATE TABLE are shown; system tables have the rest",
         )

@@ -67,7 +67,9 @@ class _Run(Struct, kw_only=True):
         )
         try:
             names: dict[tuple[object, ...], str] = {}
-            text = query.replaced(lambda use: self._register(use, connection, names), quote='"')
+            text = query.replace_tables(
+                lambda use: self._register(use, connection, names), quote='"'
+            )
             with self._explain(duckdb):
                 batches = connection.sql(text).to_arrow_reader()
         except BaseException:

@@ -208,12 +208,12 @@ def qualifiers(table: Identifier, alias: str | None) -> list[tuple[str, ...]]:
 
 def needs_spark(statement: st.Statement) -> UnsupportedFeatureError:
     """Return the error for a statement that needs a query engine."""
-    what = type(statement).__name__
+    name = type(statement).__name__
     message = (
-        f"This statement ({what}) needs a query engine: run it by spark_sql, or on the command line"
+        f"This statement ({name}) needs a query engine: run it by spark_sql, or on the command line"
         " with --executor spark."
     )
-    return UnsupportedFeatureError(message, kind="sql-needs-spark", statement=what)
+    return UnsupportedFeatureError(message, kind="sql-needs-spark", statement=name)
 
 
 _DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"

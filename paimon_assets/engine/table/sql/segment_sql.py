@@ -141,12 +141,12 @@ def _delete(tokens: Words) -> DeleteSegments:
     if tokens.takes("STARTTIME", "BEFORE"):
         text = tokens.one("a time", "text")
         try:
-            moment = dt.datetime.fromisoformat(text)
+            time = dt.datetime.fromisoformat(text)
         except ValueError:
             tokens.refuse(f"a time such as '2024-01-31 12:00:00' instead of '{text}'")
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=dt.UTC)
-        return DeleteSegments(table=table, before_ms=int(moment.timestamp() * 1000))
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=dt.UTC)
+        return DeleteSegments(table=table, before_ms=int(time.timestamp() * 1000))
     tokens.wants("ID", "IN", "(")
     ids = tokens.several(lambda: tokens.number("an id"))
     tokens.wants(")")

@@ -25,6 +25,8 @@ _AS_OF = re.compile(
     r"(?:FOR\s+)?(?P<kind>VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+(?P<operand>.+)",
     re.IGNORECASE | re.DOTALL,
 )
+
+
 _SHOWN = 200
 
 
@@ -74,7 +76,7 @@ class Query(Value):
     functions: frozenset[str] = frozenset()
     """Names of functions that are not of standard SQL, in small letters."""
 
-    def replaced(self, choose: Callable[[TableUse], str | None], *, quote: str = "`") -> str:
+    def replace_tables(self, choose: Callable[[TableUse], str | None], *, quote: str = "`") -> str:
         """Return the query with other tables; one for which `choose` returns None stays.
 
         Each has an alias then, its own name where it had none, so that its columns can be named

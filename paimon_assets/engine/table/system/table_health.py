@@ -373,13 +373,13 @@ def table_health(
 
 def manifest_fault(store: FileStore, snapshot: Snapshot) -> str | None:
     """Return why other engines cannot read a snapshot's manifests, None if they can."""
-    said = store.schema.typed_options.get(MANIFEST_FORMAT)
+    option = store.schema.typed_options.get(MANIFEST_FORMAT)
     stored = stored_format(store.file_io, store.paths, snapshot)
-    if said == stored:
+    if option == stored:
         return None
     return (
-        f"other engines take the manifests for {said} and cannot read the table: they are {stored};"
-        f" set '{MANIFEST_FORMAT.key}' to {stored}"
+        f"other engines take the manifests for {option} and cannot read the table: they are"
+        f" {stored}; set '{MANIFEST_FORMAT.key}' to {stored}"
     )
 
 

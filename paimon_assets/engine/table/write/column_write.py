@@ -132,9 +132,9 @@ class ColumnWriteBuilder(CommitBuilder):
             rows of both.
         """
         runner = executor or EmbeddedExecutor()
-        return self.planned(lambda named: _Run(builder=named, executor=runner).outcome(compute))
+        return self.write_by(lambda named: _Run(builder=named, executor=runner).outcome(compute))
 
-    def planned(
+    def write_by(
         self, attempt: Callable[["ColumnWriteBuilder"], ColumnWriteOutcome]
     ) -> ColumnWriteOutcome:
         """Write by a function that makes one plan and commits it; see `write`."""
@@ -230,15 +230,15 @@ class _Run(Struct, kw_only=True):
         found = to_rows(frame, EmbeddedExecutor(), schema, show_values=show)
         table = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
         missing = [name for name in builder.columns if name not in table.column_names]
-        others = [n for n in table.column_names if n not in (*builder.columns, *builder.reads)]
-        if missing or others:
+        unknown = [n for n in table.column_names if n not in (*builder.columns, *builder.reads)]
+        if missing or unknown:
             raise InvalidInputError(
                 f"Table '{builder.store.label}': the function returns the columns"
                 f" {', '.join(table.column_names) or 'none'}, but is to return"
                 f" {', '.join(builder.columns)}.",
                 kind="input-columns",
                 table=builder.store.label,
-                column=[*missing, *others][0],
+                column=[*missing, *unknown][0],
             )
         if table.num_rows != count:
             raise InvalidInputError(
