@@ -18,6 +18,7 @@ Errors cross process borders as `(class name, message, kind, details)`; `contrac
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Self
 
 ACCESS_DENIED = "storage-access-denied"
@@ -69,7 +70,7 @@ class PaimonError(Exception):
         }
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.kind, self.details))
+        return partial(type(self).of_parts, self.message, self.kind, self.details), ()
 
     def with_message(self, message: str, /, **details: Detail) -> Self:
         """Return an error of the same kind with another message, and more details."""
@@ -79,12 +80,6 @@ class PaimonError(Exception):
     def of_parts(cls, message: str, kind: str, details: Mapping[str, Detail]) -> Self:
         """Rebuild an error from the parts that crossed a process border."""
         return cls(message, kind=kind, **details)
-
-
-def _rebuild(
-    cls: type[PaimonError], message: str, kind: str, details: Mapping[str, Detail]
-) -> PaimonError:
-    return cls.of_parts(message, kind, details)
 
 
 class InvalidInputError(PaimonError):
@@ -147,19 +142,6 @@ class UnsupportedFeatureError(PaimonError):
     default_kind = "unsupported"
 
 
-ERROR_CLASSES: Mapping[str, type[PaimonError]] = {
-    cls.__name__: cls
-    for cls in (
-        PaimonError,
-        InvalidInputError,
-        NotFoundError,
-        AlreadyExistsError,
-        AccessDeniedError,
-        CommitConflictError,
-        CommitUnknownError,
-        FormatError,
-        StorageError,
-        UnsupportedFeatureError,
-    )
-}
+_KINDS: tuple[type[PaimonError], ...] = (PaimonError, *PaimonError.__subclasses__())
+ERROR_CLASSES = {cls.__name__: cls for cls in (*_KINDS, *InvalidInputError.__subclasses__())}
 """Class name → class, to rebuild an error that crossed a process border."""
