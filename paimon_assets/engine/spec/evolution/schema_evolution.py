@@ -10,9 +10,8 @@ nor older Java read such tables. Source: `org.apache.paimon.schema.SchemaManager
 """
 
 from collections.abc import Callable, Sequence
-from functools import singledispatch
 from itertools import count
-from typing import NoReturn
+from typing import NoReturn, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -144,31 +143,45 @@ def _column_of(change: sc.ColumnChange) -> str:
     return change.field_names[0]
 
 
-@singledispatch
-def _apply(change: sc.SchemaChange, draft: _Draft) -> None:
-    raise TypeError(f"not a schema change: {change!r}")
+def _apply(change: sc.SchemaChange, draft: _Draft) -> None:  # noqa: PLR0912 - a case for each change
+    written = draft.has_snapshots
+    match change:
+        case sc.SetOption(key=key, value=value):
+            option_rules.check_option_set(draft.old, key, value, has_snapshots=written)
+            draft.options[key] = value
+        case sc.RemoveOption(key=key):
+            option_rules.check_option_removed(key, has_snapshots=written)
+            draft.options.pop(key, None)
+        case sc.UpdateComment(comment=comment):
+            draft.comment = comment
+        case sc.AddColumn():
+            _add_column(change, draft)
+        case sc.RenameColumn():
+            _rename_column(change, draft)
+        case sc.DropColumn():
+            _drop_column(change, draft)
+        case sc.UpdateColumnType():
+            _update_type(change, draft)
+        case sc.UpdateColumnNullability():
+            _update_nullability(change, draft)
+        case sc.UpdateColumnComment(new_comment=comment):
+            draft.update(_column_of(change), lambda column: replace(column, description=comment))
+        case sc.UpdateColumnDefaultValue(new_default_value=default):
+            draft.update(_column_of(change), lambda column: replace(column, default_value=default))
+        case sc.UpdateColumnPosition(move=move):
+            _move_column(move, draft)
+        case sc.DropPrimaryKey() if written:
+            raise errors.InvalidInputError(
+                f"The primary key ({', '.join(draft.primary_keys)}) cannot be dropped: the table "
+                "has been written to, and its files are those of a primary-key table.",
+                kind="schema-change",
+            )
+        case sc.DropPrimaryKey():
+            draft.primary_keys = ()
+        case _:
+            assert_never(change)
 
 
-@_apply.register
-def _set_option(change: sc.SetOption, draft: _Draft) -> None:
-    option_rules.check_option_set(
-        draft.old, change.key, change.value, has_snapshots=draft.has_snapshots
-    )
-    draft.options[change.key] = change.value
-
-
-@_apply.register
-def _remove_option(change: sc.RemoveOption, draft: _Draft) -> None:
-    option_rules.check_option_removed(change.key, has_snapshots=draft.has_snapshots)
-    draft.options.pop(change.key, None)
-
-
-@_apply.register
-def _update_comment(change: sc.UpdateComment, draft: _Draft) -> None:
-    draft.comment = change.comment
-
-
-@_apply.register
 def _add_column(change: sc.AddColumn, draft: _Draft) -> None:
     name = _column_of(change)
     if not change.data_type.nullable:
@@ -203,7 +216,6 @@ def _reference(move: sc.Move) -> str:
     return move.reference_field_name
 
 
-@_apply.register
 def _rename_column(change: sc.RenameColumn, draft: _Draft) -> None:
     name, new_name = _column_of(change), change.new_name
     if name in draft.old.partition_keys:
@@ -217,7 +229,6 @@ def _rename_column(change: sc.RenameColumn, draft: _Draft) -> None:
     draft.options = option_rules.options_after_rename(draft.options, name, new_name)
 
 
-@_apply.register
 def _drop_column(change: sc.DropColumn, draft: _Draft) -> None:
     name = _column_of(change)
     if name in draft.old.partition_keys:
@@ -230,7 +241,6 @@ def _drop_column(change: sc.DropColumn, draft: _Draft) -> None:
     del draft.fields[position]
 
 
-@_apply.register
 def _update_type(change: sc.UpdateColumnType, draft: _Draft) -> None:
     name = _column_of(change)
     if name in draft.old.partition_keys:
@@ -267,7 +277,6 @@ def _update_type(change: sc.UpdateColumnType, draft: _Draft) -> None:
     draft.update(name, lambda column: replace(column, type=new))
 
 
-@_apply.register
 def _update_nullability(change: sc.UpdateColumnNullability, draft: _Draft) -> None:
     name, nullable = _column_of(change), change.new_nullability
     if nullable and draft.is_key(name):
@@ -286,21 +295,7 @@ def _check_nullability(draft: _Draft, name: str, was: bool, becomes: bool) -> No
         )
 
 
-@_apply.register
-def _update_column_comment(change: sc.UpdateColumnComment, draft: _Draft) -> None:
-    comment = change.new_comment
-    draft.update(_column_of(change), lambda column: replace(column, description=comment))
-
-
-@_apply.register
-def _update_default(change: sc.UpdateColumnDefaultValue, draft: _Draft) -> None:
-    default = change.new_default_value
-    draft.update(_column_of(change), lambda column: replace(column, default_value=default))
-
-
-@_apply.register
-def _update_position(change: sc.UpdateColumnPosition, draft: _Draft) -> None:
-    move = change.move
+def _move_column(move: sc.Move, draft: _Draft) -> None:
     source, reference = draft.position(move.field_name), move.reference_field_name
     match move.type:
         case sc.MoveType.FIRST:
@@ -321,17 +316,6 @@ def _update_position(change: sc.UpdateColumnPosition, draft: _Draft) -> None:
     if move.type is sc.MoveType.BEFORE and source < target:
         target -= 1
     draft.fields.insert(target, draft.fields.pop(source))
-
-
-@_apply.register
-def _drop_primary_key(change: sc.DropPrimaryKey, draft: _Draft) -> None:
-    if draft.has_snapshots:
-        raise errors.InvalidInputError(
-            f"The primary key ({', '.join(draft.primary_keys)}) cannot be dropped: the table has "
-            "been written to, and its files are those of a primary-key table.",
-            kind="schema-change",
-        )
-    draft.primary_keys = ()
 
 
 def _check_named_columns(old: TableSchema, new: TableSchema) -> None:

@@ -103,19 +103,16 @@ def _parse_nested(match: re.Match[str], text: str) -> types.DataType:
     """Parse `ROOT<inner, …>`, whose inner parts may be nested again."""
     nullable = not (match["nullability"] or "").upper().startswith("NOT")
     root, parts = match["root"].upper(), _split(match["inner"], text)
+    members: dict[str, Json]
     match root, parts:
-        case "ARRAY", [element]:
-            return types.ArrayType(element=parse_type(element), nullable=nullable)
-        case "MULTISET", [element]:
-            return types.MultisetType(element=parse_type(element), nullable=nullable)
+        case "ARRAY" | "MULTISET", [element]:
+            members = {"element": element}
         case "MAP", [key, value]:
-            return types.MapType(key=parse_type(key), value=parse_type(value), nullable=nullable)
+            members = {"key": key, "value": value}
         case "VECTOR", [element, length] if length.isdecimal():
-            return types.VectorType(
-                element=parse_type(element), length=int(length), nullable=nullable
-            )
+            members = {"element": element, "length": length}
         case "ROW", [_, *_]:
-            fields = []
+            fields: list[Json] = []
             for number, part in enumerate(parts):
                 field = _ROW_FIELD.match(part)
                 if field is None:
@@ -123,10 +120,11 @@ def _parse_nested(match: re.Match[str], text: str) -> types.DataType:
                     raise FormatError(message, kind="data-type")
                 quoted = field["quoted"]
                 name = field["name"] if quoted is None else quoted.replace("``", "`")
-                fields.append(types.DataField(id=number, name=name, type=parse_type(field["type"])))
-            return types.RowType(fields=tuple(fields), nullable=nullable)
+                fields.append({"id": number, "name": name, "type": field["type"]})
+            members = {"fields": fields}
         case _:
             raise FormatError(f"Cannot parse data type '{text}'.", kind="data-type")
+    return _nested_type(root, members, nullable=nullable)
 
 
 def _split(inner: str, text: str) -> list[str]:
@@ -150,26 +148,26 @@ def _split(inner: str, text: str) -> list[str]:
 def _parse_object(json: Mapping[str, Json]) -> types.DataType:
     # As Java: the first word of the text is the root, `ARRAY<INT> NOT NULL` is an ARRAY.
     text = str(json.get("type", "")).upper()
-    nullable = "NOT NULL" not in text
     root = _ROOT.match(text)
-    match root and root[0]:
-        case "ARRAY":
-            return types.ArrayType(element=parse_type(json["element"]), nullable=nullable)
-        case "MULTISET":
-            return types.MultisetType(element=parse_type(json["element"]), nullable=nullable)
+    if root is None:
+        raise FormatError(f"Unknown data type '{text}'.", kind="data-type")
+    return _nested_type(root[0], json, nullable="NOT NULL" not in text)
+
+
+def _nested_type(root: str, members: Mapping[str, Json], *, nullable: bool) -> types.DataType:
+    match root:
+        case "ROW":
+            fields = cast("Sequence[Mapping[str, Json]]", members["fields"])
+            return types.RowType(fields=tuple(map(parse_field, fields)), nullable=nullable)
         case "MAP":
-            key, value = parse_type(json["key"]), parse_type(json["value"])
+            key, value = parse_type(members["key"]), parse_type(members["value"])
             return types.MapType(key=key, value=value, nullable=nullable)
         case "VECTOR":
-            element, length = parse_type(json["element"]), int(cast("int", json["length"]))
+            element, length = parse_type(members["element"]), int(cast("int", members["length"]))
             return types.VectorType(element=element, length=length, nullable=nullable)
-        case "ROW":
-            fields = cast("Sequence[Mapping[str, Json]]", json["fields"])
-            return types.RowType(
-                fields=tuple(parse_field(field) for field in fields), nullable=nullable
-            )
         case _:
-            raise FormatError(f"Unknown data type '{text}'.", kind="data-type")
+            kind = types.ArrayType if root == "ARRAY" else types.MultisetType
+            return kind(element=parse_type(members["element"]), nullable=nullable)
 
 
 def parse_field(json: Mapping[str, Json]) -> types.DataField:
