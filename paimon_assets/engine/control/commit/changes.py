@@ -82,9 +82,13 @@ def changes_of(
     for message in messages:
         _check_kind(message, kind)
         known += [] if message.keys_known_at is None else [message.keys_known_at]
-        compacts = kind is CommitKind.COMPACT
-        increment = message.compact_increment if compacts else message.data_increment
-        deleted, added = _files(increment)
+        increment: DataIncrement | CompactIncrement
+        if kind is CommitKind.COMPACT:
+            increment = message.compact_increment
+            deleted, added = increment.compact_before, increment.compact_after
+        else:
+            increment = message.data_increment
+            deleted, added = increment.deleted_files, increment.new_files
         entries += _entries(message, FileKind.DELETE, deleted, default_buckets)
         entries += _entries(message, FileKind.ADD, added, default_buckets)
         changelog += _entries(message, FileKind.ADD, increment.changelog_files, default_buckets)
@@ -95,14 +99,6 @@ def changes_of(
         index=tuple(index),
         keys_known_at=min(known, default=None),
     )
-
-
-def _files(
-    increment: DataIncrement | CompactIncrement,
-) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
-    if isinstance(increment, CompactIncrement):
-        return increment.compact_before, increment.compact_after
-    return increment.deleted_files, increment.new_files
 
 
 def _entries(

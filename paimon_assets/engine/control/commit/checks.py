@@ -134,12 +134,9 @@ def _check_key_ranges(
 
 
 def _inconsistent(entry: ManifestEntry, event: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"File '{entry.file.file_name}' of bucket {entry.bucket} is {event} by one commit.",
-        kind="delta-inconsistent",
-        file=entry.file.file_name,
-        bucket=entry.bucket,
-    )
+    name, bucket = entry.file.file_name, entry.bucket
+    message = f"File '{name}' of bucket {bucket} is {event} by one commit."
+    return InvalidInputError(message, kind="delta-inconsistent", file=name, bucket=bucket)
 
 
 def _conflict(kind: str, entry: ManifestEntry, event: str) -> CommitConflictError:
@@ -218,11 +215,6 @@ def check_vectors(
                 raise _vector_conflict("vector-without-file", key, "is not live")
 
 
-def holds_vectors(entries: Iterable[IndexManifestEntry]) -> bool:
-    """Whether some index file holds deletion vectors."""
-    return any(entry.file.index_type == DELETION_VECTORS_INDEX for entry in entries)
-
-
 def _key(entry: IndexManifestEntry | ManifestEntry) -> DataFileKey:
     return (entry.partition, entry.bucket, entry.file.file_name)
 
@@ -259,7 +251,9 @@ class CommitChecks(Struct, frozen=True, dict=True):
         """Return the changes of a commit on top of the newest snapshot."""
         changes, scope = request.changes, request.overwrites
         looks_at_files = request.kind in (CommitKind.OVERWRITE, CommitKind.COMPACT)
-        index = self._live_index(latest) if looks_at_files or changes.index else ()
+        index: tuple[IndexManifestEntry, ...] = ()
+        if latest is not None and latest.index_manifest and (looks_at_files or changes.index):
+            index = self.store.manifests.read_index(latest.index_manifest)
         base: list[ManifestEntry] = []
         if scope is not None:
             base = scope.live_files(latest)
@@ -270,13 +264,8 @@ class CommitChecks(Struct, frozen=True, dict=True):
             whole = request.kind is CommitKind.OVERWRITE
             base = partitions.live_files(latest, None if whole else changes.buckets)
         check_delta(changes.entries)
-        check_strict_mode(
-            self.store,
-            latest,
-            changes.partitions,
-            commit_user=request.commit_user,
-            kind=request.kind,
-        )
+        user, kind = request.commit_user, request.kind
+        check_strict_mode(self.store, latest, changes.partitions, commit_user=user, kind=kind)
         if request.planned_on is not None:
             request.planned_on.check(self.store, latest, changes.buckets)
         self._check_bucket_counts(changes, base, request.kind, latest)
@@ -291,7 +280,7 @@ class CommitChecks(Struct, frozen=True, dict=True):
                 from paimon_assets.engine.control.commit.column_conflicts import check_ranges
 
                 check_ranges(base, changes.entries)
-            if holds_vectors(after):
+            if any(entry.file.index_type == DELETION_VECTORS_INDEX for entry in after):
                 check_vectors(index, after, base, changes.entries)
         return CheckedChanges(changes=changes, index=after if changes.index else None)
 
@@ -303,11 +292,6 @@ class CommitChecks(Struct, frozen=True, dict=True):
             return None
         types = [column.type for column in schema.key_fields]
         return lambda file: key_range(file, types)
-
-    def _live_index(self, latest: Snapshot | None) -> tuple[IndexManifestEntry, ...]:
-        if latest is None or latest.index_manifest is None:
-            return ()
-        return self.store.manifests.read_index(latest.index_manifest)
 
     def _check_bucket_counts(
         self,

@@ -42,8 +42,11 @@ def publish_external(
     if latest is not None and store.snapshots.break_at(latest) is not None:
         return False
     _check_named(store, snapshot)
-    if not _publish(store, snapshot):
-        return False
+    path = store.paths.snapshot(snapshot.id)
+    if not publish_once(store.file_io, path, snapshot_to_json(snapshot)):
+        known = store.snapshots.snapshot_or_none(snapshot.id)  # perhaps it was published before
+        if known is None or not _is_same(known, snapshot):
+            return False
     message = (
         f"Table '{store.label}' was changed while snapshot {snapshot.id} was published; look "
         "whether it is there."
@@ -178,18 +181,6 @@ def _check_file(store: FileStore, snapshot: Snapshot, path: str, size: int | Non
 
 
 def _refusal(store: FileStore, snapshot: Snapshot, file_name: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(
-        f"Table '{store.label}': snapshot {snapshot.id} names {file_name}, which is not there.",
-        kind="snapshot-files",
-        table=store.label,
-        snapshot_id=snapshot.id,
-    )
-
-
-def _publish(store: FileStore, snapshot: Snapshot) -> bool:
-    """Publish a snapshot; True also if it was published before."""
-    path = store.paths.snapshot(snapshot.id)
-    if publish_once(store.file_io, path, snapshot_to_json(snapshot)):
-        return True
-    known = store.snapshots.snapshot_or_none(snapshot.id)
-    return known is not None and _is_same(known, snapshot)
+    label, number = store.label, snapshot.id
+    message = f"Table '{label}': snapshot {number} names {file_name}, which is not there."
+    return errors.InvalidInputError(message, kind="snapshot-files", table=label, snapshot_id=number)

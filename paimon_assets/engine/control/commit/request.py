@@ -122,6 +122,7 @@ class CommitRequest(Value):
     ) -> Snapshot:
         """Return the snapshot that follows `latest`."""
         changelog_name, changelog_size = lists.changelog or (None, None)
+        marks = (latest.watermark if latest else None, self.watermark)
         return Snapshot(
             id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,
             schema_id=schema_id,
@@ -142,7 +143,7 @@ class CommitRequest(Value):
             time_millis=time_millis,
             total_record_count=changes.row_change + (latest.total_record_count if latest else 0),
             delta_record_count=changes.row_change,
-            watermark=_later(latest.watermark if latest else None, self.watermark),
+            watermark=max((mark for mark in marks if mark is not None), default=None),
             index_manifest=lists.index_manifest,
             statistics=self._statistics(latest, schema_id),
             properties={**inherited, **self.properties},
@@ -164,8 +165,3 @@ class CommitRequest(Value):
                 )
             return name
         return latest.statistics if latest and latest.schema_id == schema_id else None
-
-
-def _later(previous: int | None, given: int | None) -> int | None:
-    known = [value for value in (previous, given) if value is not None]
-    return max(known) if known else None

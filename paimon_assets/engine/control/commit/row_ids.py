@@ -26,7 +26,7 @@ def with_row_ids(
     for entry in entries:
         file = entry.file
         if entry.kind is FileKind.ADD:
-            is_new = _holds_new_rows(file)
+            is_new = lacks_ids(file) and file.file_source is not FileOrigin.COMPACT
             lowest, highest = file.min_sequence_number, file.max_sequence_number
             if is_new or lowest == 0:
                 lowest = highest = snapshot_id
@@ -74,7 +74,3 @@ def stores_ids(file: DataFileMeta) -> bool:
 def lacks_ids(file: DataFileMeta) -> bool:
     """Whether rows of a file have no ids."""
     return file.first_row_id is None and not stores_ids(file)
-
-
-def _holds_new_rows(file: DataFileMeta) -> bool:
-    return lacks_ids(file) and file.file_source is not FileOrigin.COMPACT

@@ -39,6 +39,9 @@ class BranchManager:
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._schemas = SchemaManager(file_io, paths)
+        self._snapshots = SnapshotManager(file_io, paths)
+        self._tags = TagManager(file_io, paths)
         self.after_forward: Callable[[], object] = lambda: None
         """Called after a branch became main."""
 
@@ -96,14 +99,12 @@ class BranchManager:
         """
         self._existing(name)
         if name.startswith(AUDIT_PREFIX):
-            raise errors.InvalidInputError(
+            message = (
                 f"Branch '{name}' of table '{self._paths.table}' holds one batch that was not "
                 "committed, and no other row: main would lose all of its own. Read the batch, mend "
-                "it and write it again.",
-                kind="branch-audit",
-                path=self._paths.table,
-                branch=name,
+                "it and write it again."
             )
+            raise errors.InvalidInputError(message, kind="branch-audit", **self._details(name))
         newest = self._forward(name, keeps_main=keeps_main)
         self.after_forward()
         return newest
@@ -111,9 +112,9 @@ class BranchManager:
     def _make(self, name: str, tag: str | None, snapshot_id: int | None) -> None:
         source = None
         if tag is not None:
-            source = TagManager(self._file_io, self._paths).get(tag).snapshot
+            source = self._tags.get(tag).snapshot
         elif snapshot_id is not None:
-            source = SnapshotManager(self._file_io, self._paths).snapshot(snapshot_id)
+            source = self._snapshots.snapshot(snapshot_id)
         draft = f"{self._paths.branches_directory}/.{uuid.uuid4()}"
         try:
             self._copy_to(draft, self._of(name), source, tag)
@@ -126,8 +127,8 @@ class BranchManager:
             self._look_back(name, source, tag)
 
     def _forward(self, name: str, *, keeps_main: bool) -> Snapshot:
-        branch = self._of(name)
-        theirs, ours = (SnapshotManager(self._file_io, p) for p in (branch, self._paths))
+        branch, ours = self._of(name), self._snapshots
+        theirs = SnapshotManager(self._file_io, branch)
         if theirs.latest() is None:
             raise self._empty(name)
         # All is read before anything is undone: the branch may be renamed or deleted meanwhile.
@@ -151,7 +152,7 @@ class BranchManager:
         # Main is never empty: of its own line, the first one stays until the branch's are there.
         own = min(ours.list_ids(), default=0)
         ours.delete_after(max(shared, own))
-        TagManager(file_io, paths).delete_after(since - 1)
+        self._tags.delete_after(since - 1)
         for tag, data in tagged.items():
             file_io.replace(paths.tag(tag), data)
         for number, data in schemas.items():
@@ -170,12 +171,12 @@ class BranchManager:
             if all(map(ours.is_same, copies)):
                 break
         else:  # rollbacks undid some of them
-            raise errors.CommitConflictError(
+            message = (
                 f"Table '{paths.table}' was rolled back again and again while it became "
-                f"branch '{name}'; try again.",
-                kind="branch-overtaken",
-                path=paths.table,
-                branch=name,
+                f"branch '{name}'; try again."
+            )
+            raise errors.CommitConflictError(
+                message, kind="branch-overtaken", **self._details(name)
             )
         newest = line[max(line)]
         self._drop_above(newest, max(schemas))
@@ -195,8 +196,8 @@ class BranchManager:
 
         A commit meanwhile takes a number before, or is built on a published one.
         """
-        file_io, paths = self._file_io, self._paths
-        ours, theirs = (SnapshotManager(file_io, p) for p in (paths, self._of(name)))
+        file_io, paths, ours = self._file_io, self._paths, self._snapshots
+        theirs = SnapshotManager(file_io, self._of(name))
         newest = ours.latest()
         number = 0 if newest is None else newest.id
         base = line.get(number)
@@ -229,12 +230,12 @@ class BranchManager:
 
     def _drop_above(self, newest: Snapshot, schema_id: int) -> None:
         """Delete later schemas, and concurrent commits on top of undone snapshots."""
-        for number in reversed(SchemaManager(self._file_io, self._paths).list_ids()):
+        for number in reversed(self._schemas.list_ids()):
             if number > schema_id:
                 self._file_io.delete_file(self._paths.schema(number))
-        ours = SnapshotManager(self._file_io, self._paths)
+        ours, read = self._snapshots, self._snapshots.snapshot_or_none
         while True:
-            last, read = newest, ours.snapshot_or_none
+            last = newest
             above = [s for n in ours.list_ids() if n > newest.id and (s := read(n)) is not None]
             while above and above[0].id == last.id + 1 and above[0].stands_on(last):
                 last = above.pop(0)
@@ -245,7 +246,7 @@ class BranchManager:
 
     def _join(self, first: int) -> None:
         """Join main's own snapshots and those of a branch to one line without gaps."""
-        ours = SnapshotManager(self._file_io, self._paths)
+        ours = self._snapshots
         newest = ours.snapshot_or_none(first)
         if newest is None or ours.break_at(newest) is None:
             return
@@ -262,21 +263,20 @@ class BranchManager:
     def _look_back(self, name: str, source: Snapshot, tag_name: str | None) -> None:
         """Delete a new branch if its source was deleted before it was there, and so its files."""
         if tag_name is None:
-            if SnapshotManager(self._file_io, self._paths).is_same(source):
+            if self._snapshots.is_same(source):
                 return
         else:
-            tag = TagManager(self._file_io, self._paths).get_or_none(tag_name)
+            tag = self._tags.get_or_none(tag_name)
             if tag is not None and tag.snapshot == source:
                 return
         self._file_io.delete_directory(self._of(name).branch_directory)
         noun = f"Snapshot {source.id}" if tag_name is None else f"Tag '{tag_name}'"
-        raise errors.NotFoundError(
+        message = (
             f"{noun} of table '{self._paths.table}' was deleted while branch '{name}' was made from"
-            " it; make it from another one.",
-            kind="tag-not-found" if tag_name else "snapshot-not-found",
-            path=self._paths.table,
-            branch=name,
+            " it; make it from another one."
         )
+        kind = "tag-not-found" if tag_name else "snapshot-not-found"
+        raise errors.NotFoundError(message, kind=kind, **self._details(name))
 
     def _copy_to(
         self, directory: str, branch: TablePaths, source: Snapshot | None, tag: str | None
@@ -287,7 +287,7 @@ class BranchManager:
         def copy(path: str, target: str) -> None:
             self._file_io.replace(inside(target), self._file_io.read_bytes(path))
 
-        for number in SchemaManager(self._file_io, self._paths).list_ids():
+        for number in self._schemas.list_ids():
             if source is None or number <= source.schema_id:
                 copy(self._paths.schema(number), branch.schema(number))
         if source is not None:
@@ -309,37 +309,26 @@ class BranchManager:
         return self._of(name)
 
     def _missing(self, name: str) -> errors.NotFoundError:
-        return errors.NotFoundError(
-            f"Table '{self._paths.table}' has no branch '{name}'.",
-            kind="branch-not-found",
-            path=self._paths.table,
-            branch=name,
-        )
+        message = f"Table '{self._paths.table}' has no branch '{name}'."
+        return errors.NotFoundError(message, kind="branch-not-found", **self._details(name))
 
     def _behind(self, name: str, reason: str) -> errors.CommitConflictError:
-        return errors.CommitConflictError(
+        message = (
             f"Table '{self._paths.table}' cannot take the snapshots of its branch '{name}': it has "
-            f"{reason}. Make the branch again, or stop writers and call 'fast_forward'.",
-            kind="branch-behind",
-            path=self._paths.table,
-            branch=name,
+            f"{reason}. Make the branch again, or stop writers and call 'fast_forward'."
         )
+        return errors.CommitConflictError(message, kind="branch-behind", **self._details(name))
 
     def _empty(self, name: str) -> errors.InvalidInputError:
-        return errors.InvalidInputError(
-            f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet.",
-            kind="branch-empty",
-            path=self._paths.table,
-            branch=name,
-        )
+        message = f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet."
+        return errors.InvalidInputError(message, kind="branch-empty", **self._details(name))
 
     def _name_conflict(self, name: str) -> errors.AlreadyExistsError:
-        return errors.AlreadyExistsError(
-            f"Table '{self._paths.table}' has a branch '{name}' already.",
-            kind="branch-exists",
-            path=self._paths.table,
-            branch=name,
-        )
+        message = f"Table '{self._paths.table}' has a branch '{name}' already."
+        return errors.AlreadyExistsError(message, kind="branch-exists", **self._details(name))
+
+    def _details(self, name: str) -> dict[str, str]:
+        return {"path": self._paths.table, "branch": name}
 
 
 def _check_new_name(name: str) -> None:

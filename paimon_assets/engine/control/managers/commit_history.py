@@ -31,10 +31,6 @@ class _Seen(Struct):
     """No older snapshot was read, in epoch milliseconds."""
     lock: Lock = field(default_factory=Lock)
 
-    def forget(self) -> None:
-        self.anchor = None
-        self.commits.clear()
-
 
 @lru_cache(maxsize=64)
 def _seen_of(_table: TableKey) -> _Seen:
@@ -115,7 +111,8 @@ class CommitHistory:
         with seen.lock:
             is_stale = seen.anchor is not None and not self._still_true(seen.anchor, latest)
             if is_stale or seen.since_ms > since_ms:
-                seen.forget()
+                seen.anchor = None
+                seen.commits.clear()
             if seen.anchor is None:
                 seen.since_ms = since_ms
             if seen.anchor is not None and seen.anchor.id == latest.id:

@@ -86,12 +86,9 @@ class TagManager:
     def get(self, name: str) -> Tag:
         tag = self.get_or_none(name)
         if tag is None:
-            raise errors.NotFoundError(
-                f"Table '{self._paths.table}' has no tag '{name}'.",
-                kind="tag-not-found",
-                path=self._paths.table,
-                tag=name,
-            )
+            path = self._paths.table
+            message = f"Table '{path}' has no tag '{name}'."
+            raise errors.NotFoundError(message, kind="tag-not-found", path=path, tag=name)
         return tag
 
     def get_or_none(self, name: str) -> Tag | None:
@@ -136,12 +133,9 @@ class TagManager:
         )
 
     def _name_conflict(self, name: str) -> errors.AlreadyExistsError:
-        return errors.AlreadyExistsError(
-            f"Table '{self._paths.table}' has a tag '{name}' already.",
-            kind="tag-exists",
-            path=self._paths.table,
-            tag=name,
-        )
+        path = self._paths.table
+        message = f"Table '{path}' has a tag '{name}' already."
+        return errors.AlreadyExistsError(message, kind="tag-exists", path=path, tag=name)
 
 
 _NEXT_SNAPSHOT = "nextSnapshot"
