@@ -86,9 +86,7 @@ class FilesystemCatalog:
         if self.file_io.is_directory(path):
             if ignore_if_exists:
                 return
-            raise errors.AlreadyExistsError(
-                f"Database '{name}' exists already.", kind="database-exists", database=name
-            )
+            raise _taken_database(name)
         self.file_io.make_directory(path)
         if options:
             self.describe_database(name, options, existed=False)
@@ -100,9 +98,7 @@ class FilesystemCatalog:
 
         def first(members: catalog_state.Members) -> catalog_state.Members:
             if existed or members:
-                raise errors.AlreadyExistsError(
-                    f"Database '{name}' exists already.", kind="database-exists", database=name
-                )
+                raise _taken_database(name)
             return self._properties({**options}, by)
 
         self._state.change(name, catalog_state.PROPERTIES, first, by=by)
@@ -116,10 +112,8 @@ class FilesystemCatalog:
 
     def get_database(self, name: str) -> bodies.DatabaseResponse:
         """Return a database, with its properties and owner; its id if a change gave it one."""
-        identity, members = (
-            self._state.identity(name),
-            self._state.read(name, catalog_state.PROPERTIES),
-        )
+        state = self._state
+        identity, members = state.identity(name), state.read(name, catalog_state.PROPERTIES)
         by = "" if identity is None else identity.created_by
         made = 0 if identity is None else identity.created_at
         from paimon_assets.engine.codec.rest import bodies
@@ -331,11 +325,10 @@ class FilesystemCatalog:
         for number in ids:
             with suppress(errors.FormatError, errors.NotFoundError):  # a damaged table is dropped
                 options.append(schemas.schema(number).typed_options)
+        from paimon_assets.engine.fileio.owned_deletion import files_below
         from paimon_assets.engine.spec.own_names import OwnNames
 
         own = OwnNames.of(options)
-        from paimon_assets.engine.fileio.owned_deletion import files_below
-
         return sorted(name for name in files_below(self.file_io, path) if not own.has(name))
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
@@ -430,16 +423,13 @@ def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
 
     Files of killed or late writers are taken: a table reads none that it does not name.
     """
-    from paimon_assets.engine.fileio.owned_deletion import is_link
+    from paimon_assets.engine.fileio.owned_deletion import files_below, is_link
+    from paimon_assets.engine.spec.own_names import OwnNames
 
     if is_link(file_io, path):
         problem = "is a link"
     else:
-        from paimon_assets.engine.spec.own_names import OwnNames
-
         own = OwnNames.of(())
-        from paimon_assets.engine.fileio.owned_deletion import files_below
-
         name = next((name for name in files_below(file_io, path) if not own.is_unread(name)), None)
         problem = "" if name is None else f"holds '{name}'"
     if not problem:
@@ -449,6 +439,11 @@ def _content(file_io: FileIO, path: str) -> errors.InvalidInputError | None:
         " another name, or remove its content."
     )
     return errors.InvalidInputError(message, kind="folder-not-empty", path=path)
+
+
+def _taken_database(name: str) -> errors.AlreadyExistsError:
+    message = f"Database '{name}' exists already."
+    return errors.AlreadyExistsError(message, kind="database-exists", database=name)
 
 
 def _not_empty(name: str, content: str) -> errors.InvalidInputError:

@@ -347,7 +347,7 @@ def protect_external(
 def _take_out_text_segments(
     store: FileStore, latest: Snapshot | None, scope: PartitionFilter, request: CommitRequest
 ) -> bool:
-    from paimon_assets.engine.control.segments import live_text_segments
+    from paimon_assets.engine.control.segments import live_text_segments, mark_removal
 
     segments = [each for each in live_text_segments(store, latest) if scope.takes(each.partition)]
     if not segments:
@@ -361,7 +361,5 @@ def _take_out_text_segments(
             table=store.label,
             segment=segments[0].id,
         )
-    from paimon_assets.engine.control.segments import mark_removal
-
     mark_removal(store, segments, (str(request.commit_user), request.commit_identifier))
     return True

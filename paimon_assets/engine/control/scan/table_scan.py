@@ -123,22 +123,16 @@ def _scan(
     entries = FileStoreScan(store).needed_files(
         snapshot, predicate, min_level=min_level, merges_partitions=True
     )
-    from paimon_assets.engine.control.scan.segment_scan import text_segments
+    from paimon_assets.engine.control.scan import segment_scan as segs
 
-    texts = text_segments(store, snapshot, predicate)
-    from paimon_assets.engine.control.scan.segment_scan import entries_of_segment
-
-    live = (*entries, *(entry for segment in texts for entry in entries_of_segment(segment)))
+    texts = segs.text_segments(store, snapshot, predicate)
+    live = (*entries, *(entry for segment in texts for entry in segs.entries_of_segment(segment)))
     needed = [entry for entry in live if entry.partition not in without]
-    from paimon_assets.engine.control.scan.segment_scan import check_unchanged
-
-    tags = check_unchanged(store, needed)
+    tags = segs.check_unchanged(store, needed)
     buckets = {(entry.partition, entry.bucket) for entry in needed}
     deletions = split_generator.deletion_files(store, snapshot, buckets) if buckets else {}
     splits = split_generator.SplitGenerator(store).splits(snapshot.id, needed, deletions)
-    from paimon_assets.engine.control.scan.segment_scan import how_written
-
-    options = {segment.name_prefix: how_written(store, segment) for segment in texts}
+    options = {segment.name_prefix: segs.how_written(store, segment) for segment in texts}
     return replace(scan_of(store, splits), text_options=options, file_tags=tags)
 
 
@@ -235,19 +229,18 @@ def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
         for split in splits
         for file in (*split.before_files, *split.data_files)
     ]
-    from paimon_assets.engine.control.scan.segment_scan import check_unchanged
+    from paimon_assets.engine.control.scan import segment_scan as segs
 
-    tags = check_unchanged(store, entries)
+    tags = segs.check_unchanged(store, entries)
     scan = replace(scan_of(store, splits), file_tags=tags)
     store.refuse_retyped("read splits of", (schema.id for schema in scan.file_schemas))
     if not any(entry.file.file_format in TEXT_FORMATS for entry in entries):
         return scan
     names = {entry.file.file_name.rpartition("-")[0] for entry in entries}
-    from paimon_assets.engine.control.scan.segment_scan import how_written
     from paimon_assets.engine.control.segments import SegmentRegistry
 
     options = {
-        segment.name_prefix: how_written(store, segment)
+        segment.name_prefix: segs.how_written(store, segment)
         for segment in SegmentRegistry(store=store).load().segments
         if not segment.is_visible_to_paimon and segment.name_prefix in names
     }
