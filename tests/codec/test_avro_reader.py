@@ -50,7 +50,7 @@ records = st.fixed_dictionaries(
 )
 
 
-def written(items, schema=SCHEMA):
+def avro_bytes(items, schema=SCHEMA):
     plain = json.loads(json.dumps(schema).replace(', "logicalType": "timestamp-millis"', ""))
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(plain), items, codec="null")
@@ -61,19 +61,21 @@ ORDER = [field["name"] for field in (*FIELDS, *INNER["fields"])]
 
 
 def row(value):
-    """What a record is read as: its values in the schema's order; arrays are tuples, too."""
+    """Return a record as it is read: values in the schema's order; arrays are tuples."""
     if isinstance(value, dict):
         return tuple(row(value[name]) for name in ORDER if name in value)
     return tuple(value) if isinstance(value, list) else value
 
 
-def wanted(*fields):
+def reader_schema(*fields):
     return RecordSchema.of(json.dumps({**SCHEMA, "fields": list(fields)}).encode())
 
 
 @given(st.lists(records, max_size=4))
 def test_rows_equal_those_of_fastavro(items):
-    assert list(read_rows(written(items), "f", wanted(*FIELDS))) == [row(item) for item in items]
+    assert list(read_rows(avro_bytes(items), "f", reader_schema(*FIELDS))) == [
+        row(item) for item in items
+    ]
 
 
 RECORD = {
@@ -86,15 +88,17 @@ RECORD = {
 def test_fields_are_read_as_wanted_and_unwanted_ones_skipped():
     picked = {**INNER, "fields": [INNER["fields"][1], {"name": "new", "type": "int", "default": 0}]}
     fields = ({"name": "second", "type": ["null", picked]}, FIELDS[2])
-    assert list(read_rows(written([RECORD]), "f", wanted(*fields))) == [((b"c", None), "x" * 70)]
+    assert list(read_rows(avro_bytes([RECORD]), "f", reader_schema(*fields))) == [
+        ((b"c", None), "x" * 70)
+    ]
 
 
 def test_a_field_that_was_not_written_needs_a_default():
     new = {"name": "new", "type": ["null", "long"]}
-    rows = read_rows(written([RECORD]), "f", wanted(FIELDS[0], {**new, "default": None}))
+    rows = read_rows(avro_bytes([RECORD]), "f", reader_schema(FIELDS[0], {**new, "default": None}))
     assert list(rows) == [(-(2**40), None)]
     with pytest.raises(FormatError, match=r"data-1.*'new' is missing"):
-        list(read_rows(written([RECORD]), "data-1", wanted(new)))
+        list(read_rows(avro_bytes([RECORD]), "data-1", reader_schema(new)))
 
 
 def test_an_array_in_blocks_with_their_sizes_is_read():
@@ -132,19 +136,19 @@ def test_a_value_that_no_writer_writes_is_refused(schema, damaged):
 
 
 def test_a_file_cut_anywhere_names_itself():
-    data = written([RECORD])
+    data = avro_bytes([RECORD])
     header = len(data.split(data[-16:])[0]) + 16
     for length in range(len(data)):
         if length != header:
             with pytest.raises(FormatError, match="manifest-1"):
-                list(read_rows(data[:length], "manifest-1", wanted(*FIELDS)))
+                list(read_rows(data[:length], "manifest-1", reader_schema(*FIELDS)))
 
 
 @given(st.data())
 def test_a_damaged_byte_is_never_an_unexpected_error(data):
-    whole = bytearray(written([RECORD, RECORD]))
+    whole = bytearray(avro_bytes([RECORD, RECORD]))
     whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     try:
-        list(read_rows(bytes(whole), "f", wanted(*FIELDS)))
+        list(read_rows(bytes(whole), "f", reader_schema(*FIELDS)))
     except FormatError:
         return

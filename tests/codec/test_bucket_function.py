@@ -45,7 +45,7 @@ JAVA_VECTORS = [
 ]
 
 
-def parsed(type_texts):
+def types_of(type_texts):
     return [parse_type(text) for text in type_texts]
 
 
@@ -53,7 +53,7 @@ def parsed(type_texts):
     ("type_texts", "row", "java_hash", "b4", "b10", "hive", "mod"), JAVA_VECTORS
 )
 def test_hashes_and_buckets_are_those_of_java(type_texts, row, java_hash, b4, b10, hive, mod):
-    types = parsed(type_texts)
+    types = types_of(type_texts)
     assert row_hashes(arrow_columns(types, [row]), types).view(np.int32)[0] == java_hash
     assert (bucket_of(row, types, 4), bucket_of(row, types, 10)) == (b4, b10)
     if hive is not None:
@@ -71,7 +71,7 @@ def test_column_hashes_are_the_murmur_of_the_rows_bytes(typed):
 
 @given(st.lists(st.tuples(texts, st.none() | texts, st.binary(max_size=20)), max_size=40))
 def test_texts_of_many_lengths_in_several_columns_keep_their_rows(rows):
-    types = parsed(["STRING", "STRING", "BYTES"])
+    types = types_of(["STRING", "STRING", "BYTES"])
     signed = [np.int64(np.uint32(row_hash(row_bytes(row, types))).view(np.int32)) for row in rows]
     found = bucket_numbers(arrow_columns(types, rows), types, 7)
     assert found.tolist() == [abs(number) % 7 for number in signed]
@@ -95,7 +95,7 @@ def test_chunks_slices_and_dictionaries_change_nothing(typed, buckets, data):
 
 
 def test_a_chunked_dictionary_with_different_dictionaries_and_nulls():
-    types = parsed(["STRING"])
+    types = types_of(["STRING"])
     first, second = pa.array(["a", None, "b"]), pa.array(["b", "c", None])
     chunked = pa.chunked_array([first.dictionary_encode(), second.dictionary_encode()])
     expected = bucket_numbers([pa.chunked_array([first, second])], types, 1000).tolist()
@@ -103,7 +103,7 @@ def test_a_chunked_dictionary_with_different_dictionaries_and_nulls():
 
 
 def test_other_arrow_widths_of_the_declared_type_change_nothing():
-    types = parsed(["STRING", "INT", "TIMESTAMP(3)"])
+    types = types_of(["STRING", "INT", "TIMESTAMP(3)"])
     plain: list[Any] = [
         pa.array(["abc"]),
         pa.array([1], pa.int32()),
@@ -120,20 +120,20 @@ def test_other_arrow_widths_of_the_declared_type_change_nothing():
 @pytest.mark.parametrize("function", BucketFunctionType)
 def test_a_value_that_does_not_fit_its_type_has_no_bucket(function):
     with pytest.raises(InvalidInputError):
-        bucket_of([2**31], parsed(["INT"]), 4, function)
+        bucket_of([2**31], types_of(["INT"]), 4, function)
     with pytest.raises(InvalidInputError, match="INT cannot be int64"):
-        bucket_numbers([pa.array([2**31])], parsed(["INT"]), 4, function)
+        bucket_numbers([pa.array([2**31])], types_of(["INT"]), 4, function)
 
 
 def test_no_rows_have_no_buckets():
-    assert len(bucket_numbers([pa.array([], pa.int64())], parsed(["BIGINT"]), 4)) == 0
+    assert len(bucket_numbers([pa.array([], pa.int64())], types_of(["BIGINT"]), 4)) == 0
 
 
 def test_more_rows_than_one_slice_keep_their_order():
     values = np.arange(100_000) * 7919
-    found = bucket_numbers([pa.array(values)], parsed(["BIGINT"]), 16)
+    found = bucket_numbers([pa.array(values)], types_of(["BIGINT"]), 16)
     for position in (0, 1, 32_767, 32_768, 99_999):
-        assert found[position] == bucket_of([int(values[position])], parsed(["BIGINT"]), 16)
+        assert found[position] == bucket_of([int(values[position])], types_of(["BIGINT"]), 16)
 
 
 def java_text_hash(data):
@@ -145,7 +145,7 @@ def java_text_hash(data):
 
 @given(st.lists(texts, min_size=1, max_size=20))
 def test_hive_hashes_texts_by_their_signed_bytes(values):
-    found = bucket_numbers([pa.array(values)], parsed(["STRING"]), 97, HIVE)
+    found = bucket_numbers([pa.array(values)], types_of(["STRING"]), 97, HIVE)
     expected = [(java_text_hash(text.encode()) & 0x7FFFFFFF) % 97 for text in values]
     assert found.tolist() == expected
 
@@ -166,7 +166,7 @@ def test_hive_hashes_decimals_without_their_trailing_zeros(number, zeros):
         unscaled, scale = unscaled // 10, scale - 1
     expected = ((31 * big_integer_hash(unscaled) + scale) & 0x7FFFFFFF) % 101
     column = pa.array([unscaled_decimal(number * 10**zeros, 12)], pa.decimal128(38, 12))
-    assert bucket_numbers([column], parsed(["DECIMAL(38, 12)"]), 101, HIVE).tolist() == [expected]
+    assert bucket_numbers([column], types_of(["DECIMAL(38, 12)"]), 101, HIVE).tolist() == [expected]
 
 
 def unscaled_decimal(number, scale):
@@ -175,12 +175,12 @@ def unscaled_decimal(number, scale):
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.integers(1, 1000))
 def test_mod_is_the_floor_modulus(values, buckets):
-    found = bucket_numbers([pa.array(values, pa.int64())], parsed(["BIGINT"]), buckets, MOD)
+    found = bucket_numbers([pa.array(values, pa.int64())], types_of(["BIGINT"]), buckets, MOD)
     assert found.tolist() == [value % buckets for value in values]
 
 
 def test_zero_and_minus_zero_share_a_hive_bucket():
-    first, second = bucket_numbers([pa.array([0.0, -0.0])], parsed(["DOUBLE"]), 1000, HIVE)
+    first, second = bucket_numbers([pa.array([0.0, -0.0])], types_of(["DOUBLE"]), 1000, HIVE)
     assert first == second
 
 
@@ -195,14 +195,14 @@ def test_zero_and_minus_zero_share_a_hive_bucket():
     ],
 )
 def test_impossible_bucketings_are_refused(type_texts, buckets, function):
-    types = parsed(type_texts)
+    types = types_of(type_texts)
     with pytest.raises(InvalidInputError):
         bucket_numbers(arrow_columns(types, [(None,) * len(types)]), types, buckets, function)
 
 
 def test_hive_does_not_hash_timestamps_and_nothing_hashes_arrays():
     with pytest.raises(UnsupportedFeatureError):
-        bucket_of([0], parsed(["TIMESTAMP(3)"]), 4, HIVE)
+        bucket_of([0], types_of(["TIMESTAMP(3)"]), 4, HIVE)
     array_type = parse_type({"type": "ARRAY", "element": "INT"})
     with pytest.raises(UnsupportedFeatureError):
         bucket_numbers([pa.array([[1]], pa.list_(pa.int32()))], [array_type], 4)

@@ -95,8 +95,8 @@ def test_no_index_leaves_out_a_row_that_passes(data, type_text, kind):
     column = column_of(field, values)
     cut = data.draw(st.integers(0, len(values)))
     index = index_of(kind, field, column[:cut], column[cut:])
-    others = data.draw(st.lists(values_of(field.type), max_size=3))
-    literals = list(internals(column_of(field, [*few, *others]), field.type))
+    foreign = data.draw(st.lists(values_of(field.type), max_size=3))
+    literals = list(internals(column_of(field, [*few, *foreign]), field.type))
     leaf = data.draw(leaves(literals))
     parts = [leaf, data.draw(leaves(literals))]
     predicate = data.draw(st.sampled_from([leaf, pred.all_of(parts), pred.any_of(parts)]))

@@ -35,7 +35,7 @@ GLOBAL = st.builds(
     index_meta=st.none() | st.binary(),
     source_meta=st.none() | st.binary(),
 )
-OTHERS = {"file_name": file_names, "external_path": st.none() | file_paths}
+NAMES = {"file_name": file_names, "external_path": st.none() | file_paths}
 OF_VECTORS = st.lists(VECTORS).flatmap(
     lambda vectors: st.builds(
         manifest.IndexFileMeta,
@@ -43,7 +43,7 @@ OF_VECTORS = st.lists(VECTORS).flatmap(
         file_size=st.integers(2**32, 2**62),
         row_count=st.just(len(vectors)),
         deletion_vectors=st.just(tuple(vectors)),
-        **OTHERS,
+        **NAMES,
     )
 )
 WITHOUT_VECTORS = st.builds(
@@ -52,7 +52,7 @@ WITHOUT_VECTORS = st.builds(
     file_size=LONGS,
     row_count=LONGS,
     global_index=st.none() | GLOBAL,
-    **OTHERS,
+    **NAMES,
 )
 ENTRIES = st.builds(
     manifest.IndexManifestEntry,

@@ -24,7 +24,7 @@ UNBRANCHED = [root for root in ROOTS if not (root / "branch").exists()]
 pytestmark = pytest.mark.skipif(not ROOTS, reason="needs ../shared/tables, written by Java Paimon")
 
 
-def named(pattern):
+def cases_of(pattern):
     """Files of the pattern in every table, each as a test case."""
     paths = [path for path in sorted(TABLES.glob(f"**/{pattern}")) if path.is_file()]
     return [pytest.param(path, id=str(path.relative_to(TABLES))) for path in paths]
@@ -32,7 +32,7 @@ def named(pattern):
 
 def manifests():
     """Manifests alone: neither manifest lists nor index manifests."""
-    return [case for case in named("manifest/manifest-*") if "manifest-list" not in str(case.id)]
+    return [case for case in cases_of("manifest/manifest-*") if "manifest-list" not in str(case.id)]
 
 
 def newest_schemas(root):
@@ -42,7 +42,7 @@ def newest_schemas(root):
     return {schema.id: schema for schema in schemas}
 
 
-@pytest.mark.parametrize("path", named("snapshot/snapshot-*"))
+@pytest.mark.parametrize("path", cases_of("snapshot/snapshot-*"))
 def test_snapshots_keep_every_member(path):
     data = path.read_bytes()
     snapshot = metadata_json.snapshot_from_json(data, str(path))
@@ -50,7 +50,7 @@ def test_snapshots_keep_every_member(path):
     assert json.loads(metadata_json.snapshot_to_json(snapshot)) == kept
 
 
-@pytest.mark.parametrize("path", named("schema/schema-*"))
+@pytest.mark.parametrize("path", cases_of("schema/schema-*"))
 def test_schemas_keep_every_member(path):
     data = path.read_bytes()
     schema = metadata_json.schema_from_json(data, str(path))
@@ -67,7 +67,7 @@ def test_manifests_survive(path):
     assert manifest_avro.read_manifest(manifest_avro.write_manifest(entries), str(path)) == entries
 
 
-@pytest.mark.parametrize("path", named("manifest/manifest-list-*"))
+@pytest.mark.parametrize("path", cases_of("manifest/manifest-list-*"))
 def test_manifest_lists_survive_and_name_files_of_the_size_they_say(path):
     metas = manifest_avro.read_manifest_list(path.read_bytes(), str(path))
     assert (
@@ -85,7 +85,9 @@ def test_a_newer_java_writes_the_very_schemas_we_write():
         return sum(schema.text in case.values[0].read_bytes() for case in cases)
 
     assert written_with(manifests(), manifest_avro.MANIFEST_SCHEMA) > 0
-    assert written_with(named("manifest/manifest-list-*"), manifest_avro.MANIFEST_LIST_SCHEMA) > 0
+    assert (
+        written_with(cases_of("manifest/manifest-list-*"), manifest_avro.MANIFEST_LIST_SCHEMA) > 0
+    )
 
 
 @pytest.mark.parametrize("root", UNBRANCHED, ids=lambda root: str(root.relative_to(TABLES)))

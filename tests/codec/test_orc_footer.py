@@ -96,7 +96,7 @@ LAST = 9_000_000_000 * 10**6
 STEPS = st.integers(0, 3) | st.integers(0, 10**6) | st.integers(0, 10**13)
 
 
-def decoded(data: bytes, column: int = 1) -> list[int | None]:
+def decode(data: bytes, column: int = 1) -> list[int | None]:
     """Decode all stripes; microseconds."""
     footer = read_orc_footer(lambda at, count: data[at : at + count], len(data), "a.orc")
     found: list[int | None] = []
@@ -111,7 +111,7 @@ def decoded(data: bytes, column: int = 1) -> list[int | None]:
     return found
 
 
-def written(values: list[int | None], compression: Any = "uncompressed") -> bytes:
+def orc_bytes(values: list[int | None], compression: Any = "uncompressed") -> bytes:
     """Write one column as ORC."""
     sink = io.BytesIO()
     column = pa.array(values, pa.timestamp("us"))
@@ -146,30 +146,30 @@ def columns(draw: st.DrawFn) -> list[int | None]:
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "zstd", "lz4"])
 def test_codecs(compression: str) -> None:
     values = [n * 1_234_567 if n % 3 else None for n in range(1000)]
-    assert decoded(written(values, compression)) == values
+    assert decode(orc_bytes(values, compression)) == values
 
 
 @given(columns())
 @settings(max_examples=often(60), deadline=None)
 def test_every_kind_of_run_is_decoded(values: list[int | None]) -> None:
-    assert decoded(written(values)) == values
+    assert decode(orc_bytes(values)) == values
 
 
 def test_many_rows_with_outliers() -> None:
     chance = np.random.default_rng(3)
     values = chance.integers(0, 200, 5000) * 10**6
     values[chance.integers(0, 5000, 60)] = LAST - 5
-    assert decoded(written(values.tolist())) == values.tolist()
+    assert decode(orc_bytes(values.tolist())) == values.tolist()
 
 
 def test_damaged_streams_are_named() -> None:
-    data = written([n * n * 7_654_321 for n in range(400)])
+    data = orc_bytes([n * n * 7_654_321 for n in range(400)])
     refused = set()
     for at in range(0, len(data) - 40, 3):
         damaged = data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :]
         with contextlib.suppress(FormatError):
             refused.add(at)
-            decoded(damaged)
+            decode(damaged)
             refused.remove(at)
     assert refused
 
@@ -179,6 +179,6 @@ def test_damaged_streams_are_named() -> None:
 def test_negative_nanoseconds_of_the_writer_in_cpp_are_read(count: int, steps: int) -> None:
     """Before 1970 it cuts toward zero, and leaves the sign to the fraction."""
     values: list[int | None] = [-62_135_596_800_000_000 + 999_000 + n * steps for n in range(count)]
-    assert decoded(written(values)) == values
+    assert decode(orc_bytes(values)) == values
     early: list[int | None] = [-1_000 - n * 1_000_000 for n in range(count)]
-    assert decoded(written(early)) == early
+    assert decode(orc_bytes(early)) == early

@@ -1,4 +1,4 @@
-"""The documents of REST catalogs: Java's own, byte for byte, and what else is read."""
+"""The documents of REST catalogs: Java's own, byte for byte, and tolerant reads."""
 
 import json
 from copy import deepcopy

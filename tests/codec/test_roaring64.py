@@ -40,7 +40,7 @@ def test_an_empty_bitmap_is_a_zero():
 
 def test_a_bitmap_cut_anywhere_is_refused():
     data = write_java_bitmap64(BitMap64([1, 2**20, 2**40, *range(2**50, 2**50 + 5000)]))
-    told_at_the_end = 16  # how many containers there are, again
-    for length in range(len(data) - told_at_the_end):
+    trailer = 16  # the number of containers, again
+    for length in range(len(data) - trailer):
         with pytest.raises(FormatError, match="no roaring bitmap of 64 bits"):
             read_java_bitmap64(data[:length])

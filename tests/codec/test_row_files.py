@@ -158,7 +158,7 @@ print("begun")
     ],
 )
 def test_a_process_ends_while_a_file_is_read_ahead(row_format, first, line):
-    """Arrow's threads read ahead; one that comes back to an ended interpreter aborts or hangs."""
+    """Arrow's threads read ahead: a read that ends after the interpreter aborts or hangs."""
     child = subprocess.run(
         [sys.executable, "-c", _ENDS, row_format, first, line],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Commit messages of Java: each version is read as what it is, and the newest is written."""
+"""Commit messages of Java: each version is read, and the newest is written."""
 
 import base64
 import json
@@ -150,7 +150,7 @@ def test_java_committed_the_files_its_messages_name(path):
         except FormatError:
             continue
     assert readings
-    # Some versions differ in what these messages do not hold.
+    # Some versions differ in members that these messages lack.
     assert all(messages == readings[0] for messages in readings)
     committed = {}
     for manifest in (path.parents[1] / "manifest").glob("manifest-*"):

@@ -1,4 +1,4 @@
-"""The columns by which rows are merged: what parts of a source say of all of it."""
+"""The columns by which rows are merged: the keys of a source are merged from its parts."""
 
 import datetime as dt
 from decimal import Decimal
@@ -53,15 +53,15 @@ def test_bounds_of_parts_have_the_predicate_of_the_whole(parts):
     assert bounds.num_rows <= whole.num_rows * 3
     again = on.bounds(bounds)
     wanted = on.predicate(whole)
-    assert _sorted(on.predicate(bounds)) == _sorted(wanted)
-    assert _sorted(on.predicate(again)) == _sorted(wanted)
+    assert _sort_literals(on.predicate(bounds)) == _sort_literals(wanted)
+    assert _sort_literals(on.predicate(again)) == _sort_literals(wanted)
 
 
-def _sorted(predicate):
+def _sort_literals(predicate):
     """Return a predicate with the values it lists in order."""
     match predicate:
         case And(children=children):
-            return And(tuple(map(_sorted, children)))
+            return And(tuple(map(_sort_literals, children)))
         case In(field=field, literals=literals):
             return In(field, tuple(sorted(literals)))
         case _:

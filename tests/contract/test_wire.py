@@ -315,17 +315,17 @@ def test_every_write_result_survives(result):
     assert load(WriteResult, dump(result)) == result
 
 
-def travelled(predicate):
+def send(predicate):
     return load(type(predicate), dump(predicate))
 
 
 @given(predicates)
 def test_literals_keep_their_exact_types(predicate):
-    assert exact(travelled(predicate)) == exact(predicate)
+    assert exact(send(predicate)) == exact(predicate)
 
 
 def test_a_decimal_keeps_its_digits():
-    loaded = travelled(pred.Comparison("price", pred.CompareOp.EQ, Decimal("1.50")))
+    loaded = send(pred.Comparison("price", pred.CompareOp.EQ, Decimal("1.50")))
     assert isinstance(loaded, pred.Comparison)
     assert str(loaded.literal) == "1.50"
 
@@ -333,8 +333,8 @@ def test_a_decimal_keeps_its_digits():
 def test_a_predicate_must_be_bound_before_it_travels():
     raw = pred.Comparison("day", pred.CompareOp.EQ, dt.date(2024, 1, 1))
     with pytest.raises(errors.InvalidInputError, match="bind"):
-        travelled(raw)
-    assert travelled(pred.bind(raw, SCHEMA)) == pred.bind(raw, SCHEMA)
+        send(raw)
+    assert send(pred.bind(raw, SCHEMA)) == pred.bind(raw, SCHEMA)
 
 
 @given(

@@ -144,11 +144,11 @@ def test_table_created_while_its_database_is_dropped_stays(tmp_path, scheme, has
 
 
 def _create_and_commit(catalog, step, made):
-    """Return what makes a table and commits to it, before the call of this number."""
+    """Return a hook that creates a table and commits to it before a call's number."""
 
     def turn(number, _method, _path):
         if number == step:
-            with suppress(NotFoundError):  # then nobody was told that it is there
+            with suppress(NotFoundError):  # the drop won
                 table = catalog.create_table("db.t", SCHEMA)
                 table.new_write_builder().write(pa.table({"a": pa.array([1], pa.int32())}))
                 made.append(table)

@@ -1,4 +1,4 @@
-"""Ids, properties, views and functions of a warehouse: nobody's tables, and gone with them."""
+"""Ids, properties, views and functions of a warehouse: no tables, and dropped with it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -92,7 +92,7 @@ def test_view_created_while_its_database_is_dropped_stays(warehouse, has_id):
 
         def turn(number, _method, _path, other=other, step=step, made=made):
             if number == step:
-                with suppress(errors.NotFoundError):  # then nobody was told that it is there
+                with suppress(errors.NotFoundError):  # the drop won
                     made.append(NamedItems(CatalogState(other), "view").create(V, {"query": "1"}))
 
         file_io = FaultyFileIO(LocalFileIO(), before=turn)
@@ -215,7 +215,7 @@ def document(tmp_path):
     return NumberedDocument(LocalFileIO(), str(tmp_path), "names")
 
 
-def added(name):
+def add_member(name):
     return lambda members: {**members, name: 1}
 
 
@@ -225,7 +225,7 @@ def test_nothing_is_there_at_first(document):
 
 def test_a_change_is_read_back_and_old_numbers_go(document, tmp_path):
     for number in range(30):
-        document.change(added(f"n{number}"))
+        document.change(add_member(f"n{number}"))
     assert document.read() == {f"n{number}": 1 for number in range(30)}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"names-{number}.json" for number in range(23, 31)
@@ -233,16 +233,16 @@ def test_a_change_is_read_back_and_old_numbers_go(document, tmp_path):
 
 
 def test_empty_change_publishes_nothing(document, tmp_path):
-    document.change(added("a"))
-    document.change(added("a"))
+    document.change(add_member("a"))
+    document.change(add_member("a"))
     assert [path.name for path in tmp_path.iterdir()] == ["names-1.json"]
 
 
 def test_many_at_once_lose_nothing(document):
     def add(name):
-        while name not in document.read():  # who stood still too long looks, as it is told to
+        while name not in document.read():  # a slow writer looks, as the error asks for
             with suppress(errors.CommitUnknownError):
-                document.change(added(name))
+                document.change(add_member(name))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, map(str, range(400))))
@@ -250,14 +250,14 @@ def test_many_at_once_lose_nothing(document):
 
 
 def test_slow_writer_publishes_nothing_old(document, tmp_path):
-    document.change(added("a"))
+    document.change(add_member("a"))
     slow = []
 
     def late(members):
         if not slow:
             slow.append(dict(members))
             for number in range(20):
-                document.change(added(f"n{number}"))
+                document.change(add_member(f"n{number}"))
         return {**members, "late": 1}
 
     document.change(late)
@@ -269,14 +269,14 @@ def test_slow_writer_publishes_nothing_old(document, tmp_path):
 
 def test_change_counts_though_a_late_writer_takes_its_number(document, tmp_path):
     """Between listing and reading: ten more changes, and a late one under the deleted number."""
-    document.change(added("a"))
+    document.change(add_member("a"))
     own = tmp_path / "names-2.json"
 
-    def others(_number, method, path):
+    def act(_number, method, path):
         if method == "read_bytes" and path == str(own) and not turns:
             turns.append(path)
             for number in range(10):
-                document.change(added(f"n{number}"))
+                document.change(add_member(f"n{number}"))
             own.write_text('{"changes": ["late"], "members": {"a": 1, "late": 1}}')
 
     turns, calls = [], []
@@ -285,26 +285,26 @@ def test_change_counts_though_a_late_writer_takes_its_number(document, tmp_path)
         calls.append(members)
         return {**members, "mine": 1}
 
-    file_io = FaultyFileIO(LocalFileIO(), before=others)
+    file_io = FaultyFileIO(LocalFileIO(), before=act)
     NumberedDocument(file_io, str(tmp_path), "names").change(once)
     assert (len(turns), len(calls)) == (1, 1)
     assert set(document.read()) == {"a", "mine", *(f"n{number}" for number in range(10))}
 
 
 def _beside_a_late_writer(document, tmp_path):
-    """Return the document as one sees it who stops between listing and reading, once."""
-    document.change(added("a"))
+    """Return the document as a reader sees it that stops once between listing and reading."""
+    document.change(add_member("a"))
     first = tmp_path / "names-1.json"
     stops = []
 
-    def others(_number, method, path):
+    def act(_number, method, path):
         if method == "read_bytes" and path == str(first) and not stops:
             stops.append(path)
             for number in range(10):
-                document.change(added(f"n{number}"))
+                document.change(add_member(f"n{number}"))
             first.write_text('{"changes": ["late"], "members": {"late": 1}}')
 
-    return NumberedDocument(FaultyFileIO(LocalFileIO(), before=others), str(tmp_path), "names")
+    return NumberedDocument(FaultyFileIO(LocalFileIO(), before=act), str(tmp_path), "names")
 
 
 CHANGED = {"a", *(f"n{number}" for number in range(10))}
@@ -315,7 +315,7 @@ def test_a_reader_sees_nothing_of_a_late_writer(document, tmp_path):
 
 
 def test_late_writer_does_not_report_that_nothing_changes(document, tmp_path):
-    assert set(_beside_a_late_writer(document, tmp_path).change(added("late"))) == CHANGED | {
+    assert set(_beside_a_late_writer(document, tmp_path).change(add_member("late"))) == CHANGED | {
         "late"
     }
     assert set(document.read()) == CHANGED | {"late"}
@@ -331,11 +331,11 @@ def test_change_is_not_refused_because_of_a_late_writer(document, tmp_path):
 
 
 def test_error_of_a_change_ends_it(document, tmp_path):
-    def refused(members):
+    def refuse(members):
         raise errors.InvalidInputError("no")
 
     with pytest.raises(errors.InvalidInputError):
-        document.change(refused)
+        document.change(refuse)
     assert not list(tmp_path.iterdir())
 
 

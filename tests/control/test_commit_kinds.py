@@ -1,4 +1,4 @@
-"""What a snapshot holds beside data files: index files, changelogs, statistics."""
+"""Index files, changelogs and statistics of snapshots; conflicts of commits."""
 
 import json
 
@@ -75,13 +75,13 @@ def _hash(name: str) -> IndexFileMeta:
     return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size=8, row_count=2)
 
 
-def _written(**increment) -> CommitMessage:
+def _append_message(**increment) -> CommitMessage:
     return CommitMessage(
         partition=EMPTY_ROW, bucket=0, total_buckets=None, data_increment=DataIncrement(**increment)
     )
 
 
-def _compacted(**increment) -> CommitMessage:
+def _compact_message(**increment) -> CommitMessage:
     return CommitMessage(
         partition=EMPTY_ROW, bucket=0, total_buckets=2,
         compact_increment=CompactIncrement(**increment),
@@ -101,33 +101,38 @@ def _all_referenced(store: FileStore) -> set[str]:
 
 
 def test_hash_indexes_are_added_by_an_append_and_replace_the_named_ones(keyed):
-    commit(keyed, _written(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
+    commit(keyed, _append_message(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
     made = commit(
-        keyed, _written(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
+        keyed, _append_message(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
     )
     assert (made.commit_kind, made.delta_record_count) == (CommitKind.APPEND, 0)
     assert _index_names(keyed) == ["h1"]
     with refused(CommitConflictError, kind="index-gone"):
-        commit(keyed, _written(new_index_files=(_hash("h2"),), deleted_index_files=(_hash("h0"),)))
+        commit(
+            keyed,
+            _append_message(new_index_files=(_hash("h2"),), deleted_index_files=(_hash("h0"),)),
+        )
     assert manifest_files(keyed) == _all_referenced(keyed)
 
 
 def test_an_index_manifest_that_does_not_change_keeps_its_name(keyed):
-    first = commit(keyed, _written(new_index_files=(_hash("h0"),)))
+    first = commit(keyed, _append_message(new_index_files=(_hash("h0"),)))
     assert commit(keyed, message(keyed_file(0, 9))).index_manifest == first.index_manifest
-    emptied = commit(keyed, _written(deleted_index_files=(_hash("h0"),)), kind=CommitKind.OVERWRITE)
+    emptied = commit(
+        keyed, _append_message(deleted_index_files=(_hash("h0"),)), kind=CommitKind.OVERWRITE
+    )
     assert emptied.index_manifest is None
 
 
 def test_rows_deleted_by_vectors_are_an_overwrite(store):
     commit(store, message(plain_file("a")))
-    vectors = _written(new_index_files=(_vectors("v", "a"),))
+    vectors = _append_message(new_index_files=(_vectors("v", "a"),))
     with refused(InvalidInputError, "deletion vectors", kind="commit-kind"):
         commit(store, vectors)
     made = commit(store, vectors, kind=CommitKind.OVERWRITE)
     assert (made.commit_kind, made.total_record_count) == (CommitKind.OVERWRITE, 10)
     assert _index_names(store) == ["v"]
-    gone = _written(new_index_files=(_vectors("w", "b"),))
+    gone = _append_message(new_index_files=(_vectors("w", "b"),))
     with refused(CommitConflictError, kind="vector-without-file"):
         commit(store, gone, kind=CommitKind.OVERWRITE)
 
@@ -135,8 +140,10 @@ def test_rows_deleted_by_vectors_are_an_overwrite(store):
 def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(store):
     old, new = plain_file("old"), plain_file("new")
     commit(store, message(old))
-    commit(store, _written(new_index_files=(_vectors("v", "old"),)), kind=CommitKind.OVERWRITE)
-    blind = _compacted(compact_before=(old,), compact_after=(new,))
+    commit(
+        store, _append_message(new_index_files=(_vectors("v", "old"),)), kind=CommitKind.OVERWRITE
+    )
+    blind = _compact_message(compact_before=(old,), compact_after=(new,))
     with refused(CommitConflictError, kind="vector-left"):
         commit(store, blind, kind=CommitKind.COMPACT)
     seeing = replace(blind.compact_increment, deleted_index_files=(_vectors("v", "old"),))
@@ -149,7 +156,7 @@ def test_a_compaction_commits_files_changelog_and_index_in_one_snapshot(keyed, t
     commit(keyed, message(level_0, total_buckets=2))
     made = commit(
         keyed,
-        _compacted(
+        _compact_message(
             compact_before=(level_0,),
             compact_after=(keyed_file(0, 9, level=5, file_name="top"),),
             changelog_files=(keyed_file(0, 9, file_name="changes", row_count=7),),
@@ -177,7 +184,9 @@ def _changelog(store: FileStore, snapshot: Snapshot) -> list[tuple[str, int]]:
 def test_an_append_commits_its_changelog_and_the_next_one_has_none(store):
     made = commit(
         store,
-        _written(new_files=(plain_file("a"),), changelog_files=(plain_file("c", row_count=12),)),
+        _append_message(
+            new_files=(plain_file("a"),), changelog_files=(plain_file("c", row_count=12),)
+        ),
     )
     assert (_changelog(store, made), live_names(store)) == ([("c", 12)], ["a"])
     after = commit(store, message(plain_file("b")))
@@ -186,7 +195,7 @@ def test_an_append_commits_its_changelog_and_the_next_one_has_none(store):
 
 def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
     table = new_store(tmp_path, KEYED)
-    commit(table, _written(new_index_files=(_hash("h0"),)))
+    commit(table, _append_message(new_index_files=(_hash("h0"),)))
     rivals = [2]
 
     def rival(_number: int, method: str, _path: str) -> None:
@@ -195,7 +204,7 @@ def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
             commit(FileStore.open(LocalFileIO(), table.table_path), message(keyed_file(0, 9)))
 
     store = FileStore.open(FaultyFileIO(LocalFileIO(), before=rival), table.table_path)
-    changes = _written(
+    changes = _append_message(
         changelog_files=(keyed_file(0, 1, file_name="c"),),
         new_index_files=(_hash("h1"),),
         deleted_index_files=(_hash("h0"),),
@@ -208,7 +217,7 @@ def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
 def test_an_append_to_a_bucket_that_is_being_compacted_is_no_conflict(keyed):
     level_0 = keyed_file(0, 9, file_name="old")
     commit(keyed, message(level_0, total_buckets=2))
-    planned = _compacted(
+    planned = _compact_message(
         compact_before=(level_0,), compact_after=(keyed_file(0, 9, level=5, file_name="top"),)
     )
     commit(keyed, message(keyed_file(0, 9, file_name="meanwhile"), total_buckets=2))
@@ -221,7 +230,7 @@ def test_two_compactions_of_a_bucket_are_a_conflict(keyed, taken, kind):
     files = {name: keyed_file(0, 9, file_name=name) for name in ("same", "other")}
     commit(keyed, message(*files.values(), total_buckets=2))
     for name, winner in (("same", "first"), (taken, "second")):
-        planned = _compacted(
+        planned = _compact_message(
             compact_before=(files[name],),
             compact_after=(keyed_file(0, 9, level=5, file_name=winner),),
         )
@@ -237,7 +246,7 @@ def test_two_compactions_of_a_bucket_are_a_conflict(keyed, taken, kind):
 @pytest.mark.parametrize("kind", [CommitKind.APPEND, CommitKind.COMPACT])
 def test_two_increments_are_two_snapshots(tmp_path, kind):
     both = replace(
-        _written(changelog_files=(plain_file("a"),)),
+        _append_message(changelog_files=(plain_file("a"),)),
         compact_increment=CompactIncrement(new_index_files=(_hash("h"),)),
     )
     with refused(InvalidInputError, "would drop", kind="commit-kind"):
@@ -252,8 +261,8 @@ def test_giving_up_deletes_changelog_and_index_files_of_both_increments(store, t
         path.touch()
     outside = replace(_hash("kept"), external_path=str(paths[2]))
     given = [
-        _written(new_index_files=(_hash("h"), outside), changelog_files=(plain_file("c"),)),
-        _compacted(new_index_files=(_vectors("v"),), changelog_files=(plain_file("d"),)),
+        _append_message(new_index_files=(_hash("h"), outside), changelog_files=(plain_file("c"),)),
+        _compact_message(new_index_files=(_vectors("v"),), changelog_files=(plain_file("d"),)),
     ]
     assert delete_changelogs(store, given) == 2
     assert [path.exists() for path in paths] == [True, True, True, False, False]
@@ -325,7 +334,7 @@ def _overwrite(store: FileStore, *messages: CommitMessage, user: str = "me", **s
     )
 
 
-def _filled(tmp_path, schema: Schema = DAILY) -> FileStore:
+def _fill_store(tmp_path, schema: Schema = DAILY) -> FileStore:
     store = new_store(tmp_path, schema)
     for day, hour in (("x", 0), ("x", 1), ("y", 0), (None, 0), (None, None)):
         name = f"{day}-{hour}"
@@ -336,19 +345,19 @@ def _filled(tmp_path, schema: Schema = DAILY) -> FileStore:
 
 
 @pytest.fixture
-def filled(tmp_path):
-    return _filled(tmp_path)
+def filled_store(tmp_path):
+    return _fill_store(tmp_path)
 
 
-def test_whole_table_is_replaced(filled):
-    made = _overwrite(filled, message(plain_file("new", row_count=3), partition=_part("z")))
-    assert live_names(filled) == ["new"]
+def test_whole_table_is_replaced(filled_store):
+    made = _overwrite(filled_store, message(plain_file("new", row_count=3), partition=_part("z")))
+    assert live_names(filled_store) == ["new"]
     assert made.commit_kind is CommitKind.OVERWRITE
     assert (made.delta_record_count, made.total_record_count) == (3 - 50, 3)
-    delta = filled.manifests.read_list(made.delta_manifest_list)
-    kinds = [entry.kind for meta in delta for entry in filled.manifests.read(meta)]
+    delta = filled_store.manifests.read_list(made.delta_manifest_list)
+    kinds = [entry.kind for meta in delta for entry in filled_store.manifests.read(meta)]
     assert kinds == [FileKind.DELETE] * 5 + [FileKind.ADD]
-    assert manifest_files(filled) == referenced_manifests(filled)
+    assert manifest_files(filled_store) == referenced_manifests(filled_store)
 
 
 @pytest.mark.parametrize(
@@ -363,17 +372,17 @@ def test_whole_table_is_replaced(filled):
         ({}, []),
     ],
 )
-def test_a_partition_spec_may_be_partial(filled, spec, left):
-    made = _overwrite(filled, predicate=bound_spec(filled.schema, spec, table="t"))
-    assert live_names(filled) == left
+def test_a_partition_spec_may_be_partial(filled_store, spec, left):
+    made = _overwrite(filled_store, predicate=bound_spec(filled_store.schema, spec, table="t"))
+    assert live_names(filled_store) == left
     assert made.total_record_count == 10 * len(left)
 
 
-def test_listed_partitions_alone_are_replaced(filled):
-    _overwrite(filled, partitions=frozenset({_part("x", 1), _part(None)}))
-    assert live_names(filled) == ["x-0", "y-0", "None-None"]
-    _overwrite(filled, partitions=frozenset(), user="nothing")
-    assert live_names(filled) == ["x-0", "y-0", "None-None"]
+def test_listed_partitions_alone_are_replaced(filled_store):
+    _overwrite(filled_store, partitions=frozenset({_part("x", 1), _part(None)}))
+    assert live_names(filled_store) == ["x-0", "y-0", "None-None"]
+    _overwrite(filled_store, partitions=frozenset(), user="nothing")
+    assert live_names(filled_store) == ["x-0", "y-0", "None-None"]
 
 
 @pytest.mark.parametrize(
@@ -394,30 +403,32 @@ def test_invalid_choice_of_partitions_is_refused(tmp_path):
         _overwrite(store, partitions=frozenset(), predicate=equal("dt", "x"))
 
 
-def test_files_of_other_partitions_are_refused(filled):
+def test_files_of_other_partitions_are_refused(filled_store):
     stray = message(plain_file("new"), partition=_part("y"))
     with refused(InvalidInputError, "dt=y/hh=0", kind="overwrite-partition"):
-        _overwrite(filled, stray, predicate=equal("dt", "x"))
+        _overwrite(filled_store, stray, predicate=equal("dt", "x"))
     deleting = message(deleted=[plain_file("x-0")], partition=_part("x"))
     with pytest.raises(InvalidInputError, match="plans its deletions"):
-        _overwrite(filled, deleting)
-    assert len(live_names(filled)) == 5
+        _overwrite(filled_store, deleting)
+    assert len(live_names(filled_store)) == 5
 
 
-def test_index_files_of_the_partitions_go_along(filled):
+def test_index_files_of_the_partitions_go_along(filled_store):
     with_index(
-        filled,
+        filled_store,
         vectors_of(partition=_part("x"), file_name="vx"),
         vectors_of(partition=_part("y"), file_name="vy"),
     )
-    made = _overwrite(filled, partitions=frozenset({_part("x")}))
+    made = _overwrite(filled_store, partitions=frozenset({_part("x")}))
     assert made.index_manifest is not None
-    assert [e.file.file_name for e in filled.manifests.read_index(made.index_manifest)] == ["vy"]
-    assert _overwrite(filled, user="all").index_manifest is None
+    assert [e.file.file_name for e in filled_store.manifests.read_index(made.index_manifest)] == [
+        "vy"
+    ]
+    assert _overwrite(filled_store, user="all").index_manifest is None
 
 
 def test_a_partition_gets_another_bucket_count(tmp_path):
-    store = _filled(tmp_path, KEYED_DAILY)
+    store = _fill_store(tmp_path, KEYED_DAILY)
     new = message(keyed_file(0, 4), partition=_part("x"), total_buckets=8)
     with pytest.raises(CommitConflictError):
         commit(store, new)
@@ -434,9 +445,9 @@ def test_a_partition_gets_another_bucket_count(tmp_path):
 
 
 def test_files_that_share_no_key_go_to_the_highest_level(keyed):
-    apart = message(keyed_file(5, 9), keyed_file(0, 4), bucket=0, total_buckets=2)
-    together = message(keyed_file(0, 5), keyed_file(5, 9), bucket=1, total_buckets=2)
-    made = _overwrite(keyed, apart, together)
+    disjoint = message(keyed_file(5, 9), keyed_file(0, 4), bucket=0, total_buckets=2)
+    overlapping = message(keyed_file(0, 5), keyed_file(5, 9), bucket=1, total_buckets=2)
+    made = _overwrite(keyed, disjoint, overlapping)
     (meta,) = keyed.manifests.read_list(made.delta_manifest_list)
     levels = [(entry.bucket, entry.file.level) for entry in keyed.manifests.read(meta)]
     assert levels == [(0, 5), (0, 5), (1, 0), (1, 0)]
@@ -447,7 +458,7 @@ def test_files_that_share_no_key_go_to_the_highest_level(keyed):
 
 
 def test_concurrent_commits_are_replaced_too(tmp_path):
-    table = _filled(tmp_path)
+    table = _fill_store(tmp_path)
     rivals = ["x", "y"]
 
     def rival(_number: int, method: str, _path: str) -> None:
@@ -465,11 +476,11 @@ def test_concurrent_commits_are_replaced_too(tmp_path):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_overwriting_twice_as_the_same_commit_happens_once(filled):
-    first = _overwrite(filled, message(plain_file("new"), partition=_part("x")))
-    commit(filled, message(plain_file("later"), partition=_part("x")))
-    assert _overwrite(filled, message(plain_file("again"), partition=_part("x"))) == first
-    assert live_names(filled) == ["new", "later"]
+def test_overwriting_twice_as_the_same_commit_happens_once(filled_store):
+    first = _overwrite(filled_store, message(plain_file("new"), partition=_part("x")))
+    commit(filled_store, message(plain_file("later"), partition=_part("x")))
+    assert _overwrite(filled_store, message(plain_file("again"), partition=_part("x"))) == first
+    assert live_names(filled_store) == ["new", "later"]
 
 
 def test_foreign_files_leave_the_table_but_not_the_storage(store, tmp_path):
@@ -494,7 +505,7 @@ def test_the_first_commit_may_be_an_overwrite(store):
 
 
 def test_only_manifests_of_the_partitions_are_read(tmp_path):
-    table = _filled(tmp_path)
+    table = _fill_store(tmp_path)
     store = FileStore.open(FaultyFileIO(LocalFileIO()), table.table_path)
     latest = newest(store)
     scope = PartitionFilter.of(store, frozenset({_part("x", 1)}))
@@ -687,7 +698,7 @@ def _index(
     return IndexManifestEntry(kind=kind, partition=b"p", bucket=bucket, file=meta)
 
 
-def _hashed(name: str, *, kind: FileKind = ADD, bucket: int = 0) -> IndexManifestEntry:
+def _hash_index(name: str, *, kind: FileKind = ADD, bucket: int = 0) -> IndexManifestEntry:
     return _index(name, kind=kind, index_type=HASH_INDEX, bucket=bucket)
 
 
@@ -704,17 +715,17 @@ def _conflict(live, changes, *, has_buckets=True) -> str:
 
 def test_named_manifests_are_replaced_and_new_ones_appended():
     live = [
-        _hashed("h0"),
-        _hashed("h1", bucket=1),
+        _hash_index("h0"),
+        _hash_index("h1", bucket=1),
         _index("v0", "a"),
         _index("g", index_type="btree"),
     ]
-    changes = [_hashed("h0", kind=DELETE), _hashed("h0b"), _index("v1", "c", bucket=1)]
+    changes = [_hash_index("h0", kind=DELETE), _hash_index("h0b"), _index("v1", "c", bucket=1)]
     assert _names(live, changes) == ["h1", "v0", "g", "h0b", "v1"]
     assert _names(live, [_index("v0", "a", kind=DELETE)]) == ["h0", "h1", "g"]
 
 
-@pytest.mark.parametrize("one", [_hashed, lambda name, **more: _index(name, "a", **more)])
+@pytest.mark.parametrize("one", [_hash_index, lambda name, **more: _index(name, "a", **more)])
 def test_a_bucket_has_one_file_of_a_kind(one):
     assert _names([one("old")], [one("old", kind=DELETE), one("new")]) == ["new"]
     assert _names([one("old")], [one("new", bucket=1)]) == ["old", "new"]
@@ -754,7 +765,7 @@ def test_a_new_vector_needs_its_data_file():
     assert _vector_conflict([], after, [_file("a")], []) is None
     assert _vector_conflict([], after, [], [_file("a")]) is None
     assert _vector_conflict([], after, [_file("b")], []) == "vector-without-file"
-    # What another engine left behind is none of this commit's business.
+    # Leftovers of other engines are no conflict of this commit.
     assert _vector_conflict(after, [_index("v2", "a")], [], []) is None
 
 

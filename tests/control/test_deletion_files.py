@@ -186,8 +186,8 @@ def forget(table: Table, snapshot_id: int) -> None:
     table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{snapshot_id}")
 
 
-def as_others_write_it(table: Table, snapshot_id: int, *, uuid: bool) -> None:
-    """Take from a snapshot what only this engine says."""
+def strip_own_properties(table: Table, snapshot_id: int, *, uuid: bool) -> None:
+    """Remove from a snapshot the members that only this engine writes."""
     path = Path(table.path) / "snapshot" / f"snapshot-{snapshot_id}"
     members = json.loads(path.read_bytes())
     members.get("properties", {}).pop(DATA_VERSION_PROPERTY, None)
@@ -244,19 +244,19 @@ def test_a_version_does_not_come_again_for_other_rows(table: Table, tmp_path: Pa
     seen.add(version(table))
     catalog = open_catalog(str(tmp_path))
     catalog.drop_table("d.t")
-    anew = new_table(catalog, SCHEMA, name="d.t")
-    write(anew, 1)
-    assert version(anew) not in seen
+    second = new_table(catalog, SCHEMA, name="d.t")
+    write(second, 1)
+    assert version(second) not in seen
 
 
 @pytest.mark.parametrize("uuid", [True, False])
 def test_foreign_compactions_do_not_hide_earlier_snapshots(table: Table, uuid: bool) -> None:
     write(table, 1)
     write(table, 1)
-    as_others_write_it(table, 2, uuid=uuid)
+    strip_own_properties(table, 2, uuid=uuid)
     before = version(table)
     compact(table)
-    as_others_write_it(table, 3, uuid=uuid)
+    strip_own_properties(table, 3, uuid=uuid)
     assert version(table) == before
     table.analyze()
     forget(table, 2)
@@ -288,7 +288,7 @@ def compact_again(table: Table) -> Snapshot:
 SCHEMA_ROWS = pa.table({"id": pa.array([], pa.int32()), "n": pa.array([], pa.int32())})
 
 
-def _needed(store: FileStore, predicate: pred.Predicate | None = None) -> list[str]:
+def _names(store: FileStore, predicate: pred.Predicate | None = None) -> list[str]:
     bound = None if predicate is None else pred.bind(predicate, store.schema)
     needed = FileStoreScan(store).needed_files(newest(store), bound)
     return [entry.file.file_name for entry in needed]
@@ -297,7 +297,7 @@ def _needed(store: FileStore, predicate: pred.Predicate | None = None) -> list[s
 def test_files_come_in_the_order_they_were_committed(store):
     for name in ("b", "a", "c"):
         commit(store, message(plain_file(name)))
-    assert _needed(store) == ["b", "a", "c"]
+    assert _names(store) == ["b", "a", "c"]
 
 
 def test_deleted_files_are_not_live(store):
@@ -305,11 +305,11 @@ def test_deleted_files_are_not_live(store):
     commit(store, message(first, second))
     commit(store, message(plain_file("third"), deleted=[first]), kind=CommitKind.OVERWRITE)
     assert live_names(store) == ["second", "third"]
-    assert _needed(store) == ["second", "third"]
+    assert _names(store) == ["second", "third"]
 
 
 @pytest.fixture
-def partitioned(tmp_path):
+def partitioned_store(tmp_path):
     store = new_store(tmp_path, PARTITIONED)
     for text in ("a", "b", None, "c"):
         commit(store, message(plain_file(str(text)), partition=partition(text)))
@@ -330,11 +330,11 @@ def partitioned(tmp_path):
         (pred.equal("p", "z"), []),
     ],
 )
-def test_partitions_are_pruned(partitioned, predicate, expected):
-    assert _needed(partitioned, predicate) == expected
+def test_partitions_are_pruned(partitioned_store, predicate, expected):
+    assert _names(partitioned_store, predicate) == expected
 
 
-def test_manifests_of_other_partitions_are_not_read(partitioned, monkeypatch):
+def test_manifests_of_other_partitions_are_not_read(partitioned_store, monkeypatch):
     read: list[str] = []
     real = ManifestStore.read
 
@@ -343,7 +343,7 @@ def test_manifests_of_other_partitions_are_not_read(partitioned, monkeypatch):
         return real(self, meta, *args, **options)
 
     monkeypatch.setattr(ManifestStore, "read", counting)
-    assert _needed(partitioned, pred.equal("p", "b")) == ["b"]
+    assert _names(partitioned_store, pred.equal("p", "b")) == ["b"]
     assert len(read) == 1
 
 
@@ -394,21 +394,21 @@ def test_a_delete_outlives_bucket_pruning(keyed):
         kind=CommitKind.OVERWRITE,
     )
     for key in range(20):
-        assert "gone" not in _needed(keyed, pred.equal("a", key))
+        assert "gone" not in _names(keyed, pred.equal("a", key))
 
 
 def test_files_are_pruned_by_their_keys(keyed):
     for low, high in ((0, 9), (5, 14), (20, 29)):
         commit(keyed, message(keyed_file(low, high, file_name=f"{low}-{high}"), total_buckets=2))
-    assert _needed(keyed, pred.Comparison("a", pred.CompareOp.LT, 5)) == ["0-9"]
-    assert _needed(keyed, pred.Comparison("a", pred.CompareOp.GT, 9)) == ["5-14", "20-29"]
-    assert _needed(keyed, pred.Comparison("b", pred.CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
+    assert _names(keyed, pred.Comparison("a", pred.CompareOp.LT, 5)) == ["0-9"]
+    assert _names(keyed, pred.Comparison("a", pred.CompareOp.GT, 9)) == ["5-14", "20-29"]
+    assert _names(keyed, pred.Comparison("b", pred.CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
 
 
 def test_a_postpone_bucket_is_refused_by_name(store):
     commit(store, message(plain_file("waiting"), bucket=-2, total_buckets=-2))
     with pytest.raises(UnsupportedFeatureError, match=r"waiting.*bucket-postpone"):
-        _needed(store)
+        _names(store)
     assert live_names(store) == ["waiting"]
 
 

@@ -24,7 +24,7 @@ def _schema(columns: dict[str, str], **more: Any) -> TableSchema:
     return first_table_schema(Schema.of(columns, **more), time_millis=0)
 
 
-def _evolved(schema_id: int, *fields: tuple[int, str, str]) -> TableSchema:
+def _schema_of(schema_id: int, *fields: tuple[int, str, str]) -> TableSchema:
     columns = tuple(DataField(id=i, name=n, type=parse_type(t)) for i, n, t in fields)
     return TableSchema(id=schema_id, fields=columns, highest_field_id=9)
 
@@ -40,13 +40,10 @@ def _stats(
     )
 
 
-def _needed(
-    schema: TableSchema,
-    predicate: pred.Predicate,
-    entries: list[ManifestEntry],
-    *others: TableSchema,
+def _names(
+    schema: TableSchema, predicate: pred.Predicate, entries: list[ManifestEntry], *more: TableSchema
 ) -> list[str]:
-    schemas = {one.id: one for one in (schema, *others)}
+    schemas = {one.id: one for one in (schema, *more)}
     pruning = FilePruning(schema, pred.bind(predicate, schema), schemas.__getitem__)
     return [item.file.file_name for item in pruning.needed_entries(entries)]
 
@@ -80,40 +77,40 @@ def test_append_files_are_pruned_one_by_one(predicate, expected):
         _x_file("nulls", None, None, nulls=10),
         _x_file("unknown", None, None, nulls=None),
     ]
-    assert _needed(X, predicate, entries) == expected
+    assert _names(X, predicate, entries) == expected
 
 
 def test_dense_statistics_name_their_columns():
     stats = _stats(X, ("y",), ["k"], ["m"], [0])
     file = entry(file=data_file(value_stats=stats, value_stats_cols=("y",)))
-    assert _needed(X, pred.equal("y", "a"), [file]) == []
-    assert _needed(X, pred.equal("x", 1), [file]) == ["data-0.parquet"]
+    assert _names(X, pred.equal("y", "a"), [file]) == []
+    assert _names(X, pred.equal("x", 1), [file]) == ["data-0.parquet"]
     none = entry(file=data_file(value_stats_cols=()))
-    assert _needed(X, pred.equal("y", "a"), [none]) == ["data-0.parquet"]
+    assert _names(X, pred.equal("y", "a"), [none]) == ["data-0.parquet"]
 
 
 def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
     schema = _schema({"x": "INT", "p": "INT"}, partition_keys=["p"])
-    said = _stats(schema, ("p", "x"), [99, 5], [99, 5], [0, 0])
+    stats = _stats(schema, ("p", "x"), [99, 5], [99, 5], [0, 0])
     files = [
         entry(
-            file=data_file(file_name=f"p={p}", value_stats=said, value_stats_cols=("p", "x")),
+            file=data_file(file_name=f"p={p}", value_stats=stats, value_stats_cols=("p", "x")),
             partition=serialize_row([p], [schema.column("p").type]),
         )
         for p in (1, None)
     ]
-    assert _needed(schema, pred.equal("p", 1), files) == ["p=1"]
-    assert _needed(schema, pred.IsNull("p"), files) == ["p=None"]
-    assert _needed(schema, pred.equal("p", 99), files) == []
-    assert _needed(schema, pred.any_of([pred.equal("p", 1), pred.equal("x", 7)]), files) == ["p=1"]
+    assert _names(schema, pred.equal("p", 1), files) == ["p=1"]
+    assert _names(schema, pred.IsNull("p"), files) == ["p=None"]
+    assert _names(schema, pred.equal("p", 99), files) == []
+    assert _names(schema, pred.any_of([pred.equal("p", 1), pred.equal("x", 7)]), files) == ["p=1"]
 
 
 def test_statistics_of_another_arity_tell_nothing():
-    assert _needed(X, pred.equal("x", 1), [entry()]) == ["data-0.parquet"]
+    assert _names(X, pred.equal("x", 1), [entry()]) == ["data-0.parquet"]
 
 
-OLD = _evolved(0, (0, "a", "INT"), (1, "b", "INT"), (2, "gone", "INT"))
-NEW = _evolved(1, (1, "renamed", "INT"), (0, "a", "BIGINT"), (3, "added", "INT"))
+OLD = _schema_of(0, (0, "a", "INT"), (1, "b", "INT"), (2, "gone", "INT"))
+NEW = _schema_of(1, (1, "renamed", "INT"), (0, "a", "BIGINT"), (3, "added", "INT"))
 
 
 def _old_file() -> ManifestEntry:
@@ -134,15 +131,15 @@ def _old_file() -> ManifestEntry:
     ],
 )
 def test_statistics_reach_the_read_schema_by_field_id(predicate, is_needed):
-    assert _needed(NEW, predicate, [_old_file()], OLD) == (["old"] if is_needed else [])
+    assert _names(NEW, predicate, [_old_file()], OLD) == (["old"] if is_needed else [])
 
 
 @pytest.mark.parametrize("changed", ["STRING", "SMALLINT", "DOUBLE", "DECIMAL(9, 2)"])
 def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
-    read = _evolved(1, (0, "a", changed), (1, "renamed", "INT"))
+    read = _schema_of(1, (0, "a", changed), (1, "renamed", "INT"))
     literal = "99" if changed == "STRING" else 99
-    assert _needed(read, pred.equal("a", literal), [_old_file()], OLD) == ["old"]
-    assert _needed(read, pred.IsNull("a"), [_old_file()], OLD) == ["old"]  # a cast may make nulls
+    assert _names(read, pred.equal("a", literal), [_old_file()], OLD) == ["old"]
+    assert _names(read, pred.IsNull("a"), [_old_file()], OLD) == ["old"]  # a cast may make nulls
 
 
 FLOATS = _schema({"f": "DOUBLE"})
@@ -153,17 +150,17 @@ def test_nan_is_no_bound_and_passes_filters_that_exclude_a_value():
         stats = _stats(FLOATS, ("f",), [low], [high], [0])
         return [entry(file=data_file(file_name="f", value_stats=stats))]
 
-    assert _needed(FLOATS, pred.equal("f", 3.0), file(1.0, math.nan)) == ["f"]
-    assert _needed(FLOATS, pred.equal("f", 3.0), file(1.0, 2.0)) == []
+    assert _names(FLOATS, pred.equal("f", 3.0), file(1.0, math.nan)) == ["f"]
+    assert _names(FLOATS, pred.equal("f", 3.0), file(1.0, 2.0)) == []
     # The file may hold NaN beside its only other value; NaN <> 1 is true.
-    assert _needed(FLOATS, pred.Comparison("f", pred.CompareOp.NE, 1.0), file(1.0, 1.0)) == ["f"]
-    assert _needed(FLOATS, pred.In("f", (1.0,), negated=True), file(1.0, 1.0)) == ["f"]
+    assert _names(FLOATS, pred.Comparison("f", pred.CompareOp.NE, 1.0), file(1.0, 1.0)) == ["f"]
+    assert _names(FLOATS, pred.In("f", (1.0,), negated=True), file(1.0, 1.0)) == ["f"]
 
 
 KEYED = _schema({"k": "INT", "x": "INT"}, primary_keys=["k"], options={"bucket": "2"})
 
 
-def _keyed(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -> ManifestEntry:
+def _entry(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -> ManifestEntry:
     key_stats = _stats(KEYED, ("k",), [keys[0]], [keys[1]], [0])
     value_stats = _stats(KEYED, ("k", "x"), [keys[0], xs[0]], [keys[1], xs[1]], [0, 0])
     bucket, level = more.get("bucket", 0), more.get("level", 0)
@@ -173,35 +170,35 @@ def _keyed(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -
 
 def test_a_merged_bucket_keeps_all_its_files_or_none():
     # The newer file overwrites key 1 with x = 9; skipping it would bring x = 1 back.
-    entries = [_keyed("old", (1, 1), (1, 1)), _keyed("new", (1, 1), (9, 9))]
-    assert _needed(KEYED, pred.equal("x", 1), entries) == ["old", "new"]
-    assert _needed(KEYED, pred.equal("x", 5), entries) == []
+    entries = [_entry("old", (1, 1), (1, 1)), _entry("new", (1, 1), (9, 9))]
+    assert _names(KEYED, pred.equal("x", 1), entries) == ["old", "new"]
+    assert _names(KEYED, pred.equal("x", 5), entries) == []
 
 
 def test_files_of_one_level_above_zero_are_pruned_one_by_one():
-    entries = [_keyed("a", (1, 5), (1, 1), level=5), _keyed("b", (6, 9), (9, 9), level=5)]
-    assert _needed(KEYED, pred.equal("x", 1), entries) == ["a"]
+    entries = [_entry("a", (1, 5), (1, 1), level=5), _entry("b", (6, 9), (9, 9), level=5)]
+    assert _names(KEYED, pred.equal("x", 1), entries) == ["a"]
 
 
 def test_files_of_two_levels_are_not_pruned_one_by_one():
-    entries = [_keyed("low", (1, 5), (1, 1), level=1), _keyed("top", (1, 5), (9, 9), level=5)]
-    assert _needed(KEYED, pred.equal("x", 1), entries) == ["low", "top"]
+    entries = [_entry("low", (1, 5), (1, 1), level=1), _entry("top", (1, 5), (9, 9), level=5)]
+    assert _names(KEYED, pred.equal("x", 1), entries) == ["low", "top"]
 
 
 def test_buckets_are_pruned_separately_and_keep_their_order():
     entries = [
-        _keyed("0a", (1, 1), (1, 1), bucket=0),
-        _keyed("1a", (1, 1), (7, 7), bucket=1),
-        _keyed("0b", (1, 1), (9, 9), bucket=0),
+        _entry("0a", (1, 1), (1, 1), bucket=0),
+        _entry("1a", (1, 1), (7, 7), bucket=1),
+        _entry("0b", (1, 1), (9, 9), bucket=0),
     ]
-    assert _needed(KEYED, pred.equal("x", 1), entries) == ["0a", "0b"]
-    assert _needed(KEYED, pred.equal("x", 7), entries) == ["1a"]
+    assert _names(KEYED, pred.equal("x", 1), entries) == ["0a", "0b"]
+    assert _names(KEYED, pred.equal("x", 7), entries) == ["1a"]
 
 
 def test_keys_prune_files_of_a_merged_bucket():
-    entries = [_keyed("a", (1, 5), (1, 1)), _keyed("b", (4, 9), (9, 9))]
-    assert _needed(KEYED, pred.equal("k", 2), entries) == ["a"]
-    assert _needed(KEYED, pred.equal("k", 5), entries) == ["a", "b"]
+    entries = [_entry("a", (1, 5), (1, 1)), _entry("b", (4, 9), (9, 9))]
+    assert _names(KEYED, pred.equal("k", 2), entries) == ["a"]
+    assert _names(KEYED, pred.equal("k", 5), entries) == ["a", "b"]
 
 
 def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
@@ -211,16 +208,16 @@ def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
         options={"bucket": "2", "merge-engine": "aggregation"},
     )
     # 1 + 9 = 10 is in no file.
-    entries = [_keyed("a", (1, 1), (1, 1)), _keyed("b", (1, 1), (9, 9))]
-    assert _needed(schema, pred.equal("x", 10), entries) == ["a", "b"]
+    entries = [_entry("a", (1, 1), (1, 1)), _entry("b", (1, 1), (9, 9))]
+    assert _names(schema, pred.equal("x", 10), entries) == ["a", "b"]
 
 
 def test_files_of_settled_levels_are_pruned_one_by_one():
     schema = KEYED.with_dynamic_options({"deletion-vectors.enabled": "true"})
-    entries = [_keyed("low", (1, 5), (1, 1), level=1), _keyed("top", (1, 5), (9, 9), level=5)]
-    assert _needed(schema, pred.equal("x", 1), entries) == ["low"]
+    entries = [_entry("low", (1, 5), (1, 1), level=1), _entry("top", (1, 5), (9, 9), level=5)]
+    assert _names(schema, pred.equal("x", 1), entries) == ["low"]
     combining = schema.with_dynamic_options({"merge-engine": "aggregation"})
-    assert _needed(combining, pred.equal("x", 1), entries) == ["low"]
+    assert _names(combining, pred.equal("x", 1), entries) == ["low"]
 
 
 def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
@@ -229,8 +226,8 @@ def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
         _x_file("update", 5, 5, first_row_id=0),
         _x_file("alone", 1, 1, first_row_id=10),
     ]
-    assert _needed(X, pred.equal("x", 5), entries) == ["old", "update"]
-    assert _needed(X, pred.equal("x", 7), entries) == ["old", "update"]
+    assert _names(X, pred.equal("x", 5), entries) == ["old", "update"]
+    assert _names(X, pred.equal("x", 7), entries) == ["old", "update"]
 
 
 SCHEMA = first_table_schema(
@@ -256,10 +253,10 @@ PREDICATES = st.recursive(
 
 @given(predicate=PREDICATES, a=NUMBERS | st.none(), b=NUMBERS | st.none())
 def test_a_row_passes_either_one(predicate, a, b):
-    others = complement(predicate, SCHEMA)
+    rest = complement(predicate, SCHEMA)
     row = {"a": a, "b": b}
-    assert others is not None
-    assert (truth(predicate, row) is True) is not (truth(others, row) is True)
+    assert rest is not None
+    assert (truth(predicate, row) is True) is not (truth(rest, row) is True)
 
 
 def test_some_predicates_have_none():

@@ -233,7 +233,7 @@ def test_two_writers_interleaved_lose_nothing(tmp_path):
 
 
 class _Liar(LocalFileIO):
-    """Publishes, and says that the name was taken: an SDK that repeated a put by itself."""
+    """Publishes, and answers that the name is taken, as an SDK that repeats a put by itself."""
 
     def publish(self, path: str, data: bytes) -> bool:
         super().publish(path, data)
@@ -291,7 +291,7 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(table, done, a
 @pytest.mark.parametrize("done", [False, True])
 def test_a_publish_whose_answer_is_lost_is_tried_again(table, done):
     class _Stuttering(LocalFileIO):
-        """Loses two answers in a row, and does not tell what is there in between."""
+        """Loses two answers in a row, and refuses reads in between."""
 
         lost = 0
         is_dark = False

@@ -22,7 +22,7 @@ from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 
 
 @pytest.fixture
-def committed(tmp_path):
+def store_of_three(tmp_path):
     made = kit.new_store(tmp_path)
     for _ in range(3):
         kit.commit(made, kit.message(kit.plain_file()))
@@ -30,21 +30,21 @@ def committed(tmp_path):
 
 
 @pytest.fixture
-def tags(committed):
-    return TagManager(committed.file_io, committed.paths, clock=kit.FixedClock())
+def tags(store_of_three):
+    return TagManager(store_of_three.file_io, store_of_three.paths, clock=kit.FixedClock())
 
 
-def test_a_tag_is_the_snapshot_s_own_json(committed, tags):
-    tags.create("v1", committed.snapshots.snapshot(1))
-    snapshot = LocalFileIO().read_bytes(committed.paths.snapshot(1))
-    assert LocalFileIO().read_bytes(committed.paths.tag("v1")) == snapshot
-    assert tags.get("v1").snapshot == committed.snapshots.snapshot(1)
+def test_a_tag_is_the_snapshot_s_own_json(store_of_three, tags):
+    tags.create("v1", store_of_three.snapshots.snapshot(1))
+    snapshot = LocalFileIO().read_bytes(store_of_three.paths.snapshot(1))
+    assert LocalFileIO().read_bytes(store_of_three.paths.tag("v1")) == snapshot
+    assert tags.get("v1").snapshot == store_of_three.snapshots.snapshot(1)
 
 
-def test_a_tag_that_expires_tells_when_it_was_made(committed, tags):
+def test_a_tag_that_expires_tells_when_it_was_made(store_of_three, tags):
     kept = dt.timedelta(days=1, hours=12, milliseconds=5)
-    made = tags.create("v2", committed.snapshots.snapshot(2), time_retained=kept)
-    members = json.loads(LocalFileIO().read_bytes(committed.paths.tag("v2")))
+    made = tags.create("v2", store_of_three.snapshots.snapshot(2), time_retained=kept)
+    members = json.loads(LocalFileIO().read_bytes(store_of_three.paths.tag("v2")))
     at = dt.datetime.fromtimestamp(1_700_000_000, dt.UTC).astimezone()
     assert members["tagCreateTime"] == [at.year, at.month, at.day, at.hour, at.minute, at.second, 0]
     assert members["tagTimeRetained"] == 129600.005
@@ -52,8 +52,8 @@ def test_a_tag_that_expires_tells_when_it_was_made(committed, tags):
     assert made.time_retained == kept
 
 
-def test_java_leaves_out_seconds_that_are_zero(committed):
-    data = LocalFileIO().read_bytes(committed.paths.snapshot(1))[:-1]
+def test_java_leaves_out_seconds_that_are_zero(store_of_three):
+    data = LocalFileIO().read_bytes(store_of_three.paths.snapshot(1))[:-1]
     text = data + b',"tagCreateTime":[2024,1,31,12,5],"tagTimeRetained":129600.005000000}'
     tag = tag_from_json("t", text, "tag-t")
     assert tag.create_time == dt.datetime(2024, 1, 31, 12, 5)
@@ -63,8 +63,8 @@ def test_java_leaves_out_seconds_that_are_zero(committed):
             tag_from_json("t", data + b"," + damage + b"}", "tag-t")
 
 
-def test_a_name_is_given_once_unless_asked(committed, tags):
-    first, second = committed.snapshots.snapshot(1), committed.snapshots.snapshot(2)
+def test_a_name_is_given_once_unless_asked(store_of_three, tags):
+    first, second = store_of_three.snapshots.snapshot(1), store_of_three.snapshots.snapshot(2)
     tags.create("v", first)
     with pytest.raises(errors.AlreadyExistsError, match="tag 'v' already"):
         tags.create("v", second)
@@ -74,9 +74,9 @@ def test_a_name_is_given_once_unless_asked(committed, tags):
         tags.replace("w", second)
 
 
-def test_tags_are_listed_renamed_and_deleted(committed, tags):
+def test_tags_are_listed_renamed_and_deleted(store_of_three, tags):
     for number in (1, 2):
-        tags.create(f"v{number}", committed.snapshots.snapshot(number))
+        tags.create(f"v{number}", store_of_three.snapshots.snapshot(number))
     tags.rename("v1", "first")
     assert [tag.name for tag in tags.list()] == ["first", "v2"]
     with pytest.raises(errors.AlreadyExistsError):
@@ -90,21 +90,23 @@ def test_tags_are_listed_renamed_and_deleted(committed, tags):
     assert [tag.name for tag in tags.list()] == ["v2"]
 
 
-def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(committed, tags):
-    tags.create("v1", committed.snapshots.snapshot(1))
-    others = tags.list()[0].snapshot
+def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(store_of_three, tags):
+    tags.create("v1", store_of_three.snapshots.snapshot(1))
+    untagged = tags.list()[0].snapshot
     for name in ("a$b", " blank", "zwei\n"):
-        LocalFileIO().write_bytes(committed.paths.tag(name), snapshot_to_json(others))
+        LocalFileIO().write_bytes(store_of_three.paths.tag(name), snapshot_to_json(untagged))
     assert {tag.name for tag in tags.list()} == {"a$b", " blank", "zwei\n", "v1"}
-    assert tags.get("a$b").snapshot == others
-    LocalFileIO().make_directory(committed.paths.of_branch("b$c").schema_directory)
+    assert tags.get("a$b").snapshot == untagged
+    LocalFileIO().make_directory(store_of_three.paths.of_branch("b$c").schema_directory)
     LocalFileIO().write_bytes(
-        committed.paths.of_branch("b$c").schema(0),
-        LocalFileIO().read_bytes(committed.paths.schema(0)),
+        store_of_three.paths.of_branch("b$c").schema(0),
+        LocalFileIO().read_bytes(store_of_three.paths.schema(0)),
     )
-    expire_snapshots(committed, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9))
-    assert committed.snapshots.list_ids() == [3]
-    assert set(rollback_to_snapshot(committed, 3).tags) == set()
+    expire_snapshots(
+        store_of_three, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9)
+    )
+    assert store_of_three.snapshots.list_ids() == [3]
+    assert set(rollback_to_snapshot(store_of_three, 3).tags) == set()
     tags.delete("a$b")
     assert "a$b" not in {tag.name for tag in tags.list()}
     with pytest.raises(errors.InvalidInputError, match="no name of a tag"):
@@ -112,21 +114,21 @@ def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(committed,
 
 
 @pytest.mark.parametrize("name", ["", " x", "a/b", "a\\b", "a$b", "a\nb"])
-def test_a_name_is_one_part_of_a_path(committed, tags, name):
+def test_a_name_is_one_part_of_a_path(store_of_three, tags, name):
     with pytest.raises(errors.InvalidInputError, match="no name of a tag"):
-        tags.create(name, committed.snapshots.snapshot(1))
+        tags.create(name, store_of_three.snapshots.snapshot(1))
 
 
-def test_a_tag_is_kept_for_some_time(committed, tags):
+def test_a_tag_is_kept_for_some_time(store_of_three, tags):
     with pytest.raises(errors.InvalidInputError, match="above zero"):
-        tags.create("v", committed.snapshots.snapshot(1), time_retained=dt.timedelta())
+        tags.create("v", store_of_three.snapshots.snapshot(1), time_retained=dt.timedelta())
 
 
 ADD_C = AddColumn(field_names=("c",), data_type=bigint())
 
 
 @pytest.fixture
-def tagged(tmp_path):
+def tagged_store(tmp_path):
     made = kit.new_store(tmp_path)
     for name in ("one", "two"):
         kit.commit(made, kit.message(kit.plain_file(name)))
@@ -134,66 +136,68 @@ def tagged(tmp_path):
     return made
 
 
-def on_branch(tagged, name):
-    return FileStore.open(tagged.file_io, tagged.table_path).with_options({"branch": name})
+def on_branch(tagged_store, name):
+    return FileStore.open(tagged_store.file_io, tagged_store.table_path).with_options(
+        {"branch": name}
+    )
 
 
-def reopened(tagged):
-    return FileStore.open(tagged.file_io, tagged.table_path)
+def reopen(tagged_store):
+    return FileStore.open(tagged_store.file_io, tagged_store.table_path)
 
 
-def test_an_empty_branch_has_all_schemas_and_no_snapshot(tagged):
-    tagged.schemas.commit_changes([ADD_C], time_millis=2)
-    tagged.branches.create("b")
-    branch = on_branch(tagged, "b")
+def test_an_empty_branch_has_all_schemas_and_no_snapshot(tagged_store):
+    tagged_store.schemas.commit_changes([ADD_C], time_millis=2)
+    tagged_store.branches.create("b")
+    branch = on_branch(tagged_store, "b")
     assert branch.schema.field_names == ("a", "b", "c")
     assert branch.snapshots.latest() is None
-    assert list(tagged.branches.list()) == ["b"]
+    assert list(tagged_store.branches.list()) == ["b"]
 
 
-def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged):
-    tagged.schemas.commit_changes([ADD_C], time_millis=2)
-    tagged.branches.create("t", tag="v1")
-    tagged.branches.create("s", snapshot_id=2)
-    assert kit.live_names(on_branch(tagged, "t")) == ["one"]
-    assert on_branch(tagged, "t").schema.field_names == ("a", "b")
-    assert [tag.name for tag in on_branch(tagged, "t").tags.list()] == ["v1"]
-    assert kit.live_names(on_branch(tagged, "s")) == ["one", "two"]
+def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged_store):
+    tagged_store.schemas.commit_changes([ADD_C], time_millis=2)
+    tagged_store.branches.create("t", tag="v1")
+    tagged_store.branches.create("s", snapshot_id=2)
+    assert kit.live_names(on_branch(tagged_store, "t")) == ["one"]
+    assert on_branch(tagged_store, "t").schema.field_names == ("a", "b")
+    assert [tag.name for tag in on_branch(tagged_store, "t").tags.list()] == ["v1"]
+    assert kit.live_names(on_branch(tagged_store, "s")) == ["one", "two"]
 
 
-def test_a_branch_is_written_beside_main(tagged):
-    tagged.branches.create("b", tag="v1")
-    branch = on_branch(tagged, "b")
+def test_a_branch_is_written_beside_main(tagged_store):
+    tagged_store.branches.create("b", tag="v1")
+    branch = on_branch(tagged_store, "b")
     assert kit.commit(branch, kit.message(kit.plain_file("three"))).id == 2
     assert kit.live_names(branch) == ["one", "three"]
-    assert kit.live_names(tagged) == ["one", "two"]
-    assert branch.label == f"{tagged.label}$branch_b"
+    assert kit.live_names(tagged_store) == ["one", "two"]
+    assert branch.label == f"{tagged_store.label}$branch_b"
 
 
-def test_main_becomes_the_branch(tagged):
-    tagged.tags.create("v2", tagged.snapshots.snapshot(2))
-    tagged.schemas.commit_changes(
+def test_main_becomes_the_branch(tagged_store):
+    tagged_store.tags.create("v2", tagged_store.snapshots.snapshot(2))
+    tagged_store.schemas.commit_changes(
         [AddColumn(field_names=("main_only",), data_type=bigint())], time_millis=2
     )
-    tagged.branches.create("b", tag="v1")
-    branch = on_branch(tagged, "b")
+    tagged_store.branches.create("b", tag="v1")
+    branch = on_branch(tagged_store, "b")
     branch.schemas.commit_changes(
         [AddColumn(field_names=("theirs",), data_type=bigint())], time_millis=3
     )
-    kit.commit(on_branch(tagged, "b"), kit.message(kit.plain_file("three")))
-    assert tagged.branches.fast_forward("b").id == 2
-    assert kit.live_names(reopened(tagged)) == ["one", "three"]
-    assert [tag.name for tag in tagged.tags.list()] == ["v1"]
-    assert reopened(tagged).schema.field_names == ("a", "b", "theirs")
-    assert LocalFileIO().read_bytes(f"{tagged.paths.snapshot_directory}/LATEST") == b"2"
-    assert tagged.branches.fast_forward("b").id == 2
+    kit.commit(on_branch(tagged_store, "b"), kit.message(kit.plain_file("three")))
+    assert tagged_store.branches.fast_forward("b").id == 2
+    assert kit.live_names(reopen(tagged_store)) == ["one", "three"]
+    assert [tag.name for tag in tagged_store.tags.list()] == ["v1"]
+    assert reopen(tagged_store).schema.field_names == ("a", "b", "theirs")
+    assert LocalFileIO().read_bytes(f"{tagged_store.paths.snapshot_directory}/LATEST") == b"2"
+    assert tagged_store.branches.fast_forward("b").id == 2
 
 
-def test_a_branch_that_shares_nothing_replaces_main(tagged):
-    tagged.branches.create("b")
-    kit.commit(on_branch(tagged, "b"), kit.message(kit.plain_file("other")))
-    assert tagged.branches.fast_forward("b").id == 1
-    assert kit.live_names(reopened(tagged)) == ["other"]
+def test_a_branch_that_shares_nothing_replaces_main(tagged_store):
+    tagged_store.branches.create("b")
+    kit.commit(on_branch(tagged_store, "b"), kit.message(kit.plain_file("other")))
+    assert tagged_store.branches.fast_forward("b").id == 1
+    assert kit.live_names(reopen(tagged_store)) == ["other"]
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
@@ -209,9 +213,9 @@ def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
         with suppress(errors.PaimonError):
             FileStore.open(calls, tagged.table_path).branches.fast_forward("b")
-        assert kit.live_names(reopened(tagged)) in states
-        reopened(tagged).branches.fast_forward("b")
-        assert kit.live_names(reopened(tagged)) == ["one", "new"]
+        assert kit.live_names(reopen(tagged)) in states
+        reopen(tagged).branches.fast_forward("b")
+        assert kit.live_names(reopen(tagged)) == ["one", "new"]
         if not calls.fired:
             break
 
@@ -236,7 +240,7 @@ def test_no_commit_beside_a_promotion_is_undone(tmp_path):
 
         def commit(call, *_, main=main, number=number):
             if call == number:
-                kit.commit(reopened(main), kit.message(kit.plain_file("late")))
+                kit.commit(reopen(main), kit.message(kit.plain_file("late")))
 
         calls = FaultyFileIO(LocalFileIO(), before=commit)
         branches = FileStore.open(calls, main.table_path).branches
@@ -244,13 +248,13 @@ def test_no_commit_beside_a_promotion_is_undone(tmp_path):
         try:
             branches.fast_forward("b", keeps_main=True)
             end = "promoted"
-            assert {"one", "two", "three"} <= set(kit.live_names(reopened(main)))
+            assert {"one", "two", "three"} <= set(kit.live_names(reopen(main)))
         except errors.CommitConflictError:
             end = "refused"
         if len(calls.calls) <= number:
             break
-        assert "late" in kit.live_names(reopened(main))
-        ids = reopened(main).snapshots.list_ids()
+        assert "late" in kit.live_names(reopen(main))
+        ids = reopen(main).snapshots.list_ids()
         assert ids == [*range(1, ids[-1] + 1)]
         ends |= {end} if started <= number else set()
     assert ends == {"promoted", "refused"}
@@ -263,8 +267,8 @@ def test_a_promotion_that_died_is_finished_by_the_next_one(tmp_path, fault):
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
         with suppress(errors.PaimonError):
             FileStore.open(calls, main.table_path).branches.fast_forward("b", keeps_main=True)
-        assert reopened(main).branches.fast_forward("b", keeps_main=True).id == 3
-        assert kit.live_names(reopened(main)) == ["one", "two", "three"]
+        assert reopen(main).branches.fast_forward("b", keeps_main=True).id == 3
+        assert kit.live_names(reopen(main)) == ["one", "two", "three"]
         if not calls.fired:
             break
 
@@ -276,39 +280,39 @@ def test_a_branch_whose_first_snapshots_expired_is_not_promoted(tmp_path):
     message = "snapshot 1, and the branch's next ones"
     with refused(errors.CommitConflictError, message, kind="branch-behind"):
         main.branches.fast_forward("b", keeps_main=True)
-    assert kit.live_names(reopened(main)) == ["one"]
+    assert kit.live_names(reopen(main)) == ["one"]
 
 
-def test_names_and_sources_are_checked(tagged):
-    tagged.branches.create("b")
-    tagged.branches.create("b", ignore_if_exists=True)
+def test_names_and_sources_are_checked(tagged_store):
+    tagged_store.branches.create("b")
+    tagged_store.branches.create("b", ignore_if_exists=True)
     with pytest.raises(errors.AlreadyExistsError, match="branch 'b' already"):
-        tagged.branches.create("b")
+        tagged_store.branches.create("b")
     for name in ("main", "12", "", "a/b", "x$y"):
         with pytest.raises(errors.InvalidInputError):
-            tagged.branches.create(name)
+            tagged_store.branches.create(name)
     with pytest.raises(errors.InvalidInputError, match="not with both"):
-        tagged.branches.create("c", tag="v1", snapshot_id=1)
+        tagged_store.branches.create("c", tag="v1", snapshot_id=1)
     with pytest.raises(errors.NotFoundError, match="no tag 'v9'"):
-        tagged.branches.create("c", tag="v9")
+        tagged_store.branches.create("c", tag="v9")
     with pytest.raises(errors.NotFoundError, match="Snapshot 9 "):
-        tagged.branches.create("c", snapshot_id=9)
+        tagged_store.branches.create("c", snapshot_id=9)
     with pytest.raises(errors.NotFoundError, match="no branch 'c'"):
-        tagged.branches.fast_forward("c")
+        tagged_store.branches.fast_forward("c")
     with pytest.raises(errors.InvalidInputError, match="no snapshot yet"):
-        tagged.branches.fast_forward("b")
+        tagged_store.branches.fast_forward("b")
     with pytest.raises(errors.InvalidInputError, match="'main' is not a branch"):
-        tagged.branches.delete("main")
-    assert list(tagged.branches.list()) == ["b"]
+        tagged_store.branches.delete("main")
+    assert list(tagged_store.branches.list()) == ["b"]
 
 
-def test_a_deleted_branch_is_gone_and_main_stays(tagged):
-    tagged.branches.create("b", tag="v1")
-    tagged.branches.delete("b")
-    assert tagged.branches.list() == {}
+def test_a_deleted_branch_is_gone_and_main_stays(tagged_store):
+    tagged_store.branches.create("b", tag="v1")
+    tagged_store.branches.delete("b")
+    assert tagged_store.branches.list() == {}
     with pytest.raises(errors.NotFoundError, match="no branch 'b'"):
-        on_branch(tagged, "b")
-    assert kit.newest(tagged).id == 2
+        on_branch(tagged_store, "b")
+    assert kit.newest(tagged_store).id == 2
 
 
 @pytest.fixture

@@ -246,7 +246,7 @@ class _Memory:
         return bool(held & partitions)
 
 
-def _folded(
+def _fold(
     metas: Sequence[manifest.ManifestFileMeta],
     memory: _Memory,
     target: int = 100,
@@ -303,35 +303,35 @@ def _histories(draw):
 @given(_histories(), st.integers(1, 150), st.integers(1, 400), st.integers(1, 5))
 def test_merging_never_changes_the_live_files(history, target, full, count):
     memory, metas = history
-    merged = _folded(metas, memory, target, full, count)
+    merged = _fold(metas, memory, target, full, count)
     assert sorted(_live(memory, merged)) == sorted(_live(memory, metas))
 
 
 @given(_histories(), st.integers(1, 150))
 def test_a_full_merge_leaves_no_delete(history, target):
     memory, metas = history
-    merged = _folded(metas, memory, target, full=0)
+    merged = _fold(metas, memory, target, full=0)
     assert all(meta.num_deleted_files == 0 for meta in merged)
 
 
 def test_few_small_manifests_are_left_alone_and_not_read():
     memory = _Memory()
     metas = [memory.write([_add(number)]) for number in range(2)]
-    assert _folded(metas, memory, count=3) == metas
+    assert _fold(metas, memory, count=3) == metas
     assert memory.reads == []
 
 
 def test_a_rest_of_many_small_manifests_becomes_one():
     memory = _Memory()
     metas = [memory.write([_add(number)]) for number in range(3)]
-    assert [meta.num_added_files for meta in _folded(metas, memory, count=3)] == [3]
+    assert [meta.num_added_files for meta in _fold(metas, memory, count=3)] == [3]
 
 
 def test_many_small_commits_write_each_entry_a_few_times():
     memory: _Memory = _Memory()
     metas: list[manifest.ManifestFileMeta] = []
     for number in range(2_000):
-        metas = _folded([*metas, memory.write([_add(number)])], memory, target=10**6, count=30)
+        metas = _fold([*metas, memory.write([_add(number)])], memory, target=10**6, count=30)
         assert len(metas) <= 30
     assert sum(map(len, memory.manifests.values())) < 8 * 2_000  # and not their square
     assert len(_live(memory, metas)) == 2_000
@@ -340,7 +340,7 @@ def test_many_small_commits_write_each_entry_a_few_times():
 def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
     memory = _Memory()
     metas = [memory.write([_add(n * 4 + k) for k in range(4)]) for n in range(4)]
-    merged = _folded(metas, memory, target=75, count=9)
+    merged = _fold(metas, memory, target=75, count=9)
     assert [meta.num_added_files for meta in merged] == [8, 8]
     assert _live(memory, merged) == _live(memory, metas)
 
@@ -348,7 +348,7 @@ def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
 def test_a_large_manifest_alone_is_kept_as_it_is():
     memory = _Memory()
     large = memory.write([_add(number) for number in range(20)])
-    assert _folded([large], memory, target=100) == [large]
+    assert _fold([large], memory, target=100) == [large]
     assert memory.reads == []
 
 
@@ -361,7 +361,7 @@ def test_a_full_merge_keeps_large_manifests_of_other_partitions_unread():
     other = memory.write([_add(n, b"q") for n in range(20)])
     same = memory.write([_add(n, b"p") for n in range(20, 40)])
     deletes = memory.write([_delete(21, b"p")])
-    merged = _folded([other, same, deletes], memory, target=100, full=1)
+    merged = _fold([other, same, deletes], memory, target=100, full=1)
     assert merged[0] == other
     assert other.file_name not in memory.reads
     assert len(_live(memory, merged)) == 39
@@ -370,4 +370,4 @@ def test_a_full_merge_keeps_large_manifests_of_other_partitions_unread():
 def test_everything_deleted_leaves_no_manifest():
     memory = _Memory()
     metas = [memory.write([_add(1)]), memory.write([_delete(1)])]
-    assert _folded(metas, memory, full=1) == []
+    assert _fold(metas, memory, full=1) == []

@@ -1,4 +1,4 @@
-"""What options ask for as time goes by: partitions that expire, tags by period, few manifests."""
+"""Maintenance that options ask for: expired partitions, tags by period, few manifests."""
 
 import datetime as dt
 import itertools
@@ -58,7 +58,7 @@ def millis(*parts):
     return int(dt.datetime(*parts).timestamp() * 1000)  # local on purpose
 
 
-def partitioned(tmp_path, columns, options, *, rows):
+def partitioned_store(tmp_path, columns, options, *, rows):
     """Return a table with one file in each partition, called by its number."""
     schema = Schema.of(columns, partition_keys=list(columns)[:-1], options=options)
     store = new_store(tmp_path, schema)
@@ -107,13 +107,13 @@ def test_old_partitions_go_in_one_commit(tmp_path):
     days = ["2024-01-01", "2024-01-02", "2024-01-03", None, "someday"]
     options = {"partition.expiration-time": "7 d"}
     columns = {"dt": "STRING", "v": "INT"}
-    store = partitioned(tmp_path, columns, options, rows=[[day] for day in days])
+    store = partitioned_store(tmp_path, columns, options, rows=[[day] for day in days])
     clock = FixedClock(now=millis(2024, 1, 9, 12))
-    told = expire_partitions(store, commit_user="a", clock=clock, dry_run=True)
-    assert told.partitions == ("dt=2024-01-01", "dt=2024-01-02")
+    planned = expire_partitions(store, commit_user="a", clock=clock, dry_run=True)
+    assert planned.partitions == ("dt=2024-01-01", "dt=2024-01-02")
     assert live_names(store) == ["0", "1", "2", "3", "4"]
     done = expire_partitions(store, commit_user="a", clock=clock)
-    assert (done.partitions, done.files) == (told.partitions, 2)
+    assert (done.partitions, done.files) == (planned.partitions, 2)
     assert done.snapshot.commit_kind is CommitKind.OVERWRITE
     assert live_names(store) == ["2", "3", "4"]
     assert expire_partitions(store, commit_user="b", clock=clock).snapshot is None
@@ -122,7 +122,7 @@ def test_old_partitions_go_in_one_commit(tmp_path):
 def test_dates_and_the_most_partitions_at_a_time(tmp_path):
     options = {"partition.expiration-time": "1 d", "partition.expiration-max-num": "1"}
     columns = {"day": "DATE", "v": "INT"}
-    store = partitioned(tmp_path, columns, options, rows=[[19_724], [19_723]])
+    store = partitioned_store(tmp_path, columns, options, rows=[[19_724], [19_723]])
     done = expire_partitions(store, commit_user="a", clock=FixedClock(now=millis(2025, 1, 1)))
     assert (done.files, done.partitions) == (1, ("day=2024-01-01",))
     assert live_names(store) == ["0"]  # January 2nd
@@ -194,8 +194,8 @@ def test_periods_without_a_snapshot_are_made_up_for(tmp_path):
         "tag.automatic-completion": "true",
     }
     store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
-    for moment in ((1,), (5,), (5, 10), (5, 20), (5, 30), (5, 40)):
-        commit_at(store, 2024, 1, 1, *moment)
+    for time in ((1,), (5,), (5, 10), (5, 20), (5, 30), (5, 40)):
+        commit_at(store, 2024, 1, 1, *time)
     made = ("2024010100", "2024010101", "2024010102", "2024010103", "2024010104")
     assert create_auto_tags(store).created == made
     assert [tag.snapshot.id for tag in store.tags.list()] == [1, 2, 3, 4, 5]
@@ -256,7 +256,7 @@ def drop(store, *names):
     return commit(store, message(deleted=files), kind=CommitKind.OVERWRITE)
 
 
-def stored(store):
+def stored_names(store):
     return {status.name for status in LocalFileIO().list_directory(f"{store.table_path}/bucket-0")}
 
 
@@ -265,10 +265,10 @@ def test_deleted_file_expires_with_the_last_snapshot_that_has_it(store):
     drop(store, "a")
     add(store, "c")
     kept_two = expire_snapshots(store, retention=replace(NEWEST, min_count=3, max_count=3))
-    assert (kept_two.snapshot_ids, stored(store)) == ((), {"a", "b", "c"})
+    assert (kept_two.snapshot_ids, stored_names(store)) == ((), {"a", "b", "c"})
     done = expire_snapshots(store, retention=replace(NEWEST, min_count=2, max_count=2))
     assert (done.snapshot_ids, done.data_files, done.data_bytes) == ((1,), 1, 1000)
-    assert stored(store) == {"b", "c"}
+    assert stored_names(store) == {"b", "c"}
     assert store.snapshots.list_ids() == [2, 3]
     assert store.snapshots.earliest_id() == 2
     assert referenced_manifests(store) == manifest_files(store)
@@ -277,11 +277,11 @@ def test_deleted_file_expires_with_the_last_snapshot_that_has_it(store):
 def test_a_dry_run_tells_the_same_and_deletes_nothing(store):
     add(store, "a")
     drop(store, "a")
-    told = expire_snapshots(store, retention=NEWEST, dry_run=True)
-    assert stored(store) == {"a"}
+    planned = expire_snapshots(store, retention=NEWEST, dry_run=True)
+    assert stored_names(store) == {"a"}
     assert store.snapshots.list_ids() == [1, 2]
-    assert expire_snapshots(store, retention=NEWEST) == told
-    assert stored(store) == set()
+    assert expire_snapshots(store, retention=NEWEST) == planned
+    assert stored_names(store) == set()
 
 
 def test_a_file_that_changed_its_level_stays(keyed):
@@ -294,12 +294,12 @@ def test_a_file_that_changed_its_level_stays(keyed):
     )
     commit(keyed, up, kind=CommitKind.COMPACT)
     assert expire_snapshots(keyed, retention=NEWEST).data_files == 0
-    assert stored(keyed) == {"a"}
+    assert stored_names(keyed) == {"a"}
 
 
 @pytest.mark.parametrize("ahead", [(3,), (3, 4, 5), (9,)], ids=str)
 def test_a_clock_that_is_far_ahead_holds_no_snapshots(store, ahead):
-    """A snapshot was made before those that follow it, whatever its clock says."""
+    """A snapshot is older than its successors, whatever its clock."""
     year = 365 * 24 * HOUR
     for number in range(1, 10):
         now = number * HOUR + (year if number in ahead else 0)
@@ -392,18 +392,18 @@ def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_la
             store.file_io.replace(store.paths.ledger(part), b"rows")
         add(store, f"f{number}", properties={LANDING: f"ledger-{number}.json"})
 
-    def left():
+    def ledgers_left():
         listed = store.file_io.list_directory(store.paths.ledger_directory)
         return [s.name.partition(".")[0][-1] for s in listed if s.name.startswith("ledger-")]
 
-    assert left() == ["1", "2", "3", "4", "a", "b", "c"]
+    assert ledgers_left() == ["1", "2", "3", "4", "a", "b", "c"]
     store.tags.create("kept", store.snapshots.snapshot(3))
     expire_snapshots(store, retention=NEWEST, dry_run=True)
     done = expire_snapshots(store, retention=NEWEST)
-    assert left() == ["3", "4", "b", "c"]
+    assert ledgers_left() == ["3", "4", "b", "c"]
     assert done.metadata_files >= 3
     delete_tag(store, "kept")
-    assert left() == ["4", "c"]
+    assert ledgers_left() == ["4", "c"]
     assert clean_orphan_files(store, clock=LATER).files == ()
 
 
@@ -415,8 +415,8 @@ def test_pointer_names_the_ledger_after_foreign_commits(store, pointer_was_writt
         for path in pointers(store):
             LocalFileIO().delete_file(path)
     for name in "cd":
-        others = replace(add(store, name), properties={})
-        LocalFileIO().replace(store.paths.snapshot(others.id), snapshot_to_json(others))
+        plain = replace(add(store, name), properties={})
+        LocalFileIO().replace(store.paths.snapshot(plain.id), snapshot_to_json(plain))
     assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (1, 2, 3)
     assert pointed_ledger(store, LANDING) == "ledger-2.json"
     assert not store.file_io.exists(store.paths.ledger("ledger-1.json"))
@@ -430,23 +430,23 @@ def test_a_slow_writer_does_not_point_to_its_ledger_over_a_later_one(store):
     ingest(store, "a", "ledger-1.json")
 
     def before(_number, method, path):
-        if method == "write_hint" and not others:
-            others.append(path)
+        if method == "write_hint" and not commits:
+            commits.append(path)
             ingest(store, "c", "ledger-3.json")
             for name in "de":
                 made = replace(add(store, name), properties={})
                 LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(made))
             expire_snapshots(store, retention=NEWEST)
 
-    others = []
+    commits = []
     slow = replace(store, file_io=FaultyFileIO(store.file_io, before=before))
     ingest(slow, "b", "ledger-2.json")
-    assert others
+    assert commits
     assert pointed_ledger(store, LANDING) == "ledger-3.json"
 
 
 def test_of_two_writers_that_point_to_their_ledgers_in_any_order_the_later_one_counts(tmp_path):
-    """One is slow before any call that comes after its commit; an old name counts until then."""
+    """One writer is slow before any call after its commit; an old name counts until then."""
     for stop in itertools.count():
         store, calls = new_store(tmp_path / str(stop)), []
         ingest(store, "a", "ledger-1.json")
@@ -494,12 +494,12 @@ def test_a_tag_keeps_its_files_until_it_is_deleted(store):
     store.tags.create("second", add(store, "c"))
     drop(store, "a", "b", "c")
     expire_snapshots(store, retention=NEWEST)
-    assert stored(store) == {"a", "b", "c"}
+    assert stored_names(store) == {"a", "b", "c"}
     assert delete_tag(store, "second", dry_run=True).data_files == 1
     assert delete_tag(store, "second").data_files == 1
-    assert stored(store) == {"a", "b"}
+    assert stored_names(store) == {"a", "b"}
     assert delete_tag(store, "first").data_files == 2
-    assert stored(store) == set()
+    assert stored_names(store) == set()
     assert referenced_manifests(store) == manifest_files(store)
     with pytest.raises(NotFoundError):
         delete_tag(store, "first")
@@ -521,14 +521,14 @@ def test_a_changelog_outlives_its_snapshot(tmp_path):
     drop(store, "a")
     assert expire_snapshots(store, retention=replace(NEWEST, max_count=1)).data_files == 0
     assert store.changelogs.list_ids() == [1]
-    assert stored(store) == {"a"}
+    assert stored_names(store) == {"a"}
     latest = f"{store.paths.changelog_directory}/LATEST"
     assert LocalFileIO().read_bytes(latest) == b"1"
     assert clean_orphan_files(store, older_than_ms=0, clock=LATER).files == ()
 
 
 def test_an_expiration_may_fail_at_any_call(tmp_path):
-    """Whatever was done, the snapshots left are whole; the next expiration goes on."""
+    """Its snapshots are whole after any failed call; the next expiration completes it."""
     for call in itertools.count():
         store = new_store(tmp_path / str(call))
         add(store, "a", "b")
@@ -542,16 +542,16 @@ def test_an_expiration_may_fail_at_any_call(tmp_path):
             expire_snapshots(FileStore.open(faulty, store.table_path), retention=NEWEST)
         except StorageError:
             for number in store.snapshots.list_ids():
-                assert _live(store, store.snapshots.snapshot(number)) <= stored(store)
+                assert _live(store, store.snapshots.snapshot(number)) <= stored_names(store)
         assert expire_snapshots(store, retention=NEWEST).held_by == ""
         assert store.snapshots.list_ids() == [5]
-        assert {"b", "c", "d"} <= stored(store)
+        assert {"b", "c", "d"} <= stored_names(store)
         clean_orphan_files(store, older_than_ms=0, dry_run=False, clock=LATER)
         assert referenced_manifests(store) | _tagged_manifests(store) == manifest_files(store)
         if not faulty.fired:
             break
     assert call > 20
-    assert stored(store) == {"b", "c", "d"}
+    assert stored_names(store) == {"b", "c", "d"}
 
 
 def _live(store, snapshot):
@@ -590,7 +590,7 @@ def test_orphans_are_old_files_that_nothing_names(store):
     assert listed.total_bytes == 20
     assert clean_orphan_files(store, dry_run=False, clock=LATER).files == listed.files
     assert clean_orphan_files(store, clock=LATER).files == ()
-    assert stored(store) == {"a"}
+    assert stored_names(store) == {"a"}
     assert clean_orphan_files(store, dry_run=False, older_than_ms=0, clock=LATER).files == ()
     assert not io.exists(f"{store.table_path}/.staging-0123")
     for name in ("notes.txt", "mine/bucket-0/x", "snapshot/README", "segments/.x.tmp"):
@@ -613,7 +613,7 @@ def test_a_snapshot_without_its_manifests_stops_the_cleaning(store):
     store.manifests.delete(damaged.delta_manifest_list)
     with pytest.raises(NotFoundError, match=damaged.delta_manifest_list):
         clean_orphan_files(store, dry_run=False, clock=LATER)
-    assert stored(store) == {"a", ORPHAN}
+    assert stored_names(store) == {"a", ORPHAN}
 
 
 def test_changelog_expires_later_with_its_own_files(tmp_path):
@@ -629,7 +629,7 @@ def test_changelog_expires_later_with_its_own_files(tmp_path):
     assert expire_changelogs(store).snapshot_ids == ()
     done = expire_changelogs(store, retention=replace(NEWEST, min_count=2, max_count=2))
     assert (done.snapshot_ids, done.data_files) == ((1, 2, 3, 4), 2)
-    assert stored(store) == {"b", "d"}
+    assert stored_names(store) == {"b", "d"}
     assert store.changelogs.list_ids() == [5]
     assert clean_orphan_files(store, clock=LATER).files == ()
 
@@ -645,7 +645,7 @@ def test_directories_of_partitions_go_with_their_last_file(tmp_path):
         LocalFileIO().write_bytes(path, b"x")
         commit(store, message(file, partition=part))
 
-    def gone(number):
+    def delete_file(number):
         file = plain_file(f"f{number}")
         commit(store, message(deleted=[file], partition=parts[number]), kind=CommitKind.OVERWRITE)
 
@@ -653,10 +653,10 @@ def test_directories_of_partitions_go_with_their_last_file(tmp_path):
         found = (path for path in tmp_path.rglob("*=*") if path.is_dir())
         return sorted(str(path).partition("day=")[2] for path in found)
 
-    gone(0)
+    delete_file(0)
     expire_snapshots(store, retention=NEWEST)
     assert directories() == ["1", "1/hour=2", "2", "2/hour=1"]
-    gone(1)
+    delete_file(1)
     expire_snapshots(store, retention=NEWEST)
     assert directories() == ["2", "2/hour=1"]
     LocalFileIO().make_directory(f"{store.table_path}/day=3/hour=7/bucket-0")

@@ -1,4 +1,4 @@
-"""A change that holds only if nobody changed its buckets since it was planned."""
+"""Changes that are planned on a snapshot conflict with later changes of their buckets."""
 
 from uuid import uuid4
 
@@ -317,7 +317,7 @@ def _strict(store: FileStore, safe: int) -> FileStore:
     return FileStore.open(LocalFileIO(), store.table_path, options=options)
 
 
-def _appended(partition: int, *, bucket: int = 0) -> CommitMessage:
+def _append_message(partition: int, *, bucket: int = 0) -> CommitMessage:
     total = 2 if bucket >= 0 else -2
     return kit.message(
         kit.keyed_file(0, 9), partition=kit.key(partition), bucket=bucket, total_buckets=total
@@ -326,7 +326,7 @@ def _appended(partition: int, *, bucket: int = 0) -> CommitMessage:
 
 def _outcome(store: FileStore, partition: int, **more) -> str | None:
     try:
-        kit.commit(store, _appended(partition), **more)
+        kit.commit(store, _append_message(partition), **more)
     except CommitConflictError as error:
         return error.kind
     return None
@@ -334,7 +334,7 @@ def _outcome(store: FileStore, partition: int, **more) -> str | None:
 
 @pytest.fixture
 def rewritten(tmp_path) -> FileStore:
-    """Snapshot 2 is somebody's compaction of partition 1."""
+    """Snapshot 2 compacts partition 1."""
     store = kit.new_store(tmp_path, STRICT)
     old = kit.keyed_file(0, 9)
     kit.commit(store, kit.message(old, partition=kit.key(1), total_buckets=2))
@@ -371,7 +371,7 @@ def test_without_the_option_nothing_is_strict(rewritten):
 @pytest.mark.parametrize(("bucket", "outcome"), [(0, "strict-mode"), (-2, None)])
 def test_overwrite_keeps_appends_to_real_buckets(tmp_path, bucket, outcome):
     store = kit.new_store(tmp_path, STRICT)
-    kit.commit(store, _appended(1, bucket=bucket))
+    kit.commit(store, _append_message(1, bucket=bucket))
     assert _outcome(_strict(store, 0), 1, kind=CommitKind.OVERWRITE) == outcome
     assert _outcome(_strict(store, 0), 2, kind=CommitKind.OVERWRITE) is None
     assert _outcome(_strict(store, 0), 3) is None
@@ -379,7 +379,7 @@ def test_overwrite_keeps_appends_to_real_buckets(tmp_path, bucket, outcome):
 
 def test_rows_deleted_by_vectors_count_as_a_rewrite(tmp_path):
     store = kit.new_store(tmp_path, STRICT)
-    kit.commit(store, _appended(1))
+    kit.commit(store, _append_message(1))
     kit.commit(store, kind=CommitKind.OVERWRITE)
     kit.with_index(store, kit.vectors_of(partition=kit.key(1)))
     assert _outcome(_strict(store, 1), 1) == "strict-mode"

@@ -1,4 +1,4 @@
-"""Requests of the REST client against a real server that fails as it is told."""
+"""Requests of the REST client to a real server that fails by a script."""
 
 import datetime as dt
 import json
@@ -42,7 +42,7 @@ CUT = Say(body={"success": True}, cut=True)
 
 
 class NotedClock:
-    """Time that passes only where somebody waits for it."""
+    """Time that passes only while a caller waits."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000_000
@@ -419,14 +419,14 @@ def test_incomplete_options_are_refused(options, message):
         auth_of(options, Clock(), nothing)
 
 
-def written(key, ends=None):
+def token_text(key, ends=None):
     members = {"AccessKeyId": key, "AccessKeySecret": "s", "SecurityToken": "t"}
     return json.dumps({**members, "Expiration": ends} if ends else members)
 
 
 def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
     path = tmp_path / "token"
-    path.write_text(written("first", "2025-03-06T15:00:00Z"))
+    path.write_text(token_text("first", "2025-03-06T15:00:00Z"))
     clock = Clock()
     auth = auth_of(dlf(region="r", token_path=str(path)), clock, nothing)
 
@@ -434,7 +434,7 @@ def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
         return auth.headers(LIST)["Authorization"].split("Credential=")[1].split("/")[0]
 
     assert key() == "first"
-    path.write_text(written("second"))
+    path.write_text(token_text("second"))
     assert key() == "first"
     clock.now += HOUR_MS
     assert key() == "second"
@@ -445,7 +445,7 @@ def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"AccessKeyId":"a"}', written("SECRET", "soon"), "[" * 100_000],
+    ["", "[]", "{}", '{"AccessKeyId":"a"}', token_text("SECRET", "soon"), "[" * 100_000],
     ids=range(6),
 )
 def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
@@ -465,7 +465,7 @@ def test_role_of_the_machine_has_keys():
 
     def fetch(url):
         asked.append(url)
-        return b"my-role\n" if url.endswith("/") else written("AKID").encode()
+        return b"my-role\n" if url.endswith("/") else token_text("AKID").encode()
 
     options = dlf(region="r", token_loader="ecs", token_ecs_metadata_url="http://m/x/")  # noqa: S106
     auth = auth_of(options, Clock(), fetch)
@@ -490,7 +490,7 @@ def test_machine_without_a_role_is_named():
 
 
 class Issuer:
-    """Hands out one token after the other; `lives_ms` says how long they serve."""
+    """Hands out one token after the other, each for `lives_ms`."""
 
     def __init__(self, clock, **token) -> None:
         self.clock, self.token, self.asked, self.lives_ms = clock, token, 0, 12 * HOUR_MS
@@ -622,12 +622,12 @@ class Guarded(LocalFileIO):
 def test_a_token_that_is_refused_is_asked_for_once_more(tmp_path):
     refused, given = {"k1", "k3"}, []
 
-    def opened(spec):
+    def open_guarded(spec):
         if spec is not None or not given:
             given.append(f"k{len(given) + 1}")
         return Guarded(FileIOSpec(options={"s3.access-key": given[-1]}), refused), 1
 
-    file_io, path = RenewedFileIO(opened), tmp_path / "a"
+    file_io, path = RenewedFileIO(open_guarded), tmp_path / "a"
     path.write_bytes(b"content")
     assert file_io.read_bytes(str(path)) == b"content"
     assert given == ["k1", "k2"]

@@ -199,8 +199,8 @@ def test_a_change_judged_on_another_schema_is_a_conflict(paths):
 
 def test_permanent_loser_gives_up(paths):
     _manager(paths)
-    others = [sc.set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
-    manager = SchemaManager(_Overtaking(paths, others), paths)
+    changes = [sc.set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
+    manager = SchemaManager(_Overtaking(paths, changes), paths)
     with pytest.raises(errors.CommitConflictError, match="100 times"):
         manager.commit_changes([sc.drop_column("b")], time_millis=8)
 

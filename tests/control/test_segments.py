@@ -138,7 +138,7 @@ def test_each_change_is_a_generation_and_few_are_kept(store):
 
 
 def test_no_concurrent_change_is_lost(store):
-    changes = 15  # one that sixteen others follow is made again, and would count twice
+    changes = 15  # a change with sixteen successors is made again, and would count twice
 
     def count(_):
         SegmentRegistry(store=store).update(
@@ -229,7 +229,7 @@ def expire(table, forgets=True):
     return forget_removed(table._store) if forgets else None
 
 
-def listed(table):
+def segment_ids(table):
     return [segment.id for segment in SegmentRegistry(store=table._store).load().segments]
 
 
@@ -243,17 +243,17 @@ def test_a_deleted_segment_is_forgotten_with_the_last_snapshot_that_had_it(table
     before = states(tmp_path / "in")
     table.segments().delete([first])
     assert forget_removed(table._store).count == 0
-    assert listed(table) == [first, second]
+    assert segment_ids(table) == [first, second]
     own(table, 3)
     forgotten = forget_removed(table._store)  # all snapshots are there
     assert forgotten.count == 0
     expire_snapshots(table._store, retention=NEWEST)
     planned = forget_removed(table._store, dry_run=True)
-    assert listed(table) == [first, second]
+    assert segment_ids(table) == [first, second]
     assert len(holds(table)) == (kind == "parquet")
     assert forget_removed(table._store) == planned
     assert (planned.segments, len(planned.tags)) == ((first,), int(kind == "parquet"))
-    assert listed(table) == [second]
+    assert segment_ids(table) == [second]
     assert holds(table) == []
     assert forget_removed(table._store).count == 0
     assert read(table) == [(2, kind), (3, "own")]
@@ -271,11 +271,11 @@ def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
         own(table, each)
         assert expire(table).count == 0
     assert read(table, **{"tag-name": "kept"}) == [(1, kind)]
-    assert listed(table) == [number]
+    assert segment_ids(table) == [number]
     assert len(holds(table)) == (kind == "parquet")  # a Java that deletes the tag meets its file
     delete_tag(table._store, "kept")
     assert forget_removed(table._store).segments == (number,)
-    assert (holds(table), listed(table)) == ([], [])
+    assert (holds(table), segment_ids(table)) == ([], [])
     assert states(tmp_path / "in")
     assert stored_files(table._store) == needed_exactly(table._store)
 
@@ -300,7 +300,7 @@ def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path
                 table.tags.rename(f"kept-{call}", f"kept-{call + 1}")
 
         forget(FileStore.open(FaultyFileIO(LocalFileIO(), before=before), table.path))
-        assert listed(table) == [number]
+        assert segment_ids(table) == [number]
         if not came:
             break
     assert call > 10
@@ -320,7 +320,7 @@ def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path
     delete_tag(table._store, "kept")
     if kind == "parquet":  # its hold still has it
         forget_removed(table._store)
-        assert listed(table) == []
+        assert segment_ids(table) == []
     else:
         assert [item.id for item in table.segments().clean(retention_ms=-1)] == [number]
 
@@ -409,7 +409,7 @@ def test_a_death_at_any_write_leaves_all_that_can_be_read(table, tmp_path):
         assert read(found) == now
         assert read(found, **{"tag-name": "kept"}) == tagged
         forget_removed(found._store)
-        assert listed(found) == [*texts, *files]
+        assert segment_ids(found) == [*texts, *files]
         assert holds(found) == ["__segment_hold_2_4"]
         assert read(found, **{"tag-name": "kept"}) == tagged
         shutil.rmtree(copy)
@@ -426,7 +426,7 @@ def test_maintenance_keeps_the_list_and_the_tags_of_a_moving_window_flat(table, 
         if number > 1:
             table.segments().delete([added - 2])
         expire(table)
-        figures.append((len(listed(table)), len(holds(table))))
+        figures.append((len(segment_ids(table)), len(holds(table))))
     assert len(set(figures[4:])) == 1, figures
 
 

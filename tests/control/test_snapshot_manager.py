@@ -230,7 +230,7 @@ def test_a_history_is_forgotten_when_the_table_was_made_again(store, tmp_path):
 
 
 def test_properties_that_java_copies_from_the_snapshot_before_are_no_break(table):
-    """Its compaction of manifests takes them over, and with them what that one is built on."""
+    """Java's compaction of manifests copies the properties of the snapshot before."""
     table.add(1, delta_manifest_list="one")
     for number in (2, 3, 4):
         table.add(number, delta_manifest_list=f"{number}", properties={BUILT_ON_PROPERTY: "one"})
@@ -240,15 +240,15 @@ def test_properties_that_java_copies_from_the_snapshot_before_are_no_break(table
 
 
 class _Overtaken(LocalFileIO):
-    """Lists what is there before and after others were at work: as pages of a listing do."""
+    """Lists files before and after a call, as pages of a listing do."""
 
-    def __init__(self, *others):
-        self._others = list(others)
+    def __init__(self, *calls):
+        self._calls = list(calls)
 
     def list_directory(self, path):
         first = super().list_directory(path)
-        if path.endswith("/snapshot") and self._others:
-            self._others.pop(0)()
+        if path.endswith("/snapshot") and self._calls:
+            self._calls.pop(0)()
         return [status for status in first if self.exists(status.path)]
 
 
@@ -261,12 +261,12 @@ def _next_one(table, number):
 
 
 def test_overtaken_listing_shows_no_empty_table(tmp_path):
-    """The only snapshot goes after the next one came; a listing in between may have neither."""
+    """The only snapshot expires after the next one was made; a listing may have neither."""
     table = _Table(tmp_path)
     table.hint("LATEST", b"1")  # its writer died before it wrote a newer one
     table.add(20)
-    others = [_next_one(table, number) for number in (21, 22, 23)]
-    assert SnapshotManager(_Overtaken(*others), table.paths).latest_id() == 23
+    commits = [_next_one(table, number) for number in (21, 22, 23)]
+    assert SnapshotManager(_Overtaken(*commits), table.paths).latest_id() == 23
 
 
 def test_files_of_a_branch_are_no_overtaken_listing(store):

@@ -52,7 +52,7 @@ def _plain(name: str, size: int, **more: Any) -> ManifestEntry:
     return entry(file=kit.plain_file(name, file_size=size, **more))
 
 
-def _keyed(low: int, high: int, **more: Any) -> ManifestEntry:
+def _keyed_entry(low: int, high: int, **more: Any) -> ManifestEntry:
     name = f"{low}-{high}"
     return entry(file=kit.keyed_file(low, high, **{"file_name": name, "file_size": 40, **more}))
 
@@ -110,31 +110,38 @@ def test_buckets_come_in_the_order_of_their_first_file():
 
 
 def test_overlapping_files_are_merged_together():
-    (split,) = _splits(kit.KEYED, [_keyed(0, 9), _keyed(5, 14)])
+    (split,) = _splits(kit.KEYED, [_keyed_entry(0, 9), _keyed_entry(5, 14)])
     assert not split.raw_convertible
     assert len(split.data_files) == 2
 
 
 def test_whole_sections_are_packed():
-    splits = _splits(kit.KEYED, [_keyed(0, 9), _keyed(5, 14), _keyed(20, 29), _keyed(30, 39)])
+    splits = _splits(
+        kit.KEYED,
+        [_keyed_entry(0, 9), _keyed_entry(5, 14), _keyed_entry(20, 29), _keyed_entry(30, 39)],
+    )
     assert _names(splits) == [["0-9", "5-14"], ["20-29", "30-39"]]
     # Two sections in one split: merged, although they share no key.
     assert [split.raw_convertible for split in splits] == [False, False]
 
 
 def test_a_section_is_never_cut_however_large():
-    entries = [_keyed(0, 9), _keyed(5, 14), _keyed(10, 20), _keyed(20, 29)]
+    entries = [_keyed_entry(0, 9), _keyed_entry(5, 14), _keyed_entry(10, 20), _keyed_entry(20, 29)]
     assert len(_splits(kit.KEYED, entries)) == 1
 
 
 @pytest.mark.parametrize(("deletes", "raw"), [(0, True), (None, True), (3, False)])
 def test_one_file_without_deletes_is_read_as_it_is_even_on_level_0(deletes, raw):
-    (split,) = _splits(kit.KEYED, [_keyed(0, 9, delete_row_count=deletes)])
+    (split,) = _splits(kit.KEYED, [_keyed_entry(0, 9, delete_row_count=deletes)])
     assert split.raw_convertible is raw
 
 
 def test_files_of_one_level_above_0_are_packed_without_merging():
-    entries = [_keyed(0, 9, level=5), _keyed(10, 19, level=5), _keyed(20, 29, level=5)]
+    entries = [
+        _keyed_entry(0, 9, level=5),
+        _keyed_entry(10, 19, level=5),
+        _keyed_entry(20, 29, level=5),
+    ]
     splits = _splits(kit.KEYED, entries)
     assert _names(splits) == [["0-9", "10-19"], ["20-29"]]
     assert all(split.raw_convertible for split in splits)
@@ -142,20 +149,20 @@ def test_files_of_one_level_above_0_are_packed_without_merging():
 
 @pytest.mark.parametrize("change", [{"level": 4}, {"level": 5, "delete_row_count": 1}])
 def test_another_level_or_a_delete_means_merging(change):
-    (split,) = _splits(kit.KEYED, [_keyed(0, 9, level=5), _keyed(5, 15, **change)])
+    (split,) = _splits(kit.KEYED, [_keyed_entry(0, 9, level=5), _keyed_entry(5, 15, **change)])
     assert not split.raw_convertible
 
 
 def test_keys_are_compared_as_values_not_as_bytes():
     # In little-endian bytes 256 sorts before 2.
-    entries = [_keyed(255, 257, file_size=90), _keyed(-5, 2, file_size=90)]
+    entries = [_keyed_entry(255, 257, file_size=90), _keyed_entry(-5, 2, file_size=90)]
     assert _names(_splits(kit.KEYED, entries)) == [["-5-2"], ["255-257"]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=30))
 def test_files_that_share_a_key_are_always_in_one_split(ranges):
     entries = [
-        _keyed(low, low + length, file_name=str(number))
+        _keyed_entry(low, low + length, file_name=str(number))
         for number, (low, length) in enumerate(ranges)
     ]
     where: dict[str, int] = {}
@@ -265,7 +272,7 @@ def test_a_table_of_fresh_files_alone_shows_nothing_yet(keyed):
     assert FileStoreScan(seen).partitions(kit.newest(keyed))
 
 
-def added(keyed, *files, **more):
+def commit_files(keyed, *files, **more):
     return kit.commit(keyed, kit.message(*files, total_buckets=2, **more))
 
 
@@ -275,8 +282,8 @@ def names(files):
 
 def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
     low, high = (kit.keyed_file(0, 9, file_name="low"), kit.keyed_file(10, 19, file_name="high"))
-    before = added(keyed, low, high)
-    after = added(keyed, kit.keyed_file(12, 13, file_name="new"))
+    before = commit_files(keyed, low, high)
+    after = commit_files(keyed, kit.keyed_file(12, 13, file_name="new"))
     (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
     assert names(split.before_files) == ["high"]
     assert names(split.data_files) == ["high", "new"]
@@ -286,8 +293,8 @@ def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
 
 
 def test_new_or_missing_bucket_is_reported(keyed):
-    before = added(keyed, kit.keyed_file(0, 9, file_name="old"))
-    after = added(keyed, kit.keyed_file(0, 9, file_name="other"), bucket=1)
+    before = commit_files(keyed, kit.keyed_file(0, 9, file_name="old"))
+    after = commit_files(keyed, kit.keyed_file(0, 9, file_name="other"), bucket=1)
     (split,) = diff_splits(keyed, before, after, None, keeps_kinds=True)
     assert (split.bucket, names(split.before_files), names(split.data_files)) == (1, [], ["other"])
     (first,) = diff_splits(keyed, None, before, None, keeps_kinds=True)
@@ -297,8 +304,8 @@ def test_new_or_missing_bucket_is_reported(keyed):
 
 
 def test_another_deletion_vector_makes_another_file(keyed):
-    before = added(keyed, kit.keyed_file(0, 9, file_name="file"))
-    added(keyed, kit.keyed_file(20, 29, file_name="far"))
+    before = commit_files(keyed, kit.keyed_file(0, 9, file_name="file"))
+    commit_files(keyed, kit.keyed_file(20, 29, file_name="far"))
     vector = DeletionVectorMeta(data_file_name="file", offset=1, length=22, cardinality=3)
     after = kit.with_index(keyed, kit.vectors_of(vector))
     splits = diff_splits(keyed, before, after, None, keeps_kinds=True)
@@ -310,7 +317,7 @@ def test_another_deletion_vector_makes_another_file(keyed):
 
 
 def test_rescaled_buckets_cannot_be_compared(keyed):
-    before = added(keyed, kit.keyed_file(0, 9))
+    before = commit_files(keyed, kit.keyed_file(0, 9))
     kit.commit(
         keyed,
         kit.message(deleted=[entry.file for entry in _live(keyed)], total_buckets=2),
@@ -326,7 +333,7 @@ def _live(keyed):
 
 
 @pytest.fixture
-def timed(tmp_path):
+def timed_store(tmp_path):
     timed = kit.new_store(tmp_path)
     for second in (10, 20, 30):
         FileStoreCommit(timed, clock=kit.FixedClock(now=second * 1000)).commit(
@@ -335,43 +342,43 @@ def timed(tmp_path):
     return timed
 
 
-def test_travels_by_id_and_by_time(timed):
-    assert travel_to(timed, snapshot_id=2).id == 2
-    assert travel_to(timed, timestamp_ms=20_000).id == 2
-    assert travel_to(timed, timestamp_ms=29_999).id == 2
-    assert travel_to(timed, timestamp_ms=99_999).id == 3
+def test_travels_by_id_and_by_time(timed_store):
+    assert travel_to(timed_store, snapshot_id=2).id == 2
+    assert travel_to(timed_store, timestamp_ms=20_000).id == 2
+    assert travel_to(timed_store, timestamp_ms=29_999).id == 2
+    assert travel_to(timed_store, timestamp_ms=99_999).id == 3
 
 
-def test_a_time_before_the_first_snapshot_tells_when_that_was(timed):
+def test_a_time_before_the_first_snapshot_tells_when_that_was(timed_store):
     with pytest.raises(
         NotFoundError, match="oldest snapshot, 1, was committed at 1970-01-01 00:00:10"
     ):
-        travel_to(timed, timestamp_ms=9_999)
+        travel_to(timed_store, timestamp_ms=9_999)
 
 
-def test_a_tag_outlives_its_snapshot(timed):
-    tagged = timed.snapshots.snapshot(1)
+def test_a_tag_outlives_its_snapshot(timed_store):
+    tagged = timed_store.snapshots.snapshot(1)
     text = snapshot_to_json(tagged)[:-1] + b',"tagCreateTime":[2024,1,1,0,0,0,0]}'
-    LocalFileIO().write_bytes(timed.paths.tag("v1"), text)
-    LocalFileIO().delete_file(timed.paths.snapshot(1))
-    assert travel_to(timed, tag="v1").delta_manifest_list == tagged.delta_manifest_list
+    LocalFileIO().write_bytes(timed_store.paths.tag("v1"), text)
+    LocalFileIO().delete_file(timed_store.paths.snapshot(1))
+    assert travel_to(timed_store, tag="v1").delta_manifest_list == tagged.delta_manifest_list
     with pytest.raises(NotFoundError, match="no tag 'v2'"):
-        travel_to(timed, tag="v2")
+        travel_to(timed_store, tag="v2")
     with pytest.raises(InvalidInputError, match="tag"):
-        travel_to(timed, tag="../x")
+        travel_to(timed_store, tag="../x")
 
 
-def test_exactly_one_way_is_chosen(timed):
+def test_exactly_one_way_is_chosen(timed_store):
     for ways in ({}, {"snapshot_id": 1, "tag": "v1"}, {"snapshot_id": 1, "timestamp_ms": 0}):
         with pytest.raises(InvalidInputError, match="exactly one"):
-            travel_to(timed, **ways)
+            travel_to(timed_store, **ways)
 
 
-def test_the_past_is_read_with_its_own_schema_and_today_s_dynamic_options(timed):
+def test_the_past_is_read_with_its_own_schema_and_today_s_dynamic_options(timed_store):
     newer = Schema.of({"a": "BIGINT", "b": "STRING", "c": "INT"})
     data = schema_to_json(first_table_schema(newer, time_millis=2))
-    LocalFileIO().write_bytes(timed.paths.schema(1), data.replace(b'"id":0', b'"id":1', 1))
-    opened = FileStore.open(LocalFileIO(), timed.table_path, options={"read.batch-size": "7"})
+    LocalFileIO().write_bytes(timed_store.paths.schema(1), data.replace(b'"id":0', b'"id":1', 1))
+    opened = FileStore.open(LocalFileIO(), timed_store.table_path, options={"read.batch-size": "7"})
     assert opened.schema.field_names == ("a", "b", "c")
     past = schema_at(opened, travel_to(opened, snapshot_id=1))
     assert past.field_names == ("a", "b")
@@ -392,13 +399,13 @@ def partition(text):
     return serialize_row([text], [string()])
 
 
-def branched(tmp_path, schema=PARTITIONED):
+def store_and_branch(tmp_path, schema=PARTITIONED):
     """Return an empty table, and another that `publish` makes its branch `test`."""
     return kit.new_store(tmp_path / "main", schema), kit.new_store(tmp_path / "branch", schema)
 
 
 def publish(main, branch):
-    """Copy what is the branch's own into its directory, and its manifests beside main's."""
+    """Copy schemas and snapshots of the branch into its directory, its manifests beside main's."""
     root, source = Path(main.table_path), Path(branch.table_path)
     own = root / "branch" / "branch-test"
     for name, target in (("schema", own), ("snapshot", own), ("manifest", root)):
@@ -407,7 +414,7 @@ def publish(main, branch):
     return FileStore.open(main.file_io, main.table_path, options={"branch": "test"})
 
 
-def reopened(store):
+def reopen(store):
     return FileStore.open(store.file_io, store.table_path)
 
 
@@ -427,19 +434,19 @@ def alter(store, columns):
     LocalFileIO().write_bytes(store.paths.schema(altered.id), schema_to_json(altered))
 
 
-def scanned(main, branch, predicate=None, **more):
+def scan_with_branch(main, branch, predicate=None, **more):
     publish(main, branch)
     seen = main.with_schema(main.schema.with_dynamic_options(FALLBACK))
     bound = None if predicate is None else bind(predicate, seen.schema)
     return scan_table(seen, seen.snapshots.latest(), bound, **more)
 
 
-def needed(scan):
+def needed_names(scan):
     return sorted(file.file_name for split in scan.splits for file in split.data_files)
 
 
 def test_a_branch_has_snapshots_of_its_own_and_shares_the_data(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     add(branch, "branch-1", "b")
     opened = publish(main, branch)
     assert opened.snapshots.list_ids() == [1]
@@ -449,41 +456,41 @@ def test_a_branch_has_snapshots_of_its_own_and_shares_the_data(tmp_path):
 
 
 def test_partitions_that_main_lacks_come_from_the_fallback_branch(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     add(main, "main-a", "a")
     for text in ("a", "b"):
         add(branch, f"branch-{text}", text)
-    assert needed(scanned(main, branch)) == ["branch-b", "main-a"]
-    assert needed(scan_table(main, main.snapshots.latest(), None)) == ["main-a"]
+    assert needed_names(scan_with_branch(main, branch)) == ["branch-b", "main-a"]
+    assert needed_names(scan_table(main, main.snapshots.latest(), None)) == ["main-a"]
 
 
 def test_a_partition_that_main_has_stays_mains_even_where_a_filter_leaves_nothing_of_it(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     add(main, "main-a", "a")
     add(branch, "branch-a", "a")
-    assert needed(scanned(main, branch, equal("p", "a"))) == ["main-a"]
-    assert needed(scanned(main, branch, equal("p", "b"))) == []
+    assert needed_names(scan_with_branch(main, branch, equal("p", "a"))) == ["main-a"]
+    assert needed_names(scan_with_branch(main, branch, equal("p", "b"))) == []
 
 
 def test_branch_is_read_while_main_has_no_snapshot(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     add(branch, "branch-a", "a")
-    assert needed(scanned(main, branch)) == ["branch-a"]
+    assert needed_names(scan_with_branch(main, branch)) == ["branch-a"]
 
 
 def test_a_branch_without_snapshots_adds_nothing(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     add(main, "main-a", "a")
-    assert needed(scanned(main, branch)) == ["main-a"]
+    assert needed_names(scan_with_branch(main, branch)) == ["main-a"]
 
 
 def test_schemas_of_both_branches_are_distinguished(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     alter(branch, [(0, "p", string()), (1, "x", bigint())])
     add(main, "main-a", "a")
-    add(reopened(branch), "branch-b", "b", schema_id=1)
-    add(reopened(branch), "branch-c", "c", schema_id=0)
-    scan = scanned(main, branch)
+    add(reopen(branch), "branch-b", "b", schema_id=1)
+    add(reopen(branch), "branch-c", "c", schema_id=0)
+    scan = scan_with_branch(main, branch)
     schemas = {schema.id: schema for schema in scan.file_schemas}
     assert len(schemas) == len(scan.file_schemas)
     found = {
@@ -495,10 +502,10 @@ def test_schemas_of_both_branches_are_distinguished(tmp_path):
 
 
 def test_time_travel_reads_the_branch_as_it_was(tmp_path):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     made = add(branch, "branch-b", "b")
-    assert needed(scanned(main, branch, instant_ms=made.time_millis)) == ["branch-b"]
-    assert needed(scanned(main, branch, instant_ms=made.time_millis - 1)) == []
+    assert needed_names(scan_with_branch(main, branch, instant_ms=made.time_millis)) == ["branch-b"]
+    assert needed_names(scan_with_branch(main, branch, instant_ms=made.time_millis - 1)) == []
 
 
 @pytest.mark.parametrize(
@@ -510,11 +517,11 @@ def test_time_travel_reads_the_branch_as_it_was(tmp_path):
     ],
 )
 def test_a_branch_with_other_columns_is_refused(tmp_path, columns, difference):
-    main, branch = branched(tmp_path)
+    main, branch = store_and_branch(tmp_path)
     alter(branch, columns)
-    add(reopened(branch), "branch-b", "b")
+    add(reopen(branch), "branch-b", "b")
     with refused(UnsupportedFeatureError, difference, kind="unsupported-branch"):
-        scanned(main, branch)
+        scan_with_branch(main, branch)
 
 
 @pytest.mark.parametrize(
@@ -525,12 +532,12 @@ def test_a_branch_with_other_columns_is_refused(tmp_path, columns, difference):
     ],
 )
 def test_a_branch_that_is_read_another_way_is_refused(tmp_path, declared, changes, difference):
-    main, branch = branched(tmp_path, declared)
+    main, branch = store_and_branch(tmp_path, declared)
     add(branch, "branch-b", "b", level=5)
     other = replace(branch.schema, id=1, **{"options": {"bucket": "1"}, **changes})
     LocalFileIO().write_bytes(branch.paths.schema(1), schema_to_json(other))
     with pytest.raises(UnsupportedFeatureError, match=difference):
-        scanned(main, branch)
+        scan_with_branch(main, branch)
 
 
 def test_a_branch_that_does_not_exist_is_named(tmp_path):

@@ -57,9 +57,9 @@ def test_a_set_alone_is_taken_as_it_is_and_none_is_null(function):
 @pytest.mark.parametrize("function", SKETCHES)
 def test_many_sketches_are_united_one_after_the_other(function):
     sets = [bytes.fromhex(part) for name, *parts in VECTORS if name == function for part in parts]
-    first, *others = sets
+    first, *rest = sets
     expected = first
-    for other in others:
+    for other in rest:
         (expected,) = unite_sets(function, [expected, other])
     assert unite_sets(function, sets, [first]) == [expected, first]
 

@@ -30,7 +30,7 @@ def _entries(keys, values):
     return st.dictionaries(keys, values, max_size=3).map(dict.items).map(list)
 
 
-def _nested(inner):
+def _nested_types(inner):
     """A type and values of it → types that hold it, and theirs."""
     arrow_type, values = inner
     optional = st.none() | values
@@ -53,7 +53,7 @@ def _nested(inner):
 
 
 _TYPES = st.recursive(
-    st.sampled_from(list(_FLAT.items())), lambda inner: inner.flatmap(_nested), max_leaves=3
+    st.sampled_from(list(_FLAT.items())), lambda inner: inner.flatmap(_nested_types), max_leaves=3
 )
 
 
@@ -70,7 +70,7 @@ def _columns(draw):
     return pa.schema(fields), arrays
 
 
-def _stored(schema, arrays):
+def _encode(schema, arrays):
     record = avro_record(schema)
     shapes = shape_of(record).inner
     return record, [shape.write(array) for shape, array in zip(shapes, arrays, strict=True)]
@@ -79,7 +79,7 @@ def _stored(schema, arrays):
 @given(_columns())
 def test_bytes_are_those_of_fastavro(columns):
     schema, arrays = columns
-    record, stored = _stored(schema, arrays)
+    record, stored = _encode(schema, arrays)
     rows = pa.RecordBatch.from_arrays(stored, names=schema.names)
     block = RecordSchema.of(json.dumps(record).encode()).block
     sink = io.BytesIO()
@@ -90,6 +90,6 @@ def test_bytes_are_those_of_fastavro(columns):
 
 def test_a_null_that_may_not_be_is_named():
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
-    record, stored = _stored(schema, [pa.array([1, None])])
+    record, stored = _encode(schema, [pa.array([1, None])])
     with pytest.raises(InvalidInputError, match="Column 'a'"):
         encode_rows(stored, record)

@@ -176,12 +176,12 @@ def test_keys_behind_a_range_are_not_decoded(tmp_path, monkeypatch, where, runs)
     decoded = []
     one_by_one = parquet._batches
 
-    def counted(*args):
+    def count_decoded(*args):
         for batch in one_by_one(*args):
             decoded.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(parquet, "_batches", counted)
+    monkeypatch.setattr(parquet, "_batches", count_decoded)
     read = table.new_read_builder().with_filter(where).with_columns(["place", "step"])
     found = read.to_arrow(EmbeddedExecutor(threads=1)).to_pylist()
     assert {(row["place"], row["step"]) for row in found} == {

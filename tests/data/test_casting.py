@@ -170,16 +170,16 @@ REALS = [
 
 
 @pytest.mark.parametrize("real", ["DOUBLE", "FLOAT"])
-@pytest.mark.parametrize("others", [[1.5], [12345678.0], [-1e7, 5e9], [1e-9, 2.0**62]])
-def test_the_text_of_a_real_does_not_depend_on_its_neighbours(real, others):
+@pytest.mark.parametrize("neighbours", [[1.5], [12345678.0], [-1e7, 5e9], [1e-9, 2.0**62]])
+def test_the_text_of_a_real_does_not_depend_on_its_neighbours(real, neighbours):
     source, text = parse_type(real), parse_type("STRING")
     alone = [
         cast_array(pa.array([value], to_arrow_type(source)), source, text)[0].as_py()
-        for value in (*REALS, *others)
+        for value in (*REALS, *neighbours)
     ]
-    # Few others, then so many that they are most of the column, and enough for several threads.
+    # Few neighbours, then most of the column, and enough for several threads.
     for many in (1, 100, 40_000):
-        column = pa.array([*REALS, *others * many], to_arrow_type(source))
+        column = pa.array([*REALS, *neighbours * many], to_arrow_type(source))
         found = cast_array(column, source, text)
         assert found.to_pylist() == alone[: len(REALS)] + alone[len(REALS) :] * many
 

@@ -1,4 +1,4 @@
-"""What holds for casts of any values: nulls, slices, chunks, round trips, exact arithmetic."""
+"""Casts of any values: nulls, slices, chunks, round trips, exact arithmetic."""
 
 import datetime as dt
 import math
@@ -34,7 +34,7 @@ BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 dialects = st.sampled_from(list(CastDialect))
 
 
-def signed(bits):
+def signed_integers(bits):
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
@@ -50,7 +50,7 @@ def exact(unscaled, scale):
 
 
 NUMERIC_TEXTS = st.one_of(
-    signed(64).map(str),
+    signed_integers(64).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.sampled_from(["1", "0", "t", "no", "2024-02-29", "2024-02-29 23:59:59.9", "x", "", "1e5"]),
 )
@@ -61,12 +61,12 @@ def values_of(text):
     data_type = parse_type(text)
     arrow_type = to_arrow_type(data_type)
     if text in BITS:
-        return signed(BITS[text]), arrow_type
+        return signed_integers(BITS[text]), arrow_type
     if text.startswith("DECIMAL"):
         return decimals(data_type.precision, data_type.scale), arrow_type
     if text.startswith("TIMESTAMP"):
         step = 10 ** ({"s": 0, "ms": 3, "us": 6, "ns": 9}[arrow_type.unit] - data_type.precision)
-        return signed(60).map(lambda count: count // step * step), pa.int64()
+        return signed_integers(60).map(lambda count: count // step * step), pa.int64()
     return {
         "FLOAT": (st.floats(width=32), arrow_type),
         "DOUBLE": (st.floats(), arrow_type),
@@ -133,7 +133,7 @@ def test_the_properties_reach_every_kernel():
 
 @given(st.data(), st.sampled_from(sorted(BITS)), st.sampled_from(sorted(BITS)), dialects)
 def test_integers_keep_the_low_bits(data, source, target, dialect):
-    value = data.draw(signed(BITS[source]))
+    value = data.draw(signed_integers(BITS[source]))
     found = outcome(
         column_of(source, [value], to_arrow_type(parse_type(source))), source, target, dialect
     )
@@ -196,17 +196,17 @@ def test_doubles_become_decimals_by_the_digits_that_show(value, digits):
     precision, scale = digits
     assume(value != round(value) or abs(value) < 2**53)
     found = java([value], "DOUBLE", f"DECIMAL({precision}, {scale})").to_pylist()
-    assert found == [rounded(Decimal(repr(value)), precision, scale, ROUND_HALF_UP)]
+    assert found == [round_decimal(Decimal(repr(value)), precision, scale, ROUND_HALF_UP)]
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 4))
 def test_halves_become_decimals_away_from_zero(unscaled, scale):
     value = float(f"{unscaled}5e-{scale + 1}")
     found = java([value], "DOUBLE", f"DECIMAL(18, {scale})").to_pylist()
-    assert found == [rounded(Decimal(repr(value)), 18, scale, ROUND_HALF_UP)]
+    assert found == [round_decimal(Decimal(repr(value)), 18, scale, ROUND_HALF_UP)]
 
 
-def rounded(value, precision, scale, mode):
+def round_decimal(value, precision, scale, mode):
     with localcontext() as context:
         context.prec = 120
         result = value.quantize(Decimal(1).scaleb(-scale), mode)
@@ -222,7 +222,7 @@ def test_decimals_are_rounded_half_up_or_null(data, source, target):
     from_type, to_type = parse_type(source), parse_type(target)
     listed = data.draw(st.lists(decimals(from_type.precision, from_type.scale), max_size=4))
     found = cast_array(pa.array(listed, to_arrow_type(from_type)), from_type, to_type)
-    wanted = [rounded(v, to_type.precision, to_type.scale, ROUND_HALF_UP) for v in listed]
+    wanted = [round_decimal(v, to_type.precision, to_type.scale, ROUND_HALF_UP) for v in listed]
     assert found.to_pylist() == wanted
 
 
@@ -234,18 +234,20 @@ def test_decimals_become_integers_without_fraction(data, source, target, dialect
         pa.array([value], to_arrow_type(data_type)), data_type, parse_type(target), dialect=dialect
     )
     half = 2 ** (BITS[target] - 1)
-    whole = int(rounded(value, 38, 0, ROUND_DOWN))
+    whole = int(round_decimal(value, 38, 0, ROUND_DOWN))
     assert found.to_pylist() == [(whole + half) % (2 * half) - half]
 
 
 @given(st.data(), st.sampled_from(sorted(BITS)), st.sampled_from(DECIMALS), dialects)
 def test_integers_become_decimals_exactly_or_null(data, source, target, dialect):
-    listed = data.draw(st.lists(signed(BITS[source]), max_size=4))
+    listed = data.draw(st.lists(signed_integers(BITS[source]), max_size=4))
     from_type, to_type = parse_type(source), parse_type(target)
     found = cast_array(
         pa.array(listed, to_arrow_type(from_type)), from_type, to_type, dialect=dialect
     )
-    wanted = [rounded(Decimal(v), to_type.precision, to_type.scale, ROUND_DOWN) for v in listed]
+    wanted = [
+        round_decimal(Decimal(v), to_type.precision, to_type.scale, ROUND_DOWN) for v in listed
+    ]
     assert found.to_pylist() == wanted
 
 
@@ -281,26 +283,26 @@ def rounded_text(text, precision, scale):
     st.sampled_from([0, 1, 3, 4, 6]),
     st.booleans(),
 )
-def test_timestamp_texts_are_cut_to_the_precision(moment, precision, is_short):
-    text = moment.strftime("%m-%d %H:%M:%S.%f")
-    text = f"{moment.year:04}-{text}"
+def test_timestamp_texts_are_cut_to_the_precision(time, precision, is_short):
+    text = time.strftime("%m-%d %H:%M:%S.%f")
+    text = f"{time.year:04}-{text}"
     if is_short:  # one digit where one is enough, which Arrow does not read
-        text = f"{moment.year:04}-{moment.month}-{moment.day} {moment.hour}:{moment.minute}"
-        text += f":{moment.second}.{moment.microsecond:06}"
+        text = f"{time.year:04}-{time.month}-{time.day} {time.hour}:{time.minute}"
+        text += f":{time.second}.{time.microsecond:06}"
     step = 10 ** (6 - precision)
-    cut = moment.replace(microsecond=moment.microsecond // step * step)
+    cut = time.replace(microsecond=time.microsecond // step * step)
     assert java([text], "STRING", f"TIMESTAMP({precision})").to_pylist() == [cut]
 
 
 @given(st.lists(st.floats(width=32) | st.floats(), min_size=1, max_size=4))
 def test_floating_point_becomes_integers_by_saturation_in_java(values):
-    def saturated(value, bits):
+    def saturate(value, bits):
         if math.isnan(value):
             return 0
         low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         return max(low, min(high, int(max(-1e30, min(1e30, value)))))
 
-    assert java(values, "DOUBLE", "BIGINT").to_pylist() == [saturated(v, 64) for v in values]
-    in_32 = [saturated(v, 32) for v in values]
+    assert java(values, "DOUBLE", "BIGINT").to_pylist() == [saturate(v, 64) for v in values]
+    in_32 = [saturate(v, 32) for v in values]
     assert java(values, "DOUBLE", "INT").to_pylist() == in_32
     assert java(values, "DOUBLE", "TINYINT").to_pylist() == [(v + 128) % 256 - 128 for v in in_32]

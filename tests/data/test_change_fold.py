@@ -22,7 +22,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 SCHEMA = pa.schema(_TYPES)
 GONE = "gone"
-"""Stands for a value that did not arrive."""
+"""A value that did not arrive."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def test_any_cut_and_order_within_a_run_is_right(
     log, rows = case
     store, start = Store(), 0
     while start < len(log):
-        again = data.draw(st.integers(0, start))  # the producer goes back, and repeats
+        again = data.draw(st.integers(0, start))  # the producer repeats
         end = data.draw(st.integers(start + 1, len(log)))
         run = data.draw(st.permutations(log[again:end]))
         assert store.apply(*run).doubts == {}

@@ -1,4 +1,4 @@
-"""Keys of level 0 meet those above, as in a model that goes key by key; the changelog of that."""
+"""Compactions of level 0 with higher levels equal a model that merges by key; their changelog."""
 
 import numpy as np
 import pyarrow as pa

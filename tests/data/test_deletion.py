@@ -29,7 +29,7 @@ APPEND = table_schema({"a": "INT", "b": "STRING"})
 KEYED = table_schema({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
 
 
-def written(directory, name, rows, *, rows_per_group=1000, file_format="parquet"):
+def write_file(directory, name, rows, *, rows_per_group=1000, file_format="parquet"):
     """Write rows of the append table as one file."""
     table = pa.Table.from_pylist(rows, schema=to_arrow_schema(APPEND.fields))
     path = directory / f"{name}.{file_format}"
@@ -129,7 +129,7 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
     tmp_path, drawn, predicate, bitmap64, file_format, batch_rows, columns
 ):
     files = [
-        written(tmp_path, f"f{number}", rows, rows_per_group=size, file_format=file_format)
+        write_file(tmp_path, f"f{number}", rows, rows_per_group=size, file_format=file_format)
         for number, (rows, _, size) in enumerate(drawn)
     ]
     gone = {f.file_name: gone for f, (_, gone, _) in zip(files, drawn, strict=True) if gone}
@@ -144,7 +144,7 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
     ]
     assert read(context_of(APPEND, **{"read.batch-size": batch_rows}), split) == alive
     # Filters are proven elsewhere; here they must choose among the rows alive, and nothing else.
-    everything = split_of(tmp_path, [written(tmp_path, "alive", alive)]) if alive else None
+    everything = split_of(tmp_path, [write_file(tmp_path, "alive", alive)]) if alive else None
     context = context_of(APPEND, columns, predicate, **{"read.batch-size": batch_rows})
     assert read(context, split) == (read(context, everything) if everything else [])
 
@@ -182,7 +182,7 @@ def test_a_deleted_record_does_not_take_part_in_a_merge(tmp_path, runs, rows_per
 
 
 def one_file(tmp_path, deleted):
-    file = written(tmp_path, "f", [{"a": number, "b": str(number)} for number in range(10)])
+    file = write_file(tmp_path, "f", [{"a": number, "b": str(number)} for number in range(10)])
     return file, deletion_files(tmp_path, {file.file_name: deleted})[file.file_name]
 
 
@@ -220,7 +220,7 @@ def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
 
 
 def test_row_groups_are_still_left_out(tmp_path):
-    file = written(
+    file = write_file(
         tmp_path, "f", [{"a": number, "b": "x"} for number in range(1000)], rows_per_group=100
     )
     deletions = tuple(deletion_files(tmp_path, {file.file_name: {0, 850, 851}}).values())

@@ -35,8 +35,8 @@ def batch_of(rows):
     return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
 
 
-def indexed(path, before, result):
-    """What a planner would say of the indexes after a write."""
+def states_after(path, before, result):
+    """Return the index files that a planner would find after a write."""
     live = {(state.partition, state.bucket): state for state in before}
     for message in result.messages:
         place = (message.partition, message.bucket)
@@ -69,7 +69,7 @@ class DynamicTable:
     def write(self, rows):
         result = write_rows(self.context, [batch_of(rows)], FILE_IO)
         self.results.append(result)
-        self.indexes = indexed(self.path, self.indexes, result)
+        self.indexes = states_after(self.path, self.indexes, result)
         return result
 
     def hashes(self):
@@ -129,7 +129,7 @@ def test_a_bucket_written_alone_continues_its_index(tmp_path):
     (message,) = table.write([("a", 1, 1)]).messages
     rows = batch_of([("a", n, 1) for n in (1, 2, 2, 3)])
     result = write_rows(table.context, [rows], FILE_IO, target=(message.partition, 0))
-    (state,) = indexed(tmp_path, table.indexes, result)
+    (state,) = states_after(tmp_path, table.indexes, result)
     found = read_hashes(state, FILE_IO)
     assert found[0] == read_hashes(table.indexes[0], FILE_IO)[0]
     assert sorted(found.tolist()) == sorted(set(key_hashes(dynamic(), rows).tolist()))

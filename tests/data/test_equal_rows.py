@@ -34,7 +34,7 @@ TYPES = {
 
 
 def key(value):
-    """Return what is equal for equal values: floats by their bits, maps in any order."""
+    """Return a key that is equal for equal values: floats by their bits, maps in any order."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else struct.pack(">d", value)
     if isinstance(value, list) and any(isinstance(item, tuple) for item in value):

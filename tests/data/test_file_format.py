@@ -1,6 +1,6 @@
 """A format of data files is one value: a new one takes its module and a line in `FORMATS`.
 
-Here it is asked for by a dynamic option: what a table may name for good says `PAIMON_FORMATS`.
+Here a dynamic option names it: `PAIMON_FORMATS` lists the formats that a table may name.
 """
 
 import pyarrow as pa

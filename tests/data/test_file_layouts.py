@@ -1,4 +1,4 @@
-"""What the options of a table make of its files, level by level."""
+"""Options of a table shape its files, level by level."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from paimon_assets.engine.data.write import column_stats, rolling_file
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from tests.testkit.tables import table_schema
-from tests.testkit.write_contexts import FILE_IO, keyed, write
+from tests.testkit.write_contexts import FILE_IO, key_schema, write
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 COLUMNS = {"a": "INT", "n": {"type": "ARRAY", "element": "INT"}, "s": "STRING"}
@@ -138,7 +138,7 @@ def test_a_wrong_value_names_its_option(tmp_path, option, value):
     ],
 )
 def test_a_level_that_could_never_be_written_is_refused_at_once(tmp_path, columns, levels, message):
-    schema = keyed(columns, **{"file.format.per.level": levels})
+    schema = key_schema(columns, **{"file.format.per.level": levels})
     with pytest.raises(UnsupportedFeatureError, match=message):
         write(tmp_path, schema, pa.table({}))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Statistics bound every value of a file, whatever the mode; what is unknown says so."""
+"""Statistics bound every value of a file in every mode; unknown bounds are absent."""
 
 from decimal import Decimal
 

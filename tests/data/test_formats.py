@@ -1,4 +1,4 @@
-"""Data files of every format: what is written is read back, whatever the types."""
+"""Data files of every format: rows are read as they were written, of every type."""
 
 import datetime as dt
 from decimal import Decimal
@@ -79,7 +79,7 @@ EMPTY = {**dict.fromkeys(FULL), "s": ""}
 ROWS = [FULL, EMPTY, {**FULL, "w": Decimal("0.001"), "l": [], "texts": [], "r": {"at": None}}]
 
 
-def written(path, file_format, schema, rows, **options):
+def write_file(path, file_format, schema, rows, **options):
     arrow = pa.Table.from_pylist(rows, schema=to_arrow_schema(schema.fields))
     writer = open_writer(FILE_IO, path, arrow.schema, file_format=file_format, **options)
     writer.write(arrow)
@@ -101,7 +101,7 @@ def read(path, file_format, schema, *, fields=None, batch_rows=2):
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_all_types_survive_at_any_depth(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
-    arrow = written(path, file_format, SCHEMA, ROWS)
+    arrow = write_file(path, file_format, SCHEMA, ROWS)
     assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
 
 
@@ -134,7 +134,7 @@ def test_null_rows_inside_rows_leave_other_rows_as_they_are(tmp_path, file_forma
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_only_the_columns_asked_for_are_decoded(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
-    arrow = written(path, file_format, SCHEMA, ROWS)
+    arrow = write_file(path, file_format, SCHEMA, ROWS)
     names = ["r", "i"]
     found = read(path, file_format, SCHEMA, fields=SCHEMA.columns(names))
     assert found.to_pylist() == arrow.select(names).to_pylist()
@@ -160,7 +160,7 @@ def test_a_file_without_rows_is_a_file(tmp_path, file_format):
 )
 def test_codecs(tmp_path, file_format, codec):
     path = str(tmp_path / f"data-0.{file_format}")
-    arrow = written(path, file_format, SCHEMA, ROWS, compression=codec)
+    arrow = write_file(path, file_format, SCHEMA, ROWS, compression=codec)
     assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
 
 
@@ -175,7 +175,7 @@ def test_a_codec_the_format_does_not_know_is_refused(tmp_path):
 
 def test_avro_files_have_paimons_schema_and_inverse_timestamps(tmp_path):
     path = str(tmp_path / "data-0.avro")
-    written(path, "avro", SCHEMA, ROWS)
+    write_file(path, "avro", SCHEMA, ROWS)
     with Path(path).open("rb") as file:
         reader = fastavro.reader(file)
         schema = reader.writer_schema
@@ -233,7 +233,7 @@ def test_avro_decimals_beyond_their_precision_are_null(tmp_path, precision):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no header"])
 def test_damaged_files_are_named(tmp_path, file_format, damage):
     path = tmp_path / f"data-7.{file_format}"
-    written(str(path), file_format, SCHEMA, [FULL] * 500)
+    write_file(str(path), file_format, SCHEMA, [FULL] * 500)
     content = bytearray(path.read_bytes())
     match damage:
         case "cut":
@@ -262,12 +262,12 @@ def test_damage_found_by_arrow_names_the_file(error):
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
 @pytest.mark.parametrize("codec", ["zstd", "none"])
 def test_any_wrong_byte_raises_an_error_with_the_file(tmp_path, file_format, codec):
-    """Only what Parquet's pages hold has checksums: elsewhere a wrong byte may pass as a value.
+    """Only Parquet's pages have checksums: elsewhere a wrong byte may pass as a value.
 
-    Of ORC some wrong bytes make Arrow's reader crash.
+    Some wrong bytes of ORC files crash Arrow's reader.
     """
     path = tmp_path / f"data-7.{file_format}"
-    written(str(path), file_format, SCHEMA, [FULL] * 50, compression=codec)
+    write_file(str(path), file_format, SCHEMA, [FULL] * 50, compression=codec)
     content = path.read_bytes()
     draw = np.random.default_rng(7)
     messages = []
@@ -392,7 +392,7 @@ def test_timestamps_that_orc_files_would_not_hold_are_refused(tmp_path, value, r
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_failure_of_any_storage_call_is_raised_as_such(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
-    written(path, file_format, SCHEMA, ROWS)
+    write_file(path, file_format, SCHEMA, ROWS)
     file_io = FaultyFileIO(FILE_IO, faults={0: Fault.FAIL})
     with pytest.raises(StorageError):
         open_reader(file_io, path, file_format=file_format)

@@ -18,7 +18,7 @@ NAMES = ("a", "b", "c", "d")
 SCHEMA = table_schema(dict.fromkeys(NAMES, "INT"))
 
 
-def written(directory, name, columns, *, first, sequence, rows_per_group=1000, **meta):
+def write_file(directory, name, columns, *, first, sequence, rows_per_group=1000, **meta):
     """Write some columns of rows `first` onwards as one file."""
     table = pa.table({column: pa.array(values, pa.int32()) for column, values in columns.items()})
     numbers = {"min_sequence_number": sequence, "max_sequence_number": sequence}
@@ -77,7 +77,7 @@ def test_every_column_is_read_from_the_newest_file_that_has_it(
                 for row, value in enumerate(column):
                     model[row][name] = value
             files.append(
-                written(
+                write_file(
                     tmp_path, f"f{number}-{sequence}", values, first=first, sequence=sequence,
                     rows_per_group=rows_per_group,
                 )
@@ -110,7 +110,7 @@ def vector_of(directory, deletions, file):
 
 
 def test_a_single_file_of_some_columns_has_nulls_for_the_rest(tmp_path):
-    file = written(tmp_path, "f", {"b": [1, 2]}, first=0, sequence=1)
+    file = write_file(tmp_path, "f", {"b": [1, 2]}, first=0, sequence=1)
     assert read_files(tmp_path, [file], columns=["a", "b"]) == [
         {"a": None, "b": 1},
         {"a": None, "b": 2},
@@ -119,8 +119,8 @@ def test_a_single_file_of_some_columns_has_nulls_for_the_rest(tmp_path):
 
 def test_columns_that_no_file_has_are_null_in_every_row(tmp_path):
     files = [
-        written(tmp_path, "f1", {"b": [1, 2]}, first=0, sequence=1),
-        written(tmp_path, "f2", {"c": [3, 4]}, first=0, sequence=2),
+        write_file(tmp_path, "f1", {"b": [1, 2]}, first=0, sequence=1),
+        write_file(tmp_path, "f2", {"c": [3, 4]}, first=0, sequence=2),
     ]
     assert read_files(tmp_path, files, columns=["a"]) == [{"a": None}, {"a": None}]
 
@@ -131,8 +131,8 @@ def test_columns_are_found_by_id_after_a_rename(tmp_path):
                                    for f in SCHEMA.fields),
     )  # fmt: skip
     files = [
-        written(tmp_path, "f1", {"a": [1], "b": [2]}, first=0, sequence=1),
-        written(tmp_path, "f2", {"b": [10]}, first=0, sequence=2, schema_id=1),
+        write_file(tmp_path, "f1", {"a": [1], "b": [2]}, first=0, sequence=1),
+        write_file(tmp_path, "f2", {"b": [10]}, first=0, sequence=2, schema_id=1),
     ]
     found = read_files(tmp_path, files, columns=["a", "b"], schema=renamed, file_schemas=(SCHEMA,))
     assert found == [{"a": 2, "b": 10}]
@@ -140,7 +140,7 @@ def test_columns_are_found_by_id_after_a_rename(tmp_path):
 
 def test_row_tracking_columns_of_a_compacted_file_are_not_the_tables(tmp_path):
     columns = {"a": [1], "b": [2], "c": [3], "d": [4], "_ROW_ID": [7], "_SEQUENCE_NUMBER": [9]}
-    file = written(tmp_path, "f", columns, first=None, sequence=9)
+    file = write_file(tmp_path, "f", columns, first=None, sequence=9)
     assert read_files(tmp_path, [file]) == [{"a": 1, "b": 2, "c": 3, "d": 4}]
 
 
@@ -149,16 +149,16 @@ def test_row_tracking_columns_of_a_compacted_file_are_not_the_tables(tmp_path):
 )
 def test_files_that_overlap_in_part_are_refused(tmp_path, first, values):
     files = [
-        written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1),
-        written(tmp_path, "f2", {"b": values}, first=first, sequence=2),
+        write_file(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1),
+        write_file(tmp_path, "f2", {"b": values}, first=first, sequence=2),
     ]
     with refused(FormatError, r"f1\.parquet.*f2\.parquet.*same rows", kind="row-range"):
         read_files(tmp_path, files)
 
 
 def test_file_with_fewer_rows_than_in_its_metadata_is_noticed(tmp_path):
-    short = written(tmp_path, "f2", {"b": [1, 2]}, first=0, sequence=2, row_count=3)
-    files = [written(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1), short]
+    short = write_file(tmp_path, "f2", {"b": [1, 2]}, first=0, sequence=2, row_count=3)
+    files = [write_file(tmp_path, "f1", {"a": [1, 2, 3]}, first=0, sequence=1), short]
     with pytest.raises(FormatError, match="same rows"):
         read_files(tmp_path, files)
 
@@ -178,7 +178,7 @@ def blob_file(directory, name, values, *, first, sequence):
 def test_blob_files_follow_each_other_along_the_rows(tmp_path):
     files = [
         blob_file(tmp_path, "b2", [b"z"], first=2, sequence=1),
-        written(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1, write_cols=None),
+        write_file(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1, write_cols=None),
         blob_file(tmp_path, "b1", [b"x", None], first=0, sequence=1),
     ]
     rows = [{"a": 1, "b": b"x"}, {"a": 2, "b": None}, {"a": 3, "b": b"z"}]
@@ -193,7 +193,7 @@ def test_blob_files_follow_each_other_along_the_rows(tmp_path):
 
 def test_newer_blob_files_replace_older_ones(tmp_path):
     files = [
-        written(tmp_path, "a", {"a": [1, 2]}, first=0, sequence=1),
+        write_file(tmp_path, "a", {"a": [1, 2]}, first=0, sequence=1),
         blob_file(tmp_path, "b1", [b"old", b"old"], first=0, sequence=1),
         blob_file(tmp_path, "b2", [b"new"], first=0, sequence=2),
         blob_file(tmp_path, "b3", [b"newer"], first=1, sequence=2),
@@ -205,7 +205,7 @@ def test_newer_blob_files_replace_older_ones(tmp_path):
 @pytest.mark.parametrize("first", [0, 2], ids=["overlap", "gap"])
 def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
     files = [
-        written(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1),
+        write_file(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1),
         blob_file(tmp_path, "b1", [b"x"], first=0, sequence=1),
         blob_file(tmp_path, "b2", [b"y", b"z"], first=first, sequence=1),
     ]

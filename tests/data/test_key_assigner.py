@@ -1,4 +1,4 @@
-"""Keys that may change partition: what is written of them, and where."""
+"""Keys that may change partition: the written rows and their places."""
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ def batch_of(rows):
 
 
 def placed_rows(placed):
-    """(partition the row goes to, bucket, kind, row) in order."""
+    """Return (target partition, bucket, kind, row) in order."""
     rows, kinds, (partitions, numbers, buckets) = placed
     found = []
     for row, kind, number, bucket in zip(rows.to_pylist(), kinds, numbers, buckets, strict=True):

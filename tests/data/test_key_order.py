@@ -19,7 +19,7 @@ DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(
     lambda number: Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -3))
 )
 SMALL_DECIMALS = st.integers(-999, 999).map(lambda number: Decimal(number).scaleb(-2))
-MOMENTS = st.datetimes()
+TIMES = st.datetimes()
 COLUMNS = {
     "int8": (pa.int8(), st.integers(-128, 127)),
     "int32": (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
@@ -27,7 +27,7 @@ COLUMNS = {
     "uint64": (pa.uint64(), st.integers(0, 2**64 - 1)),
     "bool": (pa.bool_(), st.booleans()),
     "date": (pa.date32(), st.dates()),
-    "timestamp": (pa.timestamp("us"), MOMENTS),
+    "timestamp": (pa.timestamp("us"), TIMES),
     "time": (pa.time32("ms"), st.times().map(lambda time: time.replace(microsecond=0))),
     "decimal": (pa.decimal128(10, 2), SMALL_DECIMALS),
     "wide decimal": (pa.decimal128(38, 3), DECIMALS),
@@ -117,7 +117,7 @@ def test_rows_of_one_key_follow_the_further_columns_with_nulls_first(columns, da
     got = [(rows[row], rank(then[row])) for row in order]
     expected = [(rows[row], rank(then[row])) for row in sorted(by_then, key=rows.__getitem__)]
     assert got == expected
-    # Stable: among rows equal in everything the earlier one comes first.
+    # Stable: of rows that are equal in everything the earlier one is first.
     for before, after in itertools.pairwise(order):
         if rows[before] == rows[after] and rank(then[before]) == rank(then[after]):
             assert before < after
@@ -160,7 +160,7 @@ NUMBERS = st.none() | st.sampled_from([1.0, 5.0, -0.0, 0.0, float("nan")])
 
 
 def is_smaller(left, right, sign):
-    """What Java's generated comparator says: `a > b ? 1 : a < b ? -1 : 0`, null below all."""
+    """Compare as Java's generated code: `a > b ? 1 : a < b ? -1 : 0`, null below all."""
     if left is None or right is None:
         return left is None and right is not None
     return sign * left < sign * right
@@ -168,7 +168,7 @@ def is_smaller(left, right, sign):
 
 @given(st.lists(st.lists(NUMBERS, min_size=1, max_size=6), max_size=3), st.booleans())
 def test_a_nan_ties_with_every_number_and_the_zeros_tie(keys, descending):
-    """The last of a key is what remains when records are compared in order of arrival."""
+    """The last record of a key wins when they are compared in order of arrival."""
     rows = [(key, value) for key, values in enumerate(keys) for value in values]
     columns = list(zip(*rows, strict=True)) or [(), ()]
     by_key = sort_keys([pa.array(columns[0], pa.int64())])

@@ -1,4 +1,4 @@
-"""Every cast vector: a value that the engine calls kept is one that can be told from its result."""
+"""Every cast vector: values that the engine calls kept can be recovered from their casts."""
 
 import datetime as dt
 from decimal import Decimal
@@ -78,7 +78,7 @@ def test_each_loss_has_a_name(source, target, expected):
 
 def test_decimals_and_times():
     day = dt.datetime(1970, 1, 2)
-    moment = day + dt.timedelta(milliseconds=500)
+    time = day + dt.timedelta(milliseconds=500)
     assert losses(
         [Decimal("1.00"), Decimal("1.50"), Decimal("300.00")], "DECIMAL(5, 2)", "TINYINT"
     ) == ["", "TRUNCATED", "OVERFLOW"]
@@ -86,9 +86,9 @@ def test_decimals_and_times():
         [Decimal("0.50"), Decimal("0.55"), Decimal("99.95")], "DECIMAL(4, 2)", "DECIMAL(3, 1)"
     ) == ["", "TRUNCATED", "NULLED"]
     assert losses([Decimal("0.55")], "DECIMAL(4, 2)", "FLOAT") == [""]
-    assert losses([day, moment], "TIMESTAMP(6)", "DATE") == ["", "TRUNCATED"]
-    assert losses([day, moment], "TIMESTAMP(6)", "BIGINT") == ["", "TRUNCATED"]
-    assert losses([day, moment], "TIMESTAMP(6)", "TIMESTAMP(0)") == ["", "TRUNCATED"]
+    assert losses([day, time], "TIMESTAMP(6)", "DATE") == ["", "TRUNCATED"]
+    assert losses([day, time], "TIMESTAMP(6)", "BIGINT") == ["", "TRUNCATED"]
+    assert losses([day, time], "TIMESTAMP(6)", "TIMESTAMP(0)") == ["", "TRUNCATED"]
     assert losses([day + dt.timedelta(days=25_000)], "TIMESTAMP(6)", "INT") == ["OVERFLOW"]
     assert losses([day.date()], "DATE", "TIMESTAMP(3)") == [""]
 
@@ -155,11 +155,11 @@ def test_bounds_agree_with_the_values(source, target, values):
     found = losses_of(array, held, wanted)
     lossy = {loss for loss, rows in found.rows.items() if rows.any()}
     ordered = sorted(array.to_pylist())
-    told = loss_within(held, wanted, ordered[0], ordered[-1])
-    if told is False:
+    answer = loss_within(held, wanted, ordered[0], ordered[-1])
+    if answer is False:
         assert not lossy
-    if isinstance(told, Loss):
-        assert told in lossy
+    if isinstance(answer, Loss):
+        assert answer in lossy
     if source == target or keeps_all(held, wanted):
         assert not lossy
     kept = ~np.logical_or.reduce([*found.rows.values(), np.zeros(len(array), bool)])

@@ -89,12 +89,12 @@ def test_rows_that_one_run_alone_holds_are_not_copied(pool):
 def test_a_merge_holds_few_batches_of_every_run(pool):
     pulled = [0, 0]
 
-    def counted(run):
+    def count_batches(run):
         for batch in batches_of([("k", key, run) for key in range(1000)], 10):
             pulled[run] += 1
             yield batch
 
-    merged = merge_runs([counted(0), counted(1)], PLAN, Deduplicate(), pool)
+    merged = merge_runs([count_batches(0), count_batches(1)], PLAN, Deduplicate(), pool)
     given_out = 0
     for batch in merged:
         given_out += batch.num_rows
@@ -104,12 +104,14 @@ def test_a_merge_holds_few_batches_of_every_run(pool):
 
 
 def test_an_error_of_a_reader_reaches_the_caller(pool):
-    def broken():
+    def break_off():
         yield from batches_of([("a", 1, 1)], 1)
         raise FormatError("page 7 is damaged")
 
     with pytest.raises(FormatError, match="page 7"):
-        list(merge_runs([broken(), iter(batches_of([("a", 0, 1)], 1))], PLAN, Deduplicate(), pool))
+        list(
+            merge_runs([break_off(), iter(batches_of([("a", 0, 1)], 1))], PLAN, Deduplicate(), pool)
+        )
 
 
 def test_closing_early_closes_the_readers(pool):
@@ -153,14 +155,14 @@ def test_deduplicate_keeps_the_newest_and_drops_retractions():
     by_key = sort_keys([pa.array([2, 1, 2, 1, 3])])
     kinds = np.array([0, 0, 3, 2, 1], dtype=np.int8)
 
-    def merged(function, kinds, **options):
+    def merge_with(function, kinds, **options):
         records = Records(by_key=by_key, kinds=kinds, columns=(), column=lambda _: None)
         rows = function.merge(records, **options)
         return rows.newest.tolist(), None if rows.kinds is None else rows.kinds.tolist()
 
     assert newest_rows(by_key).tolist() == [3, 2, 4]
-    assert merged(Deduplicate(), None) == ([3, 2, 4], None)
-    assert merged(Deduplicate(), kinds) == ([3], None)
-    assert merged(Deduplicate(), kinds, keep_retracts=True) == ([3, 2, 4], [2, 3, 1])
-    assert merged(Deduplicate(ignore_retracts=True), kinds) == ([3, 0], None)
+    assert merge_with(Deduplicate(), None) == ([3, 2, 4], None)
+    assert merge_with(Deduplicate(), kinds) == ([3], None)
+    assert merge_with(Deduplicate(), kinds, keep_retracts=True) == ([3, 2, 4], [2, 3, 1])
+    assert merge_with(Deduplicate(ignore_retracts=True), kinds) == ([3, 0], None)
     assert adds(np.arange(4, dtype=np.int8)).tolist() == [True, False, True, False]

@@ -137,7 +137,7 @@ def records_of(schema, records):
     )
 
 
-def merged(schema, records, **options):
+def merge_columns(schema, records, **options):
     """Merge with the columnar functions: key → (kind, row)."""
     given = records_of(schema, records)
     rows = merge_function_of(schema, "d.t").merge(given, **options)
@@ -154,7 +154,7 @@ def merged(schema, records, **options):
     return {row["k"]: (RowKind(kind), row) for kind, row in zip(kinds, plain, strict=True)}
 
 
-def expected(schema, records):
+def merge_records(schema, records):
     """Merge record by record: key → (kind, row)."""
     model = MergeModel(merge_rules_of(schema), schema.fields)
     keys = {}
@@ -192,18 +192,18 @@ def _sortable(value):
 
 
 def check(schema, records):
-    """Both ways of merging must agree, on what is read and on what is written."""
+    """Assert that both ways of merging agree, for reads and for writes."""
     try:
-        wanted = canonical(schema, expected(schema, records))
+        wanted = canonical(schema, merge_records(schema, records))
     except NotRetractableError:
         with pytest.raises(InvalidInputError, match="-U and"):
-            merged(schema, records, keep_retracts=True)
+            merge_columns(schema, records, keep_retracts=True)
         return
-    assert canonical(schema, merged(schema, records, keep_retracts=True)) == wanted
+    assert canonical(schema, merge_columns(schema, records, keep_retracts=True)) == wanted
     visible = {key: record for key, record in wanted.items() if record[0].is_add}
-    assert {key: row for key, (_, row) in canonical(schema, merged(schema, records)).items()} == {
-        key: row for key, (_, row) in visible.items()
-    }
+    assert {
+        key: row for key, (_, row) in canonical(schema, merge_columns(schema, records)).items()
+    } == {key: row for key, (_, row) in visible.items()}
 
 
 def records_strategy(values, kinds=KINDS):
@@ -325,7 +325,7 @@ ADDS = st.just(RowKind.INSERT)
 @given(data=st.data())
 def test_functions_inside_a_sequence_group_see_late_records_first(column, data):
     data_type, function, values, extra = AGGREGATED[column]
-    if values is NESTED_ROWS:  # a record that seeds a row keeps what it has, nulls and repetitions
+    if values is NESTED_ROWS:  # a record that seeds a row keeps its nulls and repetitions
         values = st.none() | st.lists(
             NESTED.filter(bool), max_size=3, unique_by=lambda row: row["id"]
         )
@@ -376,7 +376,7 @@ def sums(data_type, *numbers, function="sum"):
         else (RowKind.INSERT, {"k": 1, "v": number})
         for number in numbers
     ]
-    return merged(schema, records)[1][1]["v"]
+    return merge_columns(schema, records)[1][1]["v"]
 
 
 @pytest.mark.parametrize(
@@ -463,9 +463,9 @@ def test_missing_retraction_is_refused_with_the_way_out(function):
     )
     records = [(RowKind.INSERT, {"k": 1, "v": None}), (RowKind.DELETE, {"k": 1, "v": None})]
     with pytest.raises(InvalidInputError, match=r"'v'.*'fields\.v\.ignore-retract'"):
-        merged(schema, records)
+        merge_columns(schema, records)
     # A key of one record is not folded.
-    assert merged(schema, records[1:]) == {}
+    assert merge_columns(schema, records[1:]) == {}
 
 
 def test_a_nested_key_may_be_forbidden_to_be_null():
@@ -480,4 +480,4 @@ def test_a_nested_key_may_be_forbidden_to_be_null():
     )
     row = {"k": 1, "v": [{"id": None, "v": 1, "s": 1}]}
     with pytest.raises(InvalidInputError, match="nested-key-null-strategy"):
-        merged(schema, [(RowKind.INSERT, row), (RowKind.INSERT, row)])
+        merge_columns(schema, [(RowKind.INSERT, row), (RowKind.INSERT, row)])

@@ -84,7 +84,7 @@ def new_table(path, options):
 
 
 class PlainTable:
-    """Commits of a table as lists of merged records; what a read sees is merged from them."""
+    """Commits of a table as lists of merged records; reads merge these lists."""
 
     def __init__(self, schema):
         self.schema = schema
@@ -98,13 +98,13 @@ class PlainTable:
         records = [(parse_row_kind(row["op"]), row) for row in rows]
         if self.rules.ignore_delete:
             records = [record for record in records if record[0].is_add]
-        self.commits.append(self._merged(records))
+        self.commits.append(self._merge(records))
 
     def rows(self):
-        found = self._merged([record for commit in self.commits for record in commit])
+        found = self._merge([record for commit in self.commits for record in commit])
         return [row for kind, row in found if kind.is_add]
 
-    def _merged(self, records):
+    def _merge(self, records):
         keys = {}
         for record in records:
             keys.setdefault(record[1]["k"], []).append(record)
@@ -220,7 +220,7 @@ def test_model_refuses_the_same_retractions(tmp_path):
     [("parquet", Decimal("100.00")), ("orc", Decimal("100.00")), ("avro", None)],
 )
 def test_a_decimal_sum_beyond_its_precision_after_a_compaction(tmp_path, file_format, compacted):
-    """Avro's readers check the precision, here as in Java; others do not."""
+    """Only Avro's readers check the precision, here as in Java."""
     schema = Schema.of(
         {"k": "INT", "v": "DECIMAL(4, 2)"},
         primary_keys=["k"],

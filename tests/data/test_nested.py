@@ -1,4 +1,4 @@
-"""Nested columns are taken apart and put together again: whole, as slices, with nulls."""
+"""Nested columns are split into leaves and joined again: whole, as slices, with nulls."""
 
 import pyarrow as pa
 import pytest

@@ -106,7 +106,7 @@ def test_a_flipped_byte_is_never_read_as_rows_that_were_not_counted_or_bounded(t
     assert refused
 
 
-def patched(tmp_path, table, **changes):
+def write_patched(tmp_path, table, **changes):
     """Write a file by pyarrow, and change bytes of it that Java would have written otherwise."""
     path = tmp_path / "data-3.orc"
     orc.write_table(table, path, compression="uncompressed")
@@ -131,14 +131,14 @@ STRING_AS_CHAR = (b"\x08\x07", b"\x08\x11")
 
 def test_blanks_that_fill_a_char_are_cut_off(tmp_path):
     table = pa.table({"i": [1, 2, 3], "c": ["ab   ", None, " x  "]})
-    found = read(patched(tmp_path, table, kind=STRING_AS_CHAR))
+    found = read(write_patched(tmp_path, table, kind=STRING_AS_CHAR))
     assert found.to_pydict() == {"i": [1, 2, 3], "c": ["ab", None, " x"]}
 
 
 def test_a_char_inside_a_row_is_cut_too(tmp_path):
     rows = [[{"c": "ab  "}], None, [], [{"c": None}, None, {"c": "x "}]]
     table = pa.table({"l": pa.array(rows, pa.list_(pa.struct({"c": pa.string()}))), "i": [1] * 4})
-    found = read(patched(tmp_path, table, kind=STRING_AS_CHAR), "i", "l")
+    found = read(write_patched(tmp_path, table, kind=STRING_AS_CHAR), "i", "l")
     assert found.column("l").to_pylist() == [
         [{"c": "ab"}], None, [], [{"c": None}, None, {"c": "x"}],
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
     tmp_path, zone, stored, right
 ):
     values = pa.array([None, round(stored * 10**6) * 1000], pa.timestamp("ns"))
-    path = patched(tmp_path, pa.table({"t": values}), zone=(b"GMT", zone.encode()))
+    path = write_patched(tmp_path, pa.table({"t": values}), zone=(b"GMT", zone.encode()))
     (nothing, found) = read(path).column("t").cast(pa.int64()).to_pylist()
     assert nothing is None
     assert found == round(right * 10**6) * 1000
@@ -178,7 +178,7 @@ def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, ho
                                ((2024, 1), (2050, 7), (1900, 1)))  # fmt: skip
     stored = [winter, None, ancient, summer]
     table = pa.table({"z": pa.array(stored, pa.timestamp("ns", "UTC"))})
-    path = patched(tmp_path, table, zone=(b"GMT", b"CET"))
+    path = write_patched(tmp_path, table, zone=(b"GMT", b"CET"))
     settings = None if options is None else Options(options)
     [batch] = file_batches(path, ["z"], 9, options=settings)
     moved = dt.timedelta(hours=hours)
@@ -189,9 +189,9 @@ def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, ho
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Sydney", "Asia/Tokyo"])
 def test_offsets_are_those_of_the_zone_in_any_year(zone):
     starts = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in range(1900, 9900, 37)]
-    moments = [start + dt.timedelta(days=n) for start in starts for n in range(0, 365, 7)]
-    seconds = np.array([round(each.timestamp()) for each in moments])
-    expected = [each.astimezone(ZoneInfo(zone)).utcoffset().total_seconds() for each in moments]
+    times = [start + dt.timedelta(days=n) for start in starts for n in range(0, 365, 7)]
+    seconds = np.array([round(each.timestamp()) for each in times])
+    expected = [each.astimezone(ZoneInfo(zone)).utcoffset().total_seconds() for each in times]
     assert offsets_of(seconds, zone, "").tolist() == expected
 
 

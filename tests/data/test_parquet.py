@@ -23,7 +23,7 @@ from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
 from tests.testkit.tables import table_schema
 
-MOMENTS = [dt.datetime.fromisoformat(f"2024-01-0{day}") for day in (1, 2, 3, 4)]
+TIMES = [dt.datetime.fromisoformat(f"2024-01-0{day}") for day in (1, 2, 3, 4)]
 VALUES: dict[str, Any] = {
     "i": ("INT", pa.int32(), [1, 2, 3, 4]),
     "d": ("DATE", pa.date32(), [dt.date(2024, 1, day) for day in (1, 2, 3, 4)]),
@@ -32,9 +32,9 @@ VALUES: dict[str, Any] = {
     "w": ("DECIMAL(30, 2)", pa.decimal128(30, 2), [Decimal(n) for n in (1, 2, 3, 4)]),
     "b": ("BOOLEAN", pa.bool_(), [False, False, True, True]),
     "t": ("TIME(3)", pa.time32("ms"), [dt.time(hour) for hour in (1, 2, 3, 4)]),
-    "x3": ("TIMESTAMP(3)", pa.timestamp("ms"), MOMENTS),
-    "x6": ("TIMESTAMP(6)", pa.timestamp("us"), MOMENTS),
-    "x9": ("TIMESTAMP(9)", pa.timestamp("ns"), MOMENTS),
+    "x3": ("TIMESTAMP(3)", pa.timestamp("ms"), TIMES),
+    "x6": ("TIMESTAMP(6)", pa.timestamp("us"), TIMES),
+    "x9": ("TIMESTAMP(9)", pa.timestamp("ns"), TIMES),
     "f": ("DOUBLE", pa.float64(), [1.0, float("nan"), 3.0, 4.0]),
 }
 SCHEMA = table_schema({name: text for name, (text, _, _) in VALUES.items()})
@@ -120,9 +120,9 @@ def test_files_have_page_indexes_and_statistics(tmp_path):
     path = tmp_path / "data-1.parquet"
     write(path, TABLE)
     chunks = pq.ParquetFile(path).metadata.row_group(0)
-    said = [chunks.column(leaf) for leaf in range(chunks.num_columns)]
-    assert all(chunk.has_offset_index for chunk in said)
-    bounded = {chunk.path_in_schema for chunk in said if chunk.has_column_index}
+    leaves = [chunks.column(leaf) for leaf in range(chunks.num_columns)]
+    assert all(chunk.has_offset_index for chunk in leaves)
+    bounded = {chunk.path_in_schema for chunk in leaves if chunk.has_column_index}
     assert bounded == set(TABLE.column_names) - {"f", "x9"}  # NaN and INT96 have no order
 
 
@@ -293,7 +293,7 @@ def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nest
 @pytest.mark.parametrize("kind", ["list", "struct", "map"])
 @pytest.mark.parametrize("unit", ["us", "ms"])
 def test_timestamps_of_two_kinds_inside_one_column(tmp_path, kind, unit):
-    """TIMESTAMP(9) is INT96, and what lies beside it is not."""
+    """TIMESTAMP(9) is INT96, and its neighbours are not."""
     fine, coarse = pa.timestamp("ns"), pa.timestamp(unit)
     pair = pa.struct([("f", fine), ("c", coarse)])
     values = {"f": dt.datetime(2024, 2, 29, 1, 2, 3, 4), "c": dt.datetime(9999, 1, 1)}
@@ -308,10 +308,10 @@ def test_timestamps_of_two_kinds_inside_one_column(tmp_path, kind, unit):
     assert batch.column("n").to_pylist() == column.to_pylist()
 
 
-def as_java_writes(path, moments):
-    """Count what lies before 1970 from the day after, with negative nanoseconds, in a file."""
+def as_java_writes(path, times):
+    """Rewrite times before 1970 as Java does: the day after, with negative nanoseconds."""
     content = path.read_bytes()
-    for nanos in moments:
+    for nanos in times:
         day, rest = divmod(nanos, 86_400 * 10**9)
         ours = rest.to_bytes(8, "little") + (day + 2_440_588).to_bytes(4, "little")
         negative = rest - 86_400 * 10**9
@@ -339,8 +339,8 @@ def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
 def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, kind):
     """pyarrow gives both the same numbers; their bytes differ."""
     path = tmp_path / "data-1.parquet"
-    moments = [-2_999_999_000, -86_400_000_001_000]
-    early = [EPOCH + dt.timedelta(microseconds=each // 1000) for each in moments]
+    times = [-2_999_999_000, -86_400_000_001_000]
+    early = [EPOCH + dt.timedelta(microseconds=each // 1000) for each in times]
     around = {
         "plain": (pa.timestamp("us"), lambda value: value),
         "list": (pa.list_(pa.timestamp("us")), lambda value: [value]),
@@ -352,7 +352,7 @@ def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, k
         values = [None, *map(inside, early), inside(late)]
         columns = {"i": pa.array(range(4)), "t": pa.array(values, data_type)}
         pq.write_table(pa.table(columns), path, **JAVAS)
-        as_java_writes(path, moments)
+        as_java_writes(path, times)
         with open_file(path) as reader:
             if late is None:
                 (batch,) = reader.batches(["i", "t"], predicate=None, batch_rows=9)

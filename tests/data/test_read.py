@@ -23,7 +23,7 @@ from tests.testkit.tables import table_schema
 ADD, BEFORE, AFTER, DELETE = 0, 1, 2, 3
 
 
-def keyed(columns=None, **options):
+def keyed_schema(columns=None, **options):
     columns = columns or {"id": "INT", "v": "STRING", "ts": "INT"}
     return table_schema(columns, primary_keys=["id"], options={"bucket": "1", **options})
 
@@ -60,7 +60,7 @@ def row(key, value, ts=0):
 
 
 def test_the_newest_record_of_a_key_wins(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "old")), (1, ADD, row(2, "kept"))], level=5),
         write(tmp_path, 1, schema, [(2, ADD, row(1, "new")), (3, ADD, row(3, "added"))]),
@@ -70,7 +70,7 @@ def test_the_newest_record_of_a_key_wins(tmp_path):
 
 
 def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     files = [
         write(tmp_path, 1, schema, [(9, ADD, row(1, "new"))]),
         write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))]),
@@ -80,7 +80,7 @@ def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path):
 
 @pytest.mark.parametrize("kind", [BEFORE, DELETE])
 def test_a_key_whose_newest_record_retracts_is_gone(tmp_path, kind):
-    schema = keyed()
+    schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "a")), (1, ADD, row(2, "b"))]),
         write(tmp_path, 1, schema, [(2, kind, row(1, "a"))]),
@@ -89,7 +89,7 @@ def test_a_key_whose_newest_record_retracts_is_gone(tmp_path, kind):
 
 
 def test_retractions_are_dropped_where_nothing_is_merged(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     unknown = [(0, ADD, row(1, "a")), (1, DELETE, row(2, "b")), (2, AFTER, row(3, "c"))]
     file = write(tmp_path, 0, schema, unknown, delete_row_count=None)
     found = read(context_of(schema), split_of(tmp_path, [file], raw_convertible=True))
@@ -97,7 +97,7 @@ def test_retractions_are_dropped_where_nothing_is_merged(tmp_path):
 
 
 def test_ignore_delete_lets_the_last_added_row_stay(tmp_path):
-    schema = keyed(**{"ignore-delete": "true"})
+    schema = keyed_schema(**{"ignore-delete": "true"})
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))]),
         write(tmp_path, 1, schema, [(1, DELETE, row(1, "a")), (2, DELETE, row(2, "b"))]),
@@ -107,7 +107,7 @@ def test_ignore_delete_lets_the_last_added_row_stay(tmp_path):
 
 @pytest.mark.parametrize(("order", "winner"), [("ascending", "late"), ("descending", "early")])
 def test_sequence_fields_decide_before_the_sequence_number(tmp_path, order, winner):
-    schema = keyed(**{"sequence.field": "ts", "sequence.field.sort-order": order})
+    schema = keyed_schema(**{"sequence.field": "ts", "sequence.field.sort-order": order})
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "late", 20)), (1, ADD, row(2, "x", None))]),
         write(tmp_path, 1, schema, [(2, ADD, row(1, "early", 10)), (3, ADD, row(2, "y", 5))]),
@@ -118,7 +118,7 @@ def test_sequence_fields_decide_before_the_sequence_number(tmp_path, order, winn
 
 
 def test_equal_sequence_numbers_fall_to_the_file_written_later(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(7, ADD, row(1, "second"))], creation_time=2000),
         write(tmp_path, 1, schema, [(7, ADD, row(1, "first"))], creation_time=1000),
@@ -141,7 +141,7 @@ RECORD = st.tuples(
 )
 def test_merging_equals_a_dictionary(tmp_path, commits, with_field, shuffled, batch_rows):
     options = {"read.batch-size": str(batch_rows)}
-    schema = keyed(**options, **({"sequence.field": "ts"} if with_field else {}))
+    schema = keyed_schema(**options, **({"sequence.field": "ts"} if with_field else {}))
     numbers = iter(range(10_000))
     files, model = [], {}
     for index, commit in enumerate(commits):
@@ -162,7 +162,7 @@ def test_merging_equals_a_dictionary(tmp_path, commits, with_field, shuffled, ba
 
 
 def test_text_keys_are_merged_in_the_order_of_their_bytes(tmp_path):
-    schema = keyed({"id": "STRING", "v": "STRING"})
+    schema = keyed_schema({"id": "STRING", "v": "STRING"})
     keys = ["\uffee", "\U0001f600", "", "a", "prefix-long-1", "prefix-long-10", "prefix-long-2"]
     files = [
         write(tmp_path, 0, schema, [(0, ADD, {"id": key, "v": "old"}) for key in sorted(keys)]),
@@ -174,7 +174,7 @@ def test_text_keys_are_merged_in_the_order_of_their_bytes(tmp_path):
 
 
 def test_a_value_filter_is_applied_after_the_merge(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "match"))]),
         write(tmp_path, 1, schema, [(1, ADD, row(1, "other"))]),
@@ -184,7 +184,7 @@ def test_a_value_filter_is_applied_after_the_merge(tmp_path):
 
 
 def test_a_key_filter_decodes_only_the_row_groups_that_may_match(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     records = [(number, ADD, row(number, "a")) for number in range(10)]
     files = [
         write(tmp_path, 0, schema, records, rows_per_group=2),
@@ -200,7 +200,7 @@ def test_a_key_filter_decodes_only_the_row_groups_that_may_match(tmp_path):
 
 
 def test_thin_files_take_their_keys_from_the_columns(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))], thin=True),
         write(tmp_path, 1, schema, [(1, ADD, row(1, "new"))], thin=True),
@@ -209,7 +209,7 @@ def test_thin_files_take_their_keys_from_the_columns(tmp_path):
 
 
 def test_keys_and_sequence_fields_need_not_be_projected(tmp_path):
-    schema = keyed(**{"sequence.field": "ts"})
+    schema = keyed_schema(**{"sequence.field": "ts"})
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(2, "kept", 5)), (1, ADD, row(1, "one", 1))]),
         write(tmp_path, 1, schema, [(2, ADD, row(2, "lost", 4))]),
@@ -258,7 +258,7 @@ def test_append_files_are_read_in_order_and_filtered(tmp_path):
 
 
 def test_an_iterator_that_is_left_early_closes_its_files(tmp_path):
-    schema = keyed(**{"read.batch-size": "2"})
+    schema = keyed_schema(**{"read.batch-size": "2"})
     files = [
         write(tmp_path, number, schema, [(number, ADD, row(key, "x")) for key in range(100)])
         for number in range(3)
@@ -269,14 +269,14 @@ def test_an_iterator_that_is_left_early_closes_its_files(tmp_path):
     assert next(batches, None) is None
 
 
-def refused(schema, split):
+def error_of(schema, split):
     with pytest.raises(UnsupportedFeatureError) as caught:
         list(read_split(context_of(schema), split, FILE_IO))
     return caught.value
 
 
 def test_first_row_keeps_the_oldest_record_of_overlapping_files(tmp_path):
-    schema = keyed(**{"merge-engine": "first-row"})
+    schema = keyed_schema(**{"merge-engine": "first-row"})
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "first"))], level=5),
         write(tmp_path, 1, schema, [(2, ADD, row(1, "later")), (3, ADD, row(3, "added"))], level=4),
@@ -289,9 +289,9 @@ def test_a_function_without_its_library_is_refused_where_rows_must_be_merged(tmp
     monkeypatch.setitem(sys.modules, "datasketches", None)
     columns = {"id": "INT", "v": "BYTES", "ts": "INT"}
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "theta_sketch"}
-    schema = keyed(columns, **options)
+    schema = keyed_schema(columns, **options)
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, b"a"))], level=5)
-    error = refused(schema, split_of(tmp_path, [file]))
+    error = error_of(schema, split_of(tmp_path, [file]))
     assert error.details == {"table": "db.t", "column": "v", "function": "theta_sketch"}
     raw = split_of(tmp_path, [file], raw_convertible=True)
     assert read(context_of(schema), raw) == [row(1, b"a")]
@@ -301,7 +301,7 @@ def test_a_function_without_its_library_is_refused_where_rows_must_be_merged(tmp
     ("padding", "winner"), [("millis-to-micro", "older"), ("row-kind-flag", "newer")]
 )
 def test_equal_numbers_go_to_the_older_file_only_where_a_counter_wrapped(tmp_path, padding, winner):
-    schema = keyed(**{"sequence.field": "ts", "sequence.auto-padding": padding})
+    schema = keyed_schema(**{"sequence.field": "ts", "sequence.auto-padding": padding})
     files = [
         write(tmp_path, 0, schema, [(7, ADD, row(1, "older"))], creation_time=1),
         write(tmp_path, 1, schema, [(7, ADD, row(1, "newer"))], creation_time=2),
@@ -311,15 +311,15 @@ def test_equal_numbers_go_to_the_older_file_only_where_a_counter_wrapped(tmp_pat
 
 
 def test_unreadable_version_is_refused_by_name(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
-    assert refused(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
+    assert error_of(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
     other = file._replace(file_name="data-2.mosaic")
-    assert "mosaic" in refused(schema, split_of(tmp_path, [other])).message
+    assert "mosaic" in error_of(schema, split_of(tmp_path, [other])).message
 
 
 def test_missing_file_hints_at_an_expired_snapshot(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
     (tmp_path / file.file_name).unlink()
     with pytest.raises(NotFoundError, match="may have expired") as caught:
@@ -328,7 +328,7 @@ def test_missing_file_hints_at_an_expired_snapshot(tmp_path):
 
 
 def test_a_file_of_an_unknown_schema_is_named(tmp_path):
-    schema = keyed()
+    schema = keyed_schema()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
     newer = replace(schema, id=4)
     with pytest.raises(FormatError, match=r"data-0\.parquet.*schema 0") as caught:

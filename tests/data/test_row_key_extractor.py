@@ -20,7 +20,7 @@ from tests.testkit.write_contexts import context_of
 COLUMNS = {"p": "STRING", "q": "INT", "k": "INT"}
 
 
-def partitioned(**options):
+def partitioned_schema(**options):
     return table_schema(
         COLUMNS,
         partition_keys=["p", "q"],
@@ -50,7 +50,7 @@ ROWS = st.lists(
 def test_each_row_is_routed_as_it_would_be_alone(rows, own_buckets):
     types = [string(), integer()]
     own = {serialize_row([p, 1], types): total for p, total in own_buckets.items()}
-    context = context_of("/t", partitioned(), partition_buckets=tuple(own.items()))
+    context = context_of("/t", partitioned_schema(), partition_buckets=tuple(own.items()))
     partitions, ids, buckets = assign_buckets(context, batch_of(rows))
     assert len(set(partitions)) == len(partitions)
     assert set(ids.tolist()) == set(range(len(partitions)))
@@ -71,14 +71,14 @@ def test_an_unpartitioned_append_table_has_one_bucket_of_unknown_count():
 
 
 def test_partition_values_that_are_no_paths_are_escaped():
-    schema = partitioned(**{"data-file.path-directory": "data"})
+    schema = partitioned_schema(**{"data-file.path-directory": "data"})
     row = serialize_row(["a/b=%", None], [string(), integer()])
     path = bucket_path(context_of("/t", schema), row, 2)
     assert path == "/t/data/p=a%2Fb%3D%25/q=__DEFAULT_PARTITION__/bucket-2"
 
 
 def test_a_partition_value_too_long_for_a_directory_is_refused():
-    context = context_of("/t", partitioned())
+    context = context_of("/t", partitioned_schema())
     fits, too_long = (serialize_row(["ä" * n, 1], [string(), integer()]) for n in (126, 127))
     assert bucket_path(context, fits, 0).startswith("/t/p=ä")
     with pytest.raises(InvalidInputError, match=r"column 'p'.*256 bytes.*Shorten") as raised:

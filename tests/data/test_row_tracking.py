@@ -1,4 +1,4 @@
-"""Row ids and sequence numbers of rows: what a file stores wins, its metadata fills the gaps."""
+"""Row ids and sequence numbers of rows: stored values win, metadata fills the gaps."""
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ TRACKED = table_schema({"a": "INT", "b": "INT"}, options={"row-tracking.enabled"
 ROW_ID, SEQUENCE = "_ROW_ID", "_SEQUENCE_NUMBER"
 
 
-def written(directory, name, columns, *, first, sequence, write_cols=None):
+def write_file(directory, name, columns, *, first, sequence, write_cols=None):
     table = pa.table(
         {
             column: pa.array(values, pa.int64() if column.startswith("_") else pa.int32())
@@ -32,8 +32,8 @@ def read_files(directory, files, columns, *, predicate=None, **more):
 
 def test_row_ids_count_on_from_the_first_of_their_file(tmp_path):
     files = [
-        written(tmp_path, "x", {"a": [1, 2, 3], "b": [0, 0, 0]}, first=10, sequence=1),
-        written(tmp_path, "y", {"a": [4], "b": [0]}, first=13, sequence=2),
+        write_file(tmp_path, "x", {"a": [1, 2, 3], "b": [0, 0, 0]}, first=10, sequence=1),
+        write_file(tmp_path, "y", {"a": [4], "b": [0]}, first=13, sequence=2),
     ]
     found = read_files(tmp_path, files, [SEQUENCE, "a", ROW_ID])
     assert found == [(1, 1, 10), (1, 2, 11), (1, 3, 12), (2, 4, 13)]
@@ -41,7 +41,7 @@ def test_row_ids_count_on_from_the_first_of_their_file(tmp_path):
 
 def test_skipped_row_groups_and_deleted_rows_keep_row_numbers(tmp_path):
     columns = {"a": [1, 2, 3, 4, 5, 6], "b": [0] * 6}
-    file = written(tmp_path, "x", columns, first=100, sequence=1)
+    file = write_file(tmp_path, "x", columns, first=100, sequence=1)
     deletions = tuple(deletion_files(tmp_path, {file.file_name: [4]}).values())
     predicate = Comparison("a", CompareOp.GE, 4)
     found = read_files(
@@ -53,15 +53,15 @@ def test_skipped_row_groups_and_deleted_rows_keep_row_numbers(tmp_path):
 def test_stored_values_of_a_compacted_file_win_over_its_metadata(tmp_path):
     columns = {"a": [1, 2], "b": [0, 0], ROW_ID: [7, None], SEQUENCE: [3, None]}
     names = ("a", "b", ROW_ID, SEQUENCE)
-    file = written(tmp_path, "x", columns, first=None, sequence=9, write_cols=names)
+    file = write_file(tmp_path, "x", columns, first=None, sequence=9, write_cols=names)
     assert read_files(tmp_path, [file], [ROW_ID, SEQUENCE]) == [(7, 3), (None, 9)]
     assert read_files(tmp_path, [file], ["a"]) == [(1,), (2,)]
 
 
 def test_joined_files_number_their_rows_together_with_the_newest_time(tmp_path):
     files = [
-        written(tmp_path, "x", {"a": [1, 2, 3]}, first=5, sequence=1, write_cols=("a",)),
-        written(tmp_path, "y", {"b": [4, 5, 6]}, first=5, sequence=2, write_cols=("b",)),
+        write_file(tmp_path, "x", {"a": [1, 2, 3]}, first=5, sequence=1, write_cols=("a",)),
+        write_file(tmp_path, "y", {"b": [4, 5, 6]}, first=5, sequence=2, write_cols=("b",)),
     ]
     found = read_files(tmp_path, files, ["a", "b", ROW_ID, SEQUENCE])
     assert found == [(1, 4, 5, 2), (2, 5, 6, 2), (3, 6, 7, 2)]

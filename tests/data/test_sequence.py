@@ -1,9 +1,9 @@
 """Padding: exact arithmetic, overflow, wraps, every vector of Java, and the promise of columns.
 
-The vectors are those of the last Java version that had padding. The promise, step by step: a
-counter's unit (without one, the value itself) decides, then the flag where it stands before the
-counter, then arrival. What is accepted keeps it, though readers order by the column first; what is
-refused does not, by an example.
+The vectors are those of the last Java version that had padding. The promise: a counter's unit
+(without one, the value itself) decides, then the flag if it is before the counter, then arrival.
+Accepted padding keeps it, though readers order by the column first; refused padding breaks it, by
+an example.
 """
 
 import csv
@@ -56,7 +56,7 @@ def adds(count):
     return np.ones(count, dtype=np.bool_)
 
 
-def truncated(number, divisor):
+def truncate(number, divisor):
     return abs(number) // divisor * (1 if number >= 0 else -1)
 
 
@@ -69,9 +69,9 @@ def exactly(value, n, add, steps, *, is_timestamp):
         else:
             unit = 10**6 if step is SECOND else 10**3
             if step is SECOND and divides:
-                value = truncated(value, 1000)
+                value = truncate(value, 1000)
             divides = divides and step is not SECOND
-            value = value * unit + (n - truncated(n, unit) * unit)
+            value = value * unit + (n - truncate(n, unit) * unit)
         inside = inside and -(2**63) <= value < 2**63
         value = (value + 2**63) % 2**64 - 2**63
     return value, inside
@@ -172,7 +172,7 @@ NOTHING = np.iinfo(np.int64).min
 
 
 def highest_of(numbers):
-    """What a bucket that holds these numbers answers."""
+    """Return the answer of a bucket that holds these numbers."""
 
     def highest(lows, highs):
         inside = [
@@ -338,8 +338,8 @@ def is_accepted(seq_type, steps):
     return True
 
 
-def promised(value, add, n, steps):
-    """What must decide between records of one key."""
+def promised_order(value, add, n, steps):
+    """Return the key that must order the records of one key."""
     counters = [step for step in steps if step is not FLAG]
     if not counters:
         return (value, add, n)
@@ -366,9 +366,9 @@ def as_read(records, seq_type, steps):
 
 def keeps_promise(records, seq_type, steps):
     read = as_read(records, seq_type, steps)
-    said = [promised(value, add, n, steps) for n, (value, add) in enumerate(records)]
+    orders = [promised_order(value, add, n, steps) for n, (value, add) in enumerate(records)]
     by_read = sorted(range(len(records)), key=read.__getitem__)
-    return all(said[a] < said[b] for a, b in pairwise(by_read))
+    return all(orders[a] < orders[b] for a, b in pairwise(by_read))
 
 
 @given(st.data())
@@ -440,10 +440,10 @@ def test_table_keeps_its_promises_over_many_writes(tmp_path_factory, seq_type, s
         }
         table.new_write_builder().write(pa.table(columns), EmbeddedExecutor())
         for key, value, kind, payload in zip(keys, values, kinds, payloads, strict=True):
-            order = (*promised(value, kind == "+I", payload, steps), kind == "+I", payload)
+            order = (*promised_order(value, kind == "+I", payload, steps), kind == "+I", payload)
             best[key] = max(best.get(key, order), order)
         if data.draw(st.integers(0, 3)) == 0:
-            compact(table, "full")  # keeps what was deleted, and when
+            compact(table, "full")  # keeps deletes and their order
     rows = table.new_read_builder().with_columns(["k", "v"]).to_arrow().to_pylist()
     expected = {key: payload for key, (*_, adds, payload) in best.items() if adds}
     assert {row["k"]: row["v"] for row in rows} == expected

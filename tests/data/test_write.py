@@ -1,4 +1,4 @@
-"""write_rows on a real disk: what the files hold, what the messages say, what failure leaves."""
+"""write_rows on a real disk: rows of files, contents of messages, leftovers of failures."""
 
 import itertools
 import subprocess
@@ -27,7 +27,7 @@ from tests.testkit.write_contexts import (
     FILE_IO,
     context_of,
     files_of,
-    keyed,
+    key_schema,
     paths_below,
     read_all,
     read_file,
@@ -104,7 +104,7 @@ def test_the_last_row_of_each_key_is_written_whatever_the_buffer(
 
 
 def test_metadata_matches_the_content_of_the_file(tmp_path):
-    schema = keyed({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
+    schema = key_schema({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
     rows = pa.table(
         {
             "k": pa.array([3, 1, 2, 1], pa.int32()),
@@ -282,7 +282,9 @@ def test_no_rows_write_no_files(tmp_path, schema):
 
 
 def test_ignored_rows_are_counted_and_not_written(tmp_path):
-    schema = keyed({"k": "INT", "op": "STRING"}, **{"rowkind.field": "op", "ignore-delete": "true"})
+    schema = key_schema(
+        {"k": "INT", "op": "STRING"}, **{"rowkind.field": "op", "ignore-delete": "true"}
+    )
     rows = pa.table({"k": pa.array([1, 1, 2], pa.int32()), "op": ["+I", "-D", "-U"]})
     report = write(tmp_path, schema, rows).report
     assert report == WriteReport(rows_in=3, rows_ignored=2, rows_written=1)
@@ -299,17 +301,17 @@ def test_a_bad_batch_leaves_no_file_behind(tmp_path):
 
 
 def test_a_failing_source_leaves_no_file_behind(tmp_path):
-    def broken():
+    def break_off():
         yield from rows_of(100).to_batches()
         raise RuntimeError("the source broke")
 
     with pytest.raises(RuntimeError, match="the source broke"):
-        write(tmp_path, table_schema(KEYED, options={"write-buffer-size": "1"}), broken())
+        write(tmp_path, table_schema(KEYED, options={"write-buffer-size": "1"}), break_off())
     assert paths_below(tmp_path) == []
 
 
 def test_overflow_in_a_thread_leaves_no_file_behind(tmp_path):
-    schema = keyed(**{"sequence.field": "seq", "sequence.auto-padding": "row-kind-flag"})
+    schema = key_schema(**{"sequence.field": "seq", "sequence.auto-padding": "row-kind-flag"})
     rows = pa.table({"k": pa.array([1], pa.int32()), "seq": [2**62], "v": ["x"]})
     with pytest.raises(InvalidInputError, match=str(2**62)):
         write(tmp_path, schema, rows)
@@ -361,11 +363,11 @@ def test_writing_does_not_import_pandas(tmp_path):
         import numpy as np
         import pyarrow as pa
         from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
-        from tests.testkit.write_contexts import keyed, table_schema, write
+        from tests.testkit.write_contexts import key_schema, table_schema, write
         ids = from_numpy(np.arange(1000, dtype=np.int64) % 700)
         rows = pa.RecordBatch.from_arrays([ids, ids.cast(pa.string())], names=["k", "v"])
         columns = {{"k": "BIGINT", "v": "STRING"}}
-        write({str(tmp_path)!r} + "/a", keyed(columns, bucket="2"), [rows])
+        write({str(tmp_path)!r} + "/a", key_schema(columns, bucket="2"), [rows])
         write({str(tmp_path)!r} + "/b", table_schema(columns, partition_keys=["v"]), [rows])
         assert "pandas" not in sys.modules, "pandas was imported"
         """

@@ -10,7 +10,7 @@ from tests.testkit.write_contexts import (
     FILE_IO,
     context_of,
     files_of,
-    keyed,
+    key_schema,
     read_file,
     states,
     write,
@@ -20,8 +20,10 @@ COLUMNS = {"k": "INT", "seq": "BIGINT", "v": "STRING", "kind": "STRING"}
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 
 
-def logged(**options):
-    return keyed(COLUMNS, **{"changelog-producer": "input", "rowkind.field": "kind", **options})
+def logged_schema(**options):
+    return key_schema(
+        COLUMNS, **{"changelog-producer": "input", "rowkind.field": "kind", **options}
+    )
 
 
 def rows_of(*rows):
@@ -50,7 +52,7 @@ def logged_rows(table):
 
 
 def test_every_row_is_logged_by_key_and_unmerged(tmp_path):
-    result = write(tmp_path, logged(), rows_of(*ROWS))
+    result = write(tmp_path, logged_schema(), rows_of(*ROWS))
     (data,), (log,) = files_of(result), logs_of(result)
     assert log.file_name.startswith("changelog-")
     assert data.file_name.startswith("data-")
@@ -73,7 +75,7 @@ def test_every_row_is_logged_by_key_and_unmerged(tmp_path):
 
 
 def test_the_log_is_in_the_order_the_rows_are_merged_in(tmp_path):
-    (log,) = logs_of(write(tmp_path, logged(**{"sequence.field": "seq"}), rows_of(*ROWS)))
+    (log,) = logs_of(write(tmp_path, logged_schema(**{"sequence.field": "seq"}), rows_of(*ROWS)))
     table = read_file(tmp_path, log.file_name)
     pairs = list(zip(table["k"].to_pylist(), table["seq"].to_pylist(), strict=True))
     assert pairs == sorted(pairs)
@@ -82,7 +84,7 @@ def test_the_log_is_in_the_order_the_rows_are_merged_in(tmp_path):
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
 def test_other_merge_engines_log_input(tmp_path, engine):
     rows = rows_of((1, 1, "a", "+I"), (1, 2, None, "+I"), (1, 3, "c", "+I"))
-    (log,) = logs_of(write(tmp_path, logged(**{"merge-engine": engine}), rows))
+    (log,) = logs_of(write(tmp_path, logged_schema(**{"merge-engine": engine}), rows))
     assert read_file(tmp_path, log.file_name)["v"].to_pylist() == ["a", None, "c"]
 
 
@@ -93,7 +95,7 @@ def test_changelog_files_have_options_of_their_own(tmp_path):
         "changelog-file.stats-mode": "none",
         "file.compression": "zstd",
     }
-    result = write(tmp_path, logged(**options), rows_of(*ROWS))
+    result = write(tmp_path, logged_schema(**options), rows_of(*ROWS))
     (log,) = logs_of(result)
     assert log.file_name.startswith("log-")
     (path,) = tmp_path.rglob(log.file_name)
@@ -104,13 +106,13 @@ def test_changelog_files_have_options_of_their_own(tmp_path):
 
 
 def test_a_changelog_may_have_another_format(tmp_path):
-    result = write(tmp_path, logged(**{"changelog-file.format": "avro"}), rows_of(*ROWS))
+    result = write(tmp_path, logged_schema(**{"changelog-file.format": "avro"}), rows_of(*ROWS))
     assert [file.file_name.rpartition(".")[2] for file in logs_of(result)] == ["avro"]
     assert [file.file_name.rpartition(".")[2] for file in files_of(result)] == ["parquet"]
 
 
 def test_flushes_log_to_files_of_one_sequence(tmp_path):
-    schema = logged(**{"write-buffer-size": "1"})
+    schema = logged_schema(**{"write-buffer-size": "1"})
     batches = rows_of(*ROWS).to_batches(max_chunksize=2)
     result = write_rows(context_of(tmp_path, schema), batches, FILE_IO)
     assert sum(log.row_count for log in logs_of(result)) == 6
@@ -121,7 +123,7 @@ def test_flushes_log_to_files_of_one_sequence(tmp_path):
 def test_a_failed_write_leaves_no_changelog(tmp_path):
     bad = rows_of((1, 1, "a", "??"))
     good = rows_of(*ROWS).to_batches()
-    schema = logged(**{"write-buffer-size": "1"})
+    schema = logged_schema(**{"write-buffer-size": "1"})
     with pytest.raises(InvalidInputError):
         write_rows(context_of(tmp_path, schema), [*good, *bad.to_batches()], FILE_IO)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

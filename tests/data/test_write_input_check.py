@@ -131,8 +131,8 @@ def test_another_kind_of_type_is_refused_with_both_types_and_an_example(column_t
 
 
 def test_an_instant_of_any_zone_is_a_local_time_zone_timestamp():
-    moment = pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))
-    column = one("TIMESTAMP(6) WITH LOCAL TIME ZONE", moment)
+    instant = pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))
+    column = one("TIMESTAMP(6) WITH LOCAL TIME ZONE", instant)
     assert column.cast(pa.int64()).to_pylist() == [0]
 
 

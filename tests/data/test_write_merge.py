@@ -1,4 +1,4 @@
-"""What the local merge keeps: the scenarios of sequence padding, and order against a model."""
+"""Rows that the local merge keeps: scenarios of sequence padding, and order against a model."""
 
 import logging
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.testkit.effort import often
-from tests.testkit.write_contexts import files_of, keyed, read_all, states, write
+from tests.testkit.write_contexts import files_of, key_schema, read_all, states, write
 
 SECOND = 1_685_548_953
 COLUMNS = {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"}
@@ -17,7 +17,9 @@ ADDS = {0, 2}
 
 def schema_of(padding, **options):
     padded = {"sequence.auto-padding": padding} if padding else {}
-    return keyed(COLUMNS, **{"sequence.field": "seq", "rowkind.field": "op", **padded, **options})
+    return key_schema(
+        COLUMNS, **{"sequence.field": "seq", "rowkind.field": "op", **padded, **options}
+    )
 
 
 def table_of(records):
@@ -32,7 +34,7 @@ def table_of(records):
     )
 
 
-def kept(path, schema, *writes):
+def winners(path, schema, *writes):
     """Write one commit after the other; return (key, payload, adds) of the winners by number."""
     results = []
     for records in writes:
@@ -75,14 +77,14 @@ def kept(path, schema, *writes):
 )
 def test_the_promised_row_survives(tmp_path, padding, records, expected, one_commit):
     writes = [records] if one_commit else [[record] for record in records]
-    rows, _ = kept(tmp_path, schema_of(padding), *writes)
+    rows, _ = winners(tmp_path, schema_of(padding), *writes)
     assert rows.get(1) == expected
 
 
 def test_a_wrapped_counter_loses_to_the_record_before_it_and_is_counted(tmp_path, caplog):
     records = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
     with caplog.at_level(logging.WARNING):
-        rows, (result,) = kept(tmp_path, schema_of("millis-to-micro"), records)
+        rows, (result,) = winners(tmp_path, schema_of("millis-to-micro"), records)
     assert rows[0] == "v0"
     assert result.report.sequence_wraps == 1
     assert "db.t: 1 rows" in caplog.text
@@ -91,7 +93,7 @@ def test_a_wrapped_counter_loses_to_the_record_before_it_and_is_counted(tmp_path
 def test_numbers_restart_behind_the_largest_padded_number(tmp_path):
     schema = schema_of("second-to-micro")
     first = [("+I", SECOND, "a", 1), ("+I", SECOND, "b", 2)]
-    _, results = kept(tmp_path, schema, first, [("+I", SECOND, "c", 3)])
+    _, results = winners(tmp_path, schema, first, [("+I", SECOND, "c", 3)])
     numbers = [file.max_sequence_number for result in results for file in files_of(result)]
     assert numbers == [SECOND * 10**6 + 1, SECOND * 10**6 + 2]
 
@@ -99,12 +101,12 @@ def test_numbers_restart_behind_the_largest_padded_number(tmp_path):
 def test_every_record_counts_whatever_its_key(tmp_path):
     schema = schema_of("millis-to-micro", bucket="1")
     records = [("+I", 1, "a", 1), ("+I", 1, "b", 2), ("+I", 1, "c", 1)]
-    (result,) = kept(tmp_path, schema, records)[1]
+    (result,) = winners(tmp_path, schema, records)[1]
     assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [1002, 1001]
 
 
 def test_the_flag_follows_the_row_kind_field(tmp_path):
-    (result,) = kept(tmp_path, schema_of("row-kind-flag"), [("-D", 5, "x")])[1]
+    (result,) = winners(tmp_path, schema_of("row-kind-flag"), [("-D", 5, "x")])[1]
     assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [10]
 
 
@@ -116,7 +118,7 @@ def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path, legacy, numb
         "sequence.padding.layout": "sequence-number",
         "sequence.padding-field": "v",
     }
-    schema = keyed(COLUMNS, **options)
+    schema = key_schema(COLUMNS, **options)
     rows = table_of([("+I", 0, "9"), ("+I", 0, "10")])
     written = read_all(tmp_path, write(tmp_path, schema, rows))
     assert written["v"].to_pylist() == ["10"]
@@ -125,9 +127,9 @@ def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path, legacy, numb
 
 def test_nulls_lose_in_both_directions(tmp_path):
     records = [("+I", 5, "five"), ("+I", None, "null"), ("+I", 3, "three")]
-    assert kept(tmp_path / "a", schema_of(None), records)[0] == {1: "five"}
+    assert winners(tmp_path / "a", schema_of(None), records)[0] == {1: "five"}
     descending = schema_of(None, **{"sequence.field.sort-order": "descending"})
-    assert kept(tmp_path / "d", descending, records)[0] == {1: "three"}
+    assert winners(tmp_path / "d", descending, records)[0] == {1: "three"}
 
 
 @settings(max_examples=often(24))
@@ -147,7 +149,7 @@ def test_nulls_lose_in_both_directions(tmp_path):
 def test_winners_are_those_of_a_dict(tmp_path_factory, records, padding, buffer_bytes):
     path = tmp_path_factory.mktemp("t")
     schema = schema_of(padding, **{"write-buffer-size": buffer_bytes})
-    rows, _ = kept(path, schema, records) if records else ({}, [])
+    rows, _ = winners(path, schema, records) if records else ({}, [])
     model = {}
     for arrival, (kind, seq, payload, key) in enumerate(records):
         adds = kind in ("+I", "+U")

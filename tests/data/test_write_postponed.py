@@ -15,7 +15,7 @@ COLUMNS = {"k": "INT", "v": "STRING", "kind": "STRING"}
 WAITING = {"postpone.batch-write-fixed-bucket": "false"}
 
 
-def postponed(columns=None, **options):
+def postponed_schema(columns=None, **options):
     options = {"bucket": "-2", "rowkind.field": "kind", **options}
     return table_schema(columns or COLUMNS, primary_keys=["k"], options=options)
 
@@ -31,7 +31,7 @@ ROWS = [(3, "a", "+I"), (1, "b", "+I"), (3, "a", "-D"), (3, "c", "+I")]
 
 def test_rows_wait_as_they_came(tmp_path):
     fastavro = pytest.importorskip("fastavro")
-    result = write(tmp_path, postponed(**WAITING), rows_of(*ROWS))
+    result = write(tmp_path, postponed_schema(**WAITING), rows_of(*ROWS))
     (message,), (file,) = result.messages, files_of(result)
     assert (message.bucket, message.total_buckets) == (-2, -2)
     assert re.fullmatch(r"data--u-[0-9a-f-]{36}-s-0-w-[0-9a-f-]{36}-0\.avro", file.file_name)
@@ -46,14 +46,14 @@ def test_rows_wait_as_they_came(tmp_path):
 
 
 def test_types_that_avro_lacks_wait_in_the_format_of_the_table(tmp_path):
-    schema = postponed({**COLUMNS, "t": "TIMESTAMP(9)"}, **WAITING)
+    schema = postponed_schema({**COLUMNS, "t": "TIMESTAMP(9)"}, **WAITING)
     rows = rows_of(*ROWS).append_column("t", pa.nulls(4, pa.timestamp("ns")))
     (file,) = files_of(write(tmp_path, schema, rows))
     assert file.file_name.endswith(".parquet")
 
 
 def test_rows_get_a_bucket_at_once_unless_postponed(tmp_path):
-    schema = postponed(**{"postpone.default-bucket-num": "4"})
+    schema = postponed_schema(**{"postpone.default-bucket-num": "4"})
     result = write(tmp_path, schema, rows_of(*((n, "x", "+I") for n in range(50))))
     assert sorted(message.bucket for message in result.messages) == [0, 1, 2, 3]
     assert {message.total_buckets for message in result.messages} == {4}
@@ -62,9 +62,9 @@ def test_rows_get_a_bucket_at_once_unless_postponed(tmp_path):
 def test_partitions_keep_their_own_bucket_count(tmp_path):
     partition = bytes(12)
     rows = rows_of(*((n, "x", "+I") for n in range(50)))
-    result = write(tmp_path, postponed(), rows, partition_buckets=((partition, 2),))
+    result = write(tmp_path, postponed_schema(), rows, partition_buckets=((partition, 2),))
     assert sorted(message.bucket for message in result.messages) == [0, 1]
 
 
 def test_waiting_rows_count_no_buckets():
-    assert total_buckets(context_of("/t", postponed(**WAITING)), bytes(12)) == -2
+    assert total_buckets(context_of("/t", postponed_schema(**WAITING)), bytes(12)) == -2

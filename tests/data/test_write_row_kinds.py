@@ -9,7 +9,7 @@ from paimon_assets.engine.data.write.input_check import refuse_retracts, row_kin
 from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.model import parse_row_kind
 from tests.testkit.tables import table_schema
-from tests.testkit.write_contexts import keyed
+from tests.testkit.write_contexts import key_schema
 
 COLUMNS = {"k": "INT", "op": "STRING"}
 
@@ -21,7 +21,7 @@ def batch_of(texts):
 
 
 def kinds_of(texts, **options):
-    return row_kinds(batch_of(texts), keyed(COLUMNS, **{"rowkind.field": "op", **options}))
+    return row_kinds(batch_of(texts), key_schema(COLUMNS, **{"rowkind.field": "op", **options}))
 
 
 @given(st.lists(st.sampled_from(["+I", "-U", "+U", "-D", "+i", "-u", "+u", "-d"])))
@@ -30,7 +30,7 @@ def test_kinds_are_those_of_each_text_alone(texts):
 
 
 def test_without_a_row_kind_field_every_row_is_an_insert():
-    assert row_kinds(batch_of(["-D"]), keyed(COLUMNS)) is None
+    assert row_kinds(batch_of(["-D"]), key_schema(COLUMNS)) is None
 
 
 @pytest.mark.parametrize("text", ["I", "+D", "", " +I", "INSERT", "+I "])
@@ -56,7 +56,7 @@ def test_a_null_kind_is_refused_with_the_column():
     ],
 )
 def test_ignored_kinds_are_dropped(options, rest):
-    schema = keyed(COLUMNS, **{"rowkind.field": "op", **options})
+    schema = key_schema(COLUMNS, **{"rowkind.field": "op", **options})
     rows, kinds = without_ignored(batch_of(["+I", "-U", "+U", "-D"]), schema)
     assert (rows.column("k").to_pylist(), kinds.tolist()) == (rest, rest)
 

@@ -1,4 +1,4 @@
-"""What tests of object stores share: an S3 server, and a proxy before it that fails on demand."""
+"""Fixtures for tests of object stores: an S3 server, and a proxy that fails on demand."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def server():
 
 
 @pytest.fixture(scope="module")
-def proxied(server):
+def proxy(server):
     """Return the faults of a proxy, and the options that go through it; its clients never retry."""
     with pytest.MonkeyPatch.context() as patch, s3_faults(server) as found:
         patch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -22,6 +22,6 @@ def proxied(server):
 
 
 @pytest.fixture
-def faults(proxied):
-    yield proxied[0]
-    proxied[0].reset()
+def faults(proxy):
+    yield proxy[0]
+    proxy[0].reset()

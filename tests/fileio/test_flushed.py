@@ -1,4 +1,4 @@
-"""`file.fsync`: what a snapshot names is on the disk before it, and it before a commit returns."""
+"""`file.fsync`: data is flushed before its snapshot is published, and that before a commit ends."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ FSYNC = {"file.fsync": "true"}
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Every flush and every new name, in the order they happened: (what, path)."""
+    """Every flush and every new name, in order: (event, path)."""
     listed: list[tuple[str, str]] = []
     fsync, link = os.fsync, Path.hardlink_to
 
@@ -37,8 +37,8 @@ def calls(monkeypatch):
 
 def lost_by_a_power_failure(calls, root):
     """Names a disk may not have if the power fails now: files and directories never flushed."""
-    flushed = {path for what, path in calls if what == "flush"}
-    for path in list(flushed):  # what is published is flushed under a hidden name first
+    flushed = {path for event, path in calls if event == "flush"}
+    for path in list(flushed):  # a published file is flushed under a hidden name first
         folder, _, name = path.rpartition("/")
         if name.startswith(".") and name.endswith(".tmp"):
             flushed.add(f"{folder}/{name[1:].rsplit('.', 2)[0]}")

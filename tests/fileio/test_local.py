@@ -109,7 +109,7 @@ def test_a_listing_knows_the_newest_of_those_that_replace_one_another(tmp_path, 
     def overtaken(path):
         with real(path) as entries:
             names = list(entries)
-        if len(scanned) < 2:  # what was read is deleted before anybody looks at it
+        if len(scanned) < 2:  # the listed files are deleted before their status is read
             scanned.append(names)
             (tmp_path / f"names-{len(scanned) + 1}.json").write_bytes(b"{}")
             (tmp_path / f"names-{len(scanned)}.json").unlink()
@@ -124,13 +124,13 @@ def test_renamed_file_does_not_make_a_listing_longer(tmp_path, monkeypatch):
     scans, real = [], os.scandir
 
     @contextmanager
-    def renamed(path):
+    def publish_meanwhile(path):
         with real(path) as entries:
             names = list(entries)
         scans.append(path)
         (tmp_path / ".snapshot-1.0a.tmp").unlink(missing_ok=True)
         yield iter(names)
 
-    monkeypatch.setattr("paimon_assets.engine.fileio.local.os.scandir", renamed)
+    monkeypatch.setattr("paimon_assets.engine.fileio.local.os.scandir", publish_meanwhile)
     assert LocalFileIO().list_directory(str(tmp_path)) == []
     assert len(scans) == 1

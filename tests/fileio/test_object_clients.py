@@ -1,4 +1,4 @@
-"""Clients of object stores: which settings options become, and what their errors tell."""
+"""Clients of object stores: their settings from options, and the text of their errors."""
 
 import errno
 import json
@@ -171,7 +171,7 @@ class _AnswerError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("text", "number", "told"),
+    ("text", "number", "shown"),
     [
         (
             "status code: 400 Bad Request: <Code>ExpiredToken</Code>",
@@ -185,10 +185,10 @@ class _AnswerError(Exception):
         ("something", errno.EIO, "_AnswerError"),
     ],
 )
-def test_only_status_and_code_of_an_answer_are_shown(text, number, told):
+def test_only_status_and_code_of_an_answer_are_shown(text, number, shown):
     found = os_error(_AnswerError(f"{text} <Token-0>{HUSH}</Token-0>"))
     assert found.errno == number
-    assert told in str(found)
+    assert shown in str(found)
     assert HUSH not in str(found)
 
 

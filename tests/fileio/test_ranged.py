@@ -11,7 +11,7 @@ from paimon_assets.engine.fileio.ranged import WINDOW, ChangedFileError, KeptEnd
 MIB = 1024 * 1024
 
 
-def ranged(size, short=0):
+def ranged_file(size, short=0):
     data = random.Random(size).randbytes(size)  # noqa: S311
     requests = []
 
@@ -28,7 +28,7 @@ def read(file, start, end):
 
 
 def test_a_small_file_is_one_request():
-    file, data, requests = ranged(200_000)
+    file, data, requests = ranged_file(200_000)
     assert read(file, 0, 10) == data[:10]
     assert read(file, 150_000, 200_000) == data[150_000:]
     assert file.read() == b""
@@ -36,7 +36,7 @@ def test_a_small_file_is_one_request():
 
 
 def test_planned_ranges_that_are_near_are_one_request():
-    file, data, requests = ranged(4 * MIB)
+    file, data, requests = ranged_file(4 * MIB)
     file.plan([(0, 1000), (2000, 3000), (2 * MIB, 2 * MIB + 500)])
     assert read(file, 2000, 3000) == data[2000:3000]
     assert read(file, 0, 1000) == data[:1000]
@@ -45,14 +45,14 @@ def test_planned_ranges_that_are_near_are_one_request():
 
 
 def test_a_long_range_is_fetched_in_pieces():
-    file, data, requests = ranged(8 * MIB)
+    file, data, requests = ranged_file(8 * MIB)
     file.plan([(100, 5 * MIB)], MIB)
     assert read(file, 100, 5 * MIB) == data[100 : 5 * MIB]
     assert max(end - start for start, end in requests) == MIB
 
 
 def test_without_a_plan_blocks_grow_with_the_read():
-    file, data, requests = ranged(20 * MIB)
+    file, data, requests = ranged_file(20 * MIB)
     assert b"".join([file.read(100_000) for _ in range(20 * MIB // 100_000 + 1)]) == data
     assert len(requests) < 15
 
@@ -61,7 +61,7 @@ def test_without_a_plan_blocks_grow_with_the_read():
 def test_any_reads_under_any_plan_give_the_bytes(seed):
     draw = random.Random(seed)  # noqa: S311
     size = draw.choice([1, 1000, 256 * 1024, 256 * 1024 + 1, 3 * MIB])
-    file, data, _ = ranged(size)
+    file, data, _ = ranged_file(size)
 
     def one():
         start, end = sorted(draw.randrange(size + 1) for _ in range(2))
@@ -75,12 +75,12 @@ def test_any_reads_under_any_plan_give_the_bytes(seed):
 
 
 def test_file_shorter_than_its_size_returns_its_bytes():
-    file, data, _ = ranged(300_000, short=100)
+    file, data, _ = ranged_file(300_000, short=100)
     assert read(file, 299_000, 300_000) == data[299_000:299_900]
 
 
 def test_first_range_sent_is_not_requested_again():
-    file, data, requests = ranged(4 * MIB)
+    file, data, requests = ranged_file(4 * MIB)
     ranges = [(0, 1000), (2 * MIB, 2 * MIB + 500)]
     file.plan(ranges)
     file.send_first()
@@ -112,7 +112,7 @@ def test_an_end_that_could_not_be_had_is_asked_for_again():
 
 
 def test_sequential_read_uses_large_pieces_once():
-    file, data, requests = ranged(20 * MIB)
+    file, data, requests = ranged_file(20 * MIB)
     file.read_through()
     file.send_first()
     assert b"".join(iter(lambda: file.read(99_999), b"")) == data
@@ -120,7 +120,7 @@ def test_sequential_read_uses_large_pieces_once():
 
 
 def test_bytes_that_are_kept_do_not_come_again_with_a_plan():
-    file, data, requests = ranged(4 * MIB)
+    file, data, requests = ranged_file(4 * MIB)
     file.keep([(MIB, MIB + 100)])
     for _ in range(2):
         assert read(file, MIB, MIB + 100) == data[MIB : MIB + 100]
@@ -130,13 +130,13 @@ def test_bytes_that_are_kept_do_not_come_again_with_a_plan():
 
 
 def test_files_request_ahead_only_their_part_of_the_window():
-    before, files = WINDOW._bytes, [ranged(20 * MIB)[0] for _ in range(5)]
+    before, files = WINDOW._bytes, [ranged_file(20 * MIB)[0] for _ in range(5)]
     for file in files:
         file.limit(before + 5 * MIB, 2 * MIB)
         file.plan([(0, 16 * MIB)], MIB)
         file.send_first()
     assert WINDOW._bytes - before == 5 * MIB
-    assert len(read(files[4], 0, 3 * MIB)) == 3 * MIB  # what is needed comes, room or not
+    assert len(read(files[4], 0, 3 * MIB)) == 3 * MIB  # needed bytes are read without room, too
     for file in files:
         file.close()
     assert WINDOW._bytes == before

@@ -1,4 +1,4 @@
-"""Files of others that are replaced while a table reads them: rows of one, or an error."""
+"""Foreign files that are replaced while a table reads them: rows of one version, or an error."""
 
 import io
 import os
@@ -65,7 +65,7 @@ class _Folder:
 
 @pytest.fixture(params=["s3", "local"])
 def world(request, server, tmp_path):
-    """Return what makes a table with a segment of a format, and its folder."""
+    """Return a function that makes a table with a segment of a format, and its folder."""
     name = f"replaced-{abs(hash(request.node.name))}"
     place = tmp_path if request.param == "local" else f"s3://{BUCKET}/{name}"
     catalog = new_catalog_in(f"{place}/lake", options={} if request.param == "local" else server)

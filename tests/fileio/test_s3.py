@@ -86,22 +86,22 @@ def test_a_dropped_table_is_gone_with_its_files(catalog, options):
 @pytest.mark.parametrize("has_id", [False, True])
 def test_an_empty_database_is_dropped_however_it_was_made(options, request, marker, has_id):
     warehouse = f"{WAREHOUSE}/{request.node.name}"
-    others, key = boto3_client(options), f"{warehouse.removeprefix(f's3://{BUCKET}/')}/db.db/"
+    foreign, key = boto3_client(options), f"{warehouse.removeprefix(f's3://{BUCKET}/')}/db.db/"
     if marker is not None:  # Java's own ends in a slash
-        others.put_object(Bucket=BUCKET, Key=key + marker, Body=b"")
+        foreign.put_object(Bucket=BUCKET, Key=key + marker, Body=b"")
     catalog = new_catalog_in(warehouse, options=options)
     if has_id:
         catalog.alter_database("db", updates={"a": "b"})
-    others.put_object(Bucket=BUCKET, Key=key + "landing/a.csv", Body=b"1")
+    foreign.put_object(Bucket=BUCKET, Key=key + "landing/a.csv", Body=b"1")
     with pytest.raises(errors.InvalidInputError, match="'landing', which is no table"):
         catalog.drop_database("db")
     assert catalog.list_databases() == ["db"]
     assert catalog.get_database("db").options == ({"a": "b"} if has_id else {})
-    others.delete_object(Bucket=BUCKET, Key=key + "landing/a.csv")
+    foreign.delete_object(Bucket=BUCKET, Key=key + "landing/a.csv")
     if catalog.list_databases():
         catalog.drop_database("db")
     assert catalog.list_databases() == []
-    assert others.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"] == 0
+    assert foreign.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"] == 0
 
 
 @pytest.mark.parametrize("has_id", [False, True])
@@ -114,7 +114,7 @@ def test_table_created_while_its_database_is_dropped_stays(options, request, has
 
         def turn(number, _method, _path, other=other, step=step, tables=tables):
             if number == step:
-                with suppress(errors.NotFoundError):  # then nobody was told that it is there
+                with suppress(errors.NotFoundError):  # the drop won
                     tables.append(other.create_table("db.t", KEYED))
                     _write(tables[0], _rows((1, "a", "x")))
 
@@ -130,7 +130,7 @@ def test_table_created_while_its_database_is_dropped_stays(options, request, has
 
 
 def test_a_bucket_that_does_not_exist_is_not_made(options):
-    others = boto3_client(options)
+    foreign = boto3_client(options)
     catalog = open_catalog("s3://paimon-tset/warehouse", options)
     with refused(errors.StorageError, "paimon-tset", kind="bucket-not-found"):
         catalog.create_database("db")
@@ -145,7 +145,7 @@ def test_a_bucket_that_does_not_exist_is_not_made(options):
     for call in (catalog.list_databases, lambda: catalog.list_tables("db")):
         with suppress(errors.PaimonError):
             call()
-    assert [bucket["Name"] for bucket in others.list_buckets()["Buckets"]] == [BUCKET]
+    assert [bucket["Name"] for bucket in foreign.list_buckets()["Buckets"]] == [BUCKET]
 
 
 def test_of_many_that_publish_one_name_one_wins(options):
@@ -162,30 +162,30 @@ def test_of_many_that_publish_one_name_one_wins(options):
 
 def test_files_of_other_processes_are_seen_at_once(options):
     path = f"{WAREHOUSE}/seen"
-    ours, others = file_io_for(WAREHOUSE, options), boto3_client(options)
+    ours, foreign = file_io_for(WAREHOUSE, options), boto3_client(options)
     assert ours.list_directory(path) == []
     assert not ours.exists(f"{path}/a")
-    others.put_object(Bucket=BUCKET, Key="warehouse/seen/a", Body=b"1")
+    foreign.put_object(Bucket=BUCKET, Key="warehouse/seen/a", Body=b"1")
     assert [status.name for status in ours.list_directory(path)] == ["a"]
-    others.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"22")
+    foreign.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"22")
     listed = ours.list_directory(path)
     assert [(status.name, status.size) for status in listed] == [("a", 1), ("b", 2)]
     assert all(status.modified_ms > 0 for status in listed)
     assert ours.read_bytes(f"{path}/b") == b"22"
-    others.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"333")
+    foreign.put_object(Bucket=BUCKET, Key="warehouse/seen/b", Body=b"333")
     assert ours.read_bytes(f"{path}/b") == b"333"
     assert ours.file_size(f"{path}/b") == 3
 
 
 def test_one_listing_answers_for_directories_side_by_side(options):
-    others = file_io_for(WAREHOUSE, options)
+    foreign = file_io_for(WAREHOUSE, options)
     with counting_proxy(options) as (proxy, through):
         ours, table = file_io_for(WAREHOUSE, through), f"{WAREHOUSE}/side"
         for name in ("bucket-0/x", "schema/s-0", "snapshot/LATEST", "snapshot/s-1"):
             ours.write_bytes(f"{table}/{name}", name.encode())
-        others.write_bytes(f"{table}/snapshot/LATEST", b"2")
-        others.write_bytes(f"{table}/snapshot/s-2", b"two")
-        others.write_bytes(f"{table}/segments/deep/er", b"two")
+        foreign.write_bytes(f"{table}/snapshot/LATEST", b"2")
+        foreign.write_bytes(f"{table}/snapshot/s-2", b"two")
+        foreign.write_bytes(f"{table}/segments/deep/er", b"two")
         read = [f"{table}/{name}" for name in ("schema/s-0", "snapshot/LATEST", "snapshot/s-0")]
         asked = [f"{table}/{name}" for name in ("schema/s-1", "snapshot/s-2", "snapshot/s-3")]
         lists = [f"{table}/segments", f"{table}/statistics"]
@@ -197,9 +197,9 @@ def test_one_listing_answers_for_directories_side_by_side(options):
             (deep,) = ours.list_directory(lists[0])
             assert (deep.name, deep.is_directory) == ("deep", True)
             assert ours.list_directory(lists[1]) == []
-        assert len(counts.requests) == 2  # the listing, and the file that others changed
+        assert len(counts.requests) == 2  # the listing, and the changed file
         for number in range(101):
-            others.write_bytes(f"{table}/statistics/{number}", b"")
+            foreign.write_bytes(f"{table}/statistics/{number}", b"")
         for _ in range(2):
             with ours.ahead(reads=read, files=asked, lists=lists):
                 assert [ours.exists(path) for path in asked] == [False, True, False]
@@ -226,13 +226,13 @@ def test_a_writer_whose_number_expired_plans_again(catalog, commits):
     for number in range(commits):
         table.append(pa.table({"id": [number]}))
 
-    def others():
+    def commit_and_expire():
         for number in range(10, 15):
             table.append(pa.table({"id": [number]}))
         upkeep = replace(table.maintenance(), expire_before=commits + 4)
         upkeep.run(MaintenanceTask.EXPIRE_SNAPSHOTS)
 
-    slow = replace(table._store, file_io=_Slow(table._store.file_io.spec, others))
+    slow = replace(table._store, file_io=_Slow(table._store.file_io.spec, commit_and_expire))
     assert Table(slow).append(pa.table({"id": [100]})).snapshot.id == commits + 6
     ids = table.to_arrow()["id"].to_pylist()
     assert sorted(ids) == [*range(commits), *range(10, 15), 100]
@@ -278,13 +278,13 @@ def test_no_secret_is_shown_when_the_storage_fails(options):
     wrong = {**options, "s3.endpoint": "http://127.0.0.1:9"}
     with pytest.raises(errors.PaimonError) as failure:
         open_catalog(WAREHOUSE, wrong).create_database("db")
-    told = f"{failure.value!r} {failure.value.details} {failure.value.__cause__!r}"
-    assert SECRET_KEY not in told
-    assert ACCESS_KEY not in told
+    shown = f"{failure.value!r} {failure.value.details} {failure.value.__cause__!r}"
+    assert SECRET_KEY not in shown
+    assert ACCESS_KEY not in shown
 
 
 def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
-    """A rename is a copy and a delete; what fsspec calls a directory is no object to copy."""
+    """A rename is a copy and a delete; fsspec's directories are no objects to copy."""
     table = new_table(
         catalog, SCHEMA_OF_RENAMED, pa.table({"id": pa.array([1, 2], pa.int32())}), name="db.old"
     )

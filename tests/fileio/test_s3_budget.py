@@ -1,6 +1,6 @@
 """The requests of each operation on an object store, in a depth, and the bytes that come down.
 
-Counts do not depend on the machine. A number here may fall; a change that raises one says why.
+Counts do not depend on the machine. A number here may fall; a change that raises one has a reason.
 """
 
 from collections.abc import Callable
@@ -71,8 +71,8 @@ def count(table: Any, *, columns: list[str] | None = None, where: str | None = N
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict[str, tuple[int, int, float, list[str]]]:
-    """Operation → (requests, depth, MB down, what was asked)."""
+def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
+    """Operation → (requests, depth, MB down, requested names)."""
     found = {}
 
     with s3_server() as server, counting_proxy(server) as (proxy, options):
@@ -166,8 +166,8 @@ def measured() -> dict[str, tuple[int, int, float, list[str]]]:
 
 
 @pytest.mark.parametrize("operation", BUDGETS)
-def test_an_operation_stays_in_its_budget(operation: str, measured: Any) -> None:
-    requests, depth, down_mb, asked = measured[operation]
+def test_an_operation_stays_in_its_budget(operation: str, measurements: Any) -> None:
+    requests, depth, down_mb, asked = measurements[operation]
     most_requests, most_depth, most_mb = BUDGETS[operation]
     assert requests <= most_requests, "\n".join(asked)
     assert depth <= most_depth, "\n".join(asked)

@@ -1,4 +1,4 @@
-"""An S3 server that answers with errors, before or after it did what it was asked."""
+"""An S3 server that answers with errors, before or after it did the request."""
 
 import contextlib
 import random
@@ -32,9 +32,9 @@ STRIDE = 1 if is_hunt() else 17
 
 
 @pytest.fixture(scope="module")
-def catalog(proxied):
+def catalog(proxy):
     """Return a catalog that has one database, through the proxy."""
-    return new_catalog_in(f"s3://{BUCKET}/faults", options=proxied[1])
+    return new_catalog_in(f"s3://{BUCKET}/faults", options=proxy[1])
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_commit_whose_hint_is_refused_counts(table, faults, status, after):
 
 
 def test_no_hint_leads_to_a_commit_before_its_look_back(table, faults):
-    faults.plan("GET", "*/schema/schema-0", 404)  # the look back: somebody dropped the table
+    faults.plan("GET", "*/schema/schema-0", 404)  # the look back: the table was dropped
     with pytest.raises(errors.NotFoundError, match="dropped or renamed meanwhile"):
         _write(table)
     assert faults.fired
@@ -90,9 +90,9 @@ def _uploads(server):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-def test_failed_upload_leaves_no_parts_and_raises(server, proxied, faults, method):
+def test_failed_upload_leaves_no_parts_and_raises(server, proxy, faults, method):
     path = f"s3://{BUCKET}/parts/failed-{method}"
-    file_io = file_io_for(path, proxied[1])
+    file_io = file_io_for(path, proxy[1])
     faults.plan(method, f"/{BUCKET}/parts/failed-*", 403, skip=1)
 
     def write():
@@ -106,9 +106,9 @@ def test_failed_upload_leaves_no_parts_and_raises(server, proxied, faults, metho
     assert (_uploads(server), file_io.exists(path)) == ([], False)
 
 
-def test_a_write_that_is_aborted_uploads_no_more(server, proxied, faults):
+def test_a_write_that_is_aborted_uploads_no_more(server, proxy, faults):
     path = f"s3://{BUCKET}/parts/aborted.parquet"
-    file_io = file_io_for(path, proxied[1])
+    file_io = file_io_for(path, proxy[1])
     rows = pa.table({"v": np.random.default_rng(1).random(3 * MIB)})
     writer = open_writer(file_io, path, rows.schema, file_format="parquet")
     writer.write(rows)
@@ -149,9 +149,9 @@ PUBLISHES = {
 
 
 @pytest.mark.parametrize("status", [403, 500])
-@pytest.mark.parametrize("what", PUBLISHES)
-def test_a_publish_whose_answer_is_lost_is_looked_up(catalog, table, faults, what, status):
-    do, name = PUBLISHES[what]
+@pytest.mark.parametrize("operation", PUBLISHES)
+def test_a_publish_whose_answer_is_lost_is_looked_up(catalog, table, faults, operation, status):
+    do, name = PUBLISHES[operation]
     faults.plan("PUT", name, status, after=True)
     do(catalog, table)
     assert faults.fired
@@ -170,14 +170,16 @@ def test_a_client_that_repeats_a_publish_knows_its_own_file(server, monkeypatch)
             faults.reset()
 
 
-@pytest.mark.parametrize("what", PUBLISHES)
-def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(catalog, table, faults, what):
-    do, name = PUBLISHES[what]
+@pytest.mark.parametrize("operation", PUBLISHES)
+def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(
+    catalog, table, faults, operation
+):
+    do, name = PUBLISHES[operation]
     faults.plan("PUT", name, 503)
     try:
         do(catalog, table)
     except errors.CommitUnknownError:
-        if what == "rename tag":
+        if operation == "rename tag":
             table.tags.rename("old", "new")
         else:
             do(catalog, table)
@@ -193,10 +195,10 @@ def test_foreign_object_is_not_taken_for_ones_own(catalog, table, faults):
 
 
 @pytest.mark.parametrize("status", [403, 500])
-def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
+def test_a_read_that_is_refused_is_typed(table, faults, proxy, status):
     patterns = ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1")
     for seconds, pattern in enumerate(patterns, 7):
-        options = {**proxied[1], "s3.connect-timeout": f"{seconds} s"}  # a client of no known file
+        options = {**proxy[1], "s3.connect-timeout": f"{seconds} s"}  # a client of no known file
         opened = open_table(table.path, options)
         faults.plan("GET", pattern, status)
         forget_manifests()
@@ -209,9 +211,9 @@ def test_a_read_that_is_refused_is_typed(table, faults, proxied, status):
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @pytest.mark.parametrize("answered", [0, 1])
 def test_a_storage_that_fails_in_the_midst_of_a_file_is_no_damaged_file(
-    proxied, faults, file_format, answered
+    proxy, faults, file_format, answered
 ):
-    options = proxied[1]
+    options = proxy[1]
     catalog = new_catalog_in(f"s3://{BUCKET}/{file_format}-{answered}", options=options)
     table = new_table(catalog, {"v": "BYTES"}, options={"file.format": file_format})
     values = [random.Random(row).randbytes(100_000) for row in range(120)]  # noqa: S311
@@ -251,14 +253,14 @@ LOOKS = {
     "open_input": lambda file_io, path: _read(file_io, path) == b"abc",
     "list_directory": lambda file_io, path: file_io.list_directory(path.rpartition("/")[0]),
 }
-"""Whatever says of a file of three bytes whether it is there; each is true."""
+"""Calls that show whether a file of three bytes exists; each is true."""
 
 
 @pytest.mark.parametrize("status", [ENDED, *STATUSES])
 @pytest.mark.parametrize("look", LOOKS)
-def test_refused_look_never_means_that_there_is_nothing(proxied, faults, look, status):
+def test_refused_look_never_means_that_there_is_nothing(proxy, faults, look, status):
     path = f"s3://{BUCKET}/there/a"
-    file_io = file_io_for(path, proxied[1])
+    file_io = file_io_for(path, proxy[1])
     file_io.write_bytes(path, b"abc")
     for number in range(9):
         faults.reset()
@@ -277,15 +279,15 @@ def test_refused_look_never_means_that_there_is_nothing(proxied, faults, look, s
 
 
 @pytest.mark.parametrize("status", [ENDED, *STATUSES])
-@pytest.mark.parametrize("what", ["delete_file", "delete_directory"])
-def test_a_deletion_that_is_refused_is_typed(proxied, faults, what, status):
+@pytest.mark.parametrize("operation", ["delete_file", "delete_directory"])
+def test_a_deletion_that_is_refused_is_typed(proxy, faults, operation, status):
     path = f"s3://{BUCKET}/gone"
-    file_io = file_io_for(path, proxied[1])
+    file_io = file_io_for(path, proxy[1])
     for number in range(9):
         file_io.write_bytes(f"{path}/a", b"abc")
         _plan(faults, status, number)
         with contextlib.suppress(errors.StorageError):
-            getattr(file_io, what)(f"{path}/a" if what == "delete_file" else path)
+            getattr(file_io, operation)(f"{path}/a" if operation == "delete_file" else path)
             faults.lives.clear()
             assert not file_io.exists(f"{path}/a")
         fired = bool(faults.fired)
@@ -302,16 +304,16 @@ DELETIONS = {
 }
 
 
-@pytest.mark.parametrize("what", DELETIONS)
-def test_a_file_that_the_storage_does_not_let_go_is_typed(proxied, faults, what):
-    folder = f"s3://{BUCKET}/kept-{what}"
-    file_io = file_io_for(folder, proxied[1])
+@pytest.mark.parametrize("operation", DELETIONS)
+def test_a_file_that_the_storage_does_not_let_go_is_typed(proxy, faults, operation):
+    folder = f"s3://{BUCKET}/kept-{operation}"
+    file_io = file_io_for(folder, proxy[1])
     file_io.write_bytes(f"{folder}/a", b"abc")
     for _ in range(2):
         faults.plan("POST", "*", KEPT)
     faults.plan("DELETE", "*", 403)
     with refused(errors.StorageError, kind=errors.ACCESS_DENIED):
-        DELETIONS[what](file_io, folder)
+        DELETIONS[operation](file_io, folder)
     assert file_io.exists(f"{folder}/a")
 
 
@@ -334,10 +336,10 @@ def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server,
 @pytest.mark.hunt
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_whatever_request_of_a_write_fails_repeating_it_adds_its_rows_once(
-    catalog, table, faults, proxied, after
+    catalog, table, faults, proxy, after
 ):
     write = (
-        open_table(table.path, proxied[1])
+        open_table(table.path, proxy[1])
         .new_write_builder()
         .with_commit_user("me")
         .with_commit_identifier

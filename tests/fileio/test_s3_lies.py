@@ -38,9 +38,9 @@ SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
 
 
 @pytest.fixture
-def table(proxied, faults, request):
+def table(proxy, faults, request):
     """Return a table of five snapshots through the proxy; tag 'old' alone keeps the first."""
-    catalog = open_catalog(f"s3://{BUCKET}/lies-{abs(hash(request.node.name))}", proxied[1])
+    catalog = open_catalog(f"s3://{BUCKET}/lies-{abs(hash(request.node.name))}", proxy[1])
     catalog.create_database("db")
     table = catalog.create_table("db.t", SCHEMA)
     for number in range(5):
@@ -107,12 +107,12 @@ def test_invalid_listing_deletes_no_file_in_use(table, faults, server, operation
 
 
 @pytest.mark.parametrize("lie", NO_LISTINGS)
-def test_a_page_that_is_no_listing_ends_no_listing(proxied, faults, server, lie):
+def test_a_page_that_is_no_listing_ends_no_listing(proxy, faults, server, lie):
     folder = f"s3://{BUCKET}/pages{lie}"
     objects = boto3_client(server)
     for number in range(1_001):
         objects.put_object(Bucket=BUCKET, Key=f"pages{lie}/{number}", Body=b"")
-    file_io = file_io_for(folder, proxied[1])
+    file_io = file_io_for(folder, proxy[1])
     faults.lie(lie, "*", skip=1)
     for listing in (file_io.list_directory, file_io.list_tree, file_io.delete_directory):
         with pytest.raises(errors.StorageError, match="no listing"):
@@ -124,7 +124,7 @@ def test_a_page_that_is_no_listing_ends_no_listing(proxied, faults, server, lie)
 
 
 @pytest.mark.parametrize("lie", NO_LISTINGS)
-def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, lie):
+def test_a_catalog_does_not_say_that_there_is_nothing(table, proxy, faults, lie):
     warehouse = table.path.rpartition("/db.db")[0]
     looks = {
         "databases": lambda catalog: catalog.list_databases(),
@@ -139,15 +139,15 @@ def test_a_catalog_does_not_say_that_there_is_nothing(table, proxied, faults, li
         faults.reset()
         faults.lie(lie, "*")
         with pytest.raises(errors.StorageError, match="no listing"):
-            look(open_catalog(warehouse, proxied[1]))
+            look(open_catalog(warehouse, proxy[1]))
     faults.reset()
-    assert open_catalog(warehouse, proxied[1]).list_tables("db") == ["t"]
+    assert open_catalog(warehouse, proxy[1]).list_tables("db") == ["t"]
     assert len(_ids(table)) == 5
 
 
 @pytest.mark.parametrize("lie", [HTML, ERROR])
-def test_falsely_reported_copy_keeps_the_table(table, proxied, faults, lie):
-    catalog = open_catalog(table.path.rpartition("/db.db")[0], proxied[1])
+def test_falsely_reported_copy_keeps_the_table(table, proxy, faults, lie):
+    catalog = open_catalog(table.path.rpartition("/db.db")[0], proxy[1])
     faults.plan("PUT", "*/u/manifest/*", lie)
     with pytest.raises(errors.StorageError, match=r"was copied|storage failed"):
         catalog.rename_table("db.t", "db.u")
@@ -166,11 +166,11 @@ def test_falsely_reported_deletion_keeps_the_files_of_a_snapshot(table, faults, 
     assert 3 in after
 
 
-def test_foreign_404_proves_nothing(table, faults, server, proxied):
+def test_foreign_404_proves_nothing(table, faults, server, proxy):
     path = f"{table.path}/snapshot/snapshot-1"
     faults.plan("GET", "*/snapshot/snapshot-1", NOT_FOUND)
     with pytest.raises(errors.StorageError, match="without S3's own code"):
-        file_io_for(path, proxied[1]).read_bytes(path)
+        file_io_for(path, proxy[1]).read_bytes(path)
 
 
 def _delete_tag(table, draw):
@@ -193,8 +193,8 @@ CHANGES = frozenset({"append", "overwrite", "delete", "compact"})
 LYING = (*NO_LISTINGS, EMPTY, NOT_FOUND, CUT, RESET, 403, 500, 503)
 
 
-def _plan_lies(faults, draw):
-    """Let some requests be answered with lies: listings of a folder, or the n-th of a kind."""
+def _plan_false_answers(faults, draw):
+    """Plan false answers: to listings of a folder, or to the n-th request of a kind."""
     lie = draw.choice(LYING)
     if draw.random() < 0.5:
         folder = draw.choice(("snapshot", "tag", "branch", "changelog", "schema", ""))
@@ -214,7 +214,7 @@ def test_no_lie_loses_a_row_or_a_file_that_is_needed(table, faults, server, seed
     for step in range(30):
         name = draw.choice(list(OPERATIONS))
         before = max(each for each in known if isinstance(each, int))
-        _plan_lies(faults, draw)
+        _plan_false_answers(faults, draw)
         is_done = False
         try:
             OPERATIONS[name](table, draw)
@@ -278,8 +278,8 @@ def test_an_error_of_a_put_names_a_way_out(status, code, way_out):
 
 
 @pytest.mark.parametrize("look", ["read_bytes", "list_directory", "exists", "delete_file"])
-def test_a_silent_server_is_left_in_time_and_the_option_is_named(faults, proxied, look):
-    file_io = file_io_for(f"s3://{BUCKET}/a", {**proxied[1], "s3.read-timeout": "1 s"})
+def test_a_silent_server_is_left_in_time_and_the_option_is_named(faults, proxy, look):
+    file_io = file_io_for(f"s3://{BUCKET}/a", {**proxy[1], "s3.read-timeout": "1 s"})
     faults.plan("*", "*", SILENT)
     with pytest.raises(errors.StorageError, match=r"s3\.read-timeout"):
         getattr(file_io, look)(f"s3://{BUCKET}/silent/a")

@@ -27,7 +27,7 @@ TABLES = {
 }
 FAULTS = (403, RESET, 503, CUT, 404, SLOW, 500, ENDED)
 MENDED = frozenset({RESET, 503, SLOW, 500})
-"""What a client that repeats its requests does not notice."""
+"""Faults that a client that repeats its requests does not notice."""
 READS: dict[str, Callable[[Table], pa.Table]] = {
     "all": lambda table: table.new_read_builder().to_arrow(),
     "column": lambda table: table.new_read_builder().with_columns(["k"]).to_arrow(),
@@ -41,15 +41,15 @@ _clients = count()
 
 
 @pytest.fixture(scope="module")
-def proxied() -> Iterator[tuple[S3Faults, dict[str, str]]]:
+def proxy() -> Iterator[tuple[S3Faults, dict[str, str]]]:
     with s3_server() as server, s3_faults(server) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def paths(proxied: tuple[S3Faults, dict[str, str]]) -> dict[str, str]:
+def paths(proxy: tuple[S3Faults, dict[str, str]]) -> dict[str, str]:
     """Return the path of each table."""
-    catalog = open_catalog(f"s3://{BUCKET}/reads", proxied[1])
+    catalog = open_catalog(f"s3://{BUCKET}/reads", proxy[1])
     catalog.create_database("db")
     found = {}
     for name, schema in TABLES.items():
@@ -92,12 +92,12 @@ def _plan(faults: S3Faults, fault: int, number: int) -> None:
 def test_a_read_gives_all_rows_or_a_typed_error(
     name: str,
     attempts: int,
-    proxied: tuple[S3Faults, dict[str, str]],
+    proxy: tuple[S3Faults, dict[str, str]],
     paths: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", str(attempts))
-    faults, options = proxied
+    faults, options = proxy
     each = range(len(FAULTS)) if is_hunt() else (attempts,)
     refused = 0
     for first, read in product(each, READS):

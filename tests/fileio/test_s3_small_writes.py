@@ -42,7 +42,7 @@ class _Held(CountingProxy):
 
 
 @pytest.fixture
-def proxy(server):
+def holding(server):
     with _Held(server["s3.endpoint"]).running() as proxy:
         yield proxy
 
@@ -62,28 +62,28 @@ def _rows(path, options):
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_all_files_of_a_small_write_go_up_before_the_storage_answers(server, proxy, keyed):
-    catalog = open_catalog(f"s3://{BUCKET}/held{keyed:d}", {**server, "s3.endpoint": proxy.uri})
+def test_all_files_of_a_small_write_go_up_before_the_storage_answers(server, holding, keyed):
+    catalog = open_catalog(f"s3://{BUCKET}/held{keyed:d}", {**server, "s3.endpoint": holding.uri})
     catalog.create_database("d", ignore_if_exists=True)
     table = catalog.create_table("d.t", KEYED if keyed else Schema.of(COLUMNS))
     for number in range(2):
         _append(table, (number, number))
-    proxy.files, proxy.waits = threading.Semaphore(0), True
+    holding.files, holding.waits = threading.Semaphore(0), True
     _append(table, (2, 2))
-    assert not proxy.waits
+    assert not holding.waits
     assert _rows(table.path, server) == [(0, 0), (1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_on_a_newer_snapshot_lists_and_rows_with_numbers_are_written_again(server, proxy, keyed):
+def test_on_a_newer_snapshot_lists_and_rows_with_numbers_are_written_again(server, holding, keyed):
     path = f"s3://{BUCKET}/newer{keyed:d}"
-    catalog = open_catalog(path, {**server, "s3.endpoint": proxy.uri})
+    catalog = open_catalog(path, {**server, "s3.endpoint": holding.uri})
     catalog.create_database("d", ignore_if_exists=True)
     table = catalog.create_table("d.t", KEYED if keyed else Schema.of(COLUMNS))
     for number in range(2):
         _append(table, (1, number))
     _append(open_catalog(path, server).get_table("d.t"), (1, 8))
-    with proxy.counting() as counts:
+    with holding.counting() as counts:
         assert _append(table, (1, 9)).snapshot.id == 4
     puts = [text.rpartition("/")[2] for *_, text in counts.requests if text.startswith("PUT")]
     data, lists = (len([n for n in puts if n.startswith(x)]) for x in ("data-", "manifest-list-"))
@@ -93,9 +93,9 @@ def test_on_a_newer_snapshot_lists_and_rows_with_numbers_are_written_again(serve
 
 
 def test_a_write_after_the_turn_of_another_thread_builds_on_its_snapshot(
-    server, proxy, monkeypatch
+    server, holding, monkeypatch
 ):
-    options = {**server, "s3.endpoint": proxy.uri}
+    options = {**server, "s3.endpoint": holding.uri}
     catalog = open_catalog(f"s3://{BUCKET}/later", options)
     catalog.create_database("d", ignore_if_exists=True)
     table = catalog.create_table("d.t", Schema.of(COLUMNS))
@@ -114,7 +114,7 @@ def test_a_write_after_the_turn_of_another_thread_builds_on_its_snapshot(
         yield is_now
 
     monkeypatch.setattr(file_store_commit, "_turn", turn)
-    with proxy.counting() as counts:
+    with holding.counting() as counts:
         assert _append(table, (3, 0)).snapshot.id == 4
     puts = [text.rpartition("/")[2] for *_, text in counts.requests if text.startswith("PUT")]
     kinds = ("data-", "manifest-", "manifest-list-", "snapshot-")
@@ -161,8 +161,8 @@ def test_writes_of_two_processes_by_turns_are_as_if_of_one(server, seed, monkeyp
 
 
 @pytest.mark.parametrize("name", ["data-*", "manifest-*", "manifest-list-*-1", "manifest-list-*-2"])
-def test_no_snapshot_names_a_file_that_was_not_stored(proxied, faults, name):
-    catalog = open_catalog(f"s3://{BUCKET}/refused", proxied[1])
+def test_no_snapshot_names_a_file_that_was_not_stored(proxy, faults, name):
+    catalog = open_catalog(f"s3://{BUCKET}/refused", proxy[1])
     catalog.create_database("d", ignore_if_exists=True)
     catalog.drop_table("d.t", ignore_if_missing=True)
     table = catalog.create_table("d.t", Schema.of(COLUMNS))
@@ -174,4 +174,4 @@ def test_no_snapshot_names_a_file_that_was_not_stored(proxied, faults, name):
     assert faults.fired
     faults.reset()
     _append(table, (3, 3))
-    assert _rows(table.path, proxied[1]) == [(0, 0), (1, 1), (3, 3)]
+    assert _rows(table.path, proxy[1]) == [(0, 0), (1, 1), (3, 3)]

@@ -57,7 +57,7 @@ def page() -> str:
     for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             _put_messages_in(node)
-            if isinstance(node, ast.Call) and (raised := _raised(node)):
+            if isinstance(node, ast.Call) and (raised := _error_of(node)):
                 found[raised[:2]].add(raised[2])
     kinds = "".join(
         f"| `{kind}` | {name} | {min(texts, key=lambda text: (not text, len(text), text))} |\n"
@@ -82,7 +82,7 @@ def _put_messages_in(node: ast.AST) -> None:
                 call.args[0] = message
 
 
-def _raised(call: ast.Call) -> tuple[str, str, str] | None:
+def _error_of(call: ast.Call) -> tuple[str, str, str] | None:
     """Return (kind, class, message) of a call that makes an error of a kind."""
     match call.func:
         case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="errors"), attr=name):
@@ -96,7 +96,7 @@ def _raised(call: ast.Call) -> tuple[str, str, str] | None:
 
 
 def _message(arguments: list[ast.expr]) -> str:
-    """Return a message with `…` for what it says of the case; empty if it is made elsewhere."""
+    """Return a message with `…` for its values; empty if it is made elsewhere."""
     if not arguments or isinstance(arguments[0], ast.Name | ast.Call | ast.Attribute):
         return ""
     text = re.sub("(…[^a-zA-Z…]*)+…", "…", _text(arguments[0])).replace("|", "\\|")

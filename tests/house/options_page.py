@@ -35,7 +35,7 @@ _TYPES: dict[object, str] = {
     file_options.parse_positive: "integer above 0",
     file_options.parse_share: "above 0, below 1",
 }
-"""What parses → what people are shown; other parsers are called by what they parse."""
+"""Parser → words for the values it takes; other parsers are named by their values."""
 _HEAD = f"""# Table options
 
 Every option this engine obeys; made from `engine/spec/options` by `{COMMAND}`.
@@ -58,7 +58,7 @@ def option_modules() -> list[ModuleType]:
     return [*own, *(each.load("options") for each in ADD_ONS)]
 
 
-def declared(module: ModuleType) -> list[Option[object]]:
+def options_of(module: ModuleType) -> list[Option[object]]:
     """Return the options of a module in its order."""
     return [value for value in vars(module).values() if isinstance(value, Option)]
 
@@ -72,7 +72,7 @@ def _section(module: ModuleType) -> str:
     name = module.__name__.removesuffix(".options").rpartition(".")[2]  # of an add-on its package's
     title = name.removesuffix("_options").capitalize()
     summary = (module.__doc__ or "").partition("\n")[0]
-    rows = "".join(map(_row, declared(module)))
+    rows = "".join(map(_row, options_of(module)))
     return (
         f"\n## {title}\n\n{summary}\n\n"
         f"| key | type | default | meaning | obeyed by |\n|---|---|---|---|---|\n{rows}"

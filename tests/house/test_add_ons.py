@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2] / "paimon_assets"
 NAMES = ("cdc", "erasure", "iceberg", "server")
 TABLE = ROOT / "engine" / "add_ons.py"
 IN_TEXT = {"assets/files/ingestion.py"}
-"""A docstring that says where another source is."""
+"""A docstring that points to another source."""
 
 
 def core_modules() -> list[Path]:

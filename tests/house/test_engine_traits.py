@@ -1,4 +1,4 @@
-"""A merge engine is named in its traits and where its merge function is made; nobody else asks."""
+"""Merge engines are named in their traits and their merge functions alone."""
 
 import ast
 import functools

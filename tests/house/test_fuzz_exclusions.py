@@ -1,4 +1,4 @@
-"""What the differential fuzz leaves out has its row in docs/supported.md, and every row a place."""
+"""Exclusions of the differential fuzz have a row in docs/supported.md, and every row a place."""
 
 import importlib
 from functools import reduce
@@ -21,10 +21,10 @@ def rows(title: str) -> list[list[str]]:
 
 def test_exclusions_of_the_fuzz_are_those_of_the_document():
     found = {
-        what: [start for start in LEFT_OUT if what.startswith(start)]
-        for what, *_ in rows("Where Java 1.4.2 disagrees with itself")
+        topic: [start for start in LEFT_OUT if topic.startswith(start)]
+        for topic, *_ in rows("Where Java 1.4.2 disagrees with itself")
     }
-    assert {what: starts for what, starts in found.items() if len(starts) != 1} == {}
+    assert {topic: starts for topic, starts in found.items() if len(starts) != 1} == {}
     assert {start for starts in found.values() for start in starts} == set(LEFT_OUT)
 
 

@@ -1,4 +1,4 @@
-"""What a small step loads: modules are counted, since every process pays for each.
+"""Modules that small steps load are few, since every process pays for each.
 
 A module above a limit is imported where it is used, or the limit has a reason to grow.
 """
@@ -46,7 +46,7 @@ STEPS = {
         (113, _HEAVY - {"pyspark", "pandas", "email", "xml"}),
     ),
 }
-"""Step → modules of ours at most, and what is not loaded."""
+"""Step → modules of ours at most, and modules that are not loaded."""
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -1,4 +1,4 @@
-"""Options are declared once, in `spec/options`; the index and docs/options.md list them."""
+"""Options are options_of once, in `spec/options`; the index and docs/options.md list them."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Option, Use
-from tests.house.options_page import COMMAND, PAGE, declared, option_modules, page
+from tests.house.options_page import COMMAND, PAGE, option_modules, options_of, page
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "paimon_assets" / "engine"
@@ -29,7 +29,7 @@ def test_no_key_is_named_twice() -> None:
 
 
 def test_the_index_lists_every_option() -> None:
-    everywhere = [option.key for module in option_modules() for option in declared(module)]
+    everywhere = [option.key for module in option_modules() for option in options_of(module)]
     assert sorted(everywhere) == sorted(option.key for option in ALL_OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""The pinned packages serve every Python that the project says it takes."""
+"""The pinned packages serve every Python that the project declares."""
 
 import tomllib
 from importlib.metadata import PackageNotFoundError, metadata
@@ -22,9 +22,11 @@ def test_pins_serve_the_oldest_python() -> None:
     oldest = project["requires-python"].removeprefix(">=") + ".0"
     pins = (ROOT / "requirements/constraints.txt").read_text(encoding="utf-8").splitlines()
     packages = [pin.partition("==")[0] for pin in pins if "==" in pin]
-    asked = {name: said for name in packages if (said := _required_python(name))}
+    asked = {name: required for name in packages if (required := _required_python(name))}
     assert len(asked) > 100
-    refusing = {name: said for name, said in asked.items() if oldest not in SpecifierSet(said)}
+    refusing = {
+        name: required for name, required in asked.items() if oldest not in SpecifierSet(required)
+    }
     assert refusing == {}
 
 

@@ -1,4 +1,4 @@
-"""Messages: one row is no rows, and what is missing is named by what a person installs."""
+"""Messages: one row is no rows, and missing packages are named by their extra."""
 
 import subprocess
 import sys
@@ -20,8 +20,8 @@ def test_a_noun_follows_its_number() -> None:
     ]
 
 
-def told_without(package: str, statement: str) -> str:
-    """What a person is told in a process in which a package is not installed."""
+def error_without(package: str, statement: str) -> str:
+    """Return the last line of errors of a process in which a package is not installed."""
     program = f"import sys; sys.modules['{package}'] = None; {statement}"
     done = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
@@ -32,24 +32,24 @@ def told_without(package: str, statement: str) -> str:
 
 def test_a_missing_obstore_names_the_extra() -> None:
     module = "paimon_assets.engine.fileio.opening"
-    told = told_without("obstore", f"from {module} import file_io_for; file_io_for('s3://b/w')")
-    assert "obstore" in told
-    assert "install paimon-assets[object-stores]" in told
+    message = error_without("obstore", f"from {module} import file_io_for; file_io_for('s3://b/w')")
+    assert "obstore" in message
+    assert "install paimon-assets[object-stores]" in message
 
 
 def test_a_missing_spark_names_pyspark() -> None:
-    told = told_without(
+    message = error_without(
         "py4j",
         "from paimon_assets.engine.executors import spark_module; spark_module('py4j.protocol')",
     )
-    assert "package 'pyspark' is not installed: install paimon-assets[spark]" in told
+    assert "package 'pyspark' is not installed: install paimon-assets[spark]" in message
 
 
 def test_a_missing_dagster_pyspark_names_its_extra() -> None:
     call = (
         "from paimon_assets.engine.executors import spark_module; spark_module('dagster_pyspark')"
     )
-    assert "install paimon-assets[dagster-pyspark]" in told_without("dagster_pyspark", call)
+    assert "install paimon-assets[dagster-pyspark]" in error_without("dagster_pyspark", call)
 
 
 def test_an_unknown_storage_is_called_so() -> None:
@@ -58,11 +58,11 @@ def test_an_unknown_storage_is_called_so() -> None:
 
 
 def test_executor_follows_the_installed_packages() -> None:
-    told = told_without(
+    message = error_without(
         "pyspark",
         "from paimon_assets.engine.executors import kind_for; sys.exit(kind_for('auto', 10**12))",
     )
-    assert told == "embedded"
+    assert message == "embedded"
     assert kind_for("auto", SPARK_FROM_BYTES) == "spark"
     assert kind_for("auto", SPARK_FROM_BYTES - 1) == "embedded"
     assert kind_for("embedded", 10**12) == "embedded"

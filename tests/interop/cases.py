@@ -117,7 +117,7 @@ def _typed_rows(numbers: range, columns: Columns) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _keyed(numbers: range, text: str, **constant: Any) -> tuple[Row, ...]:
+def _keyed_rows(numbers: range, text: str, **constant: Any) -> tuple[Row, ...]:
     return tuple({"id": number, "text": f"{text}{number}", **constant} for number in numbers)
 
 
@@ -145,7 +145,7 @@ CASES: tuple[TableCase, ...] = (
     TableCase(
         name="append",
         columns=_ID_TEXT,
-        commits=(_keyed(range(50), "a"), _keyed(range(25, 75), "b")),
+        commits=(_keyed_rows(range(50), "a"), _keyed_rows(range(25, 75), "b")),
         options={"bucket": "-1"},
     ),
     TableCase(
@@ -201,9 +201,9 @@ CASES: tuple[TableCase, ...] = (
         name="key",
         columns=_ID_TEXT,
         commits=(
-            _keyed(range(100), "a"),
-            _keyed(range(50, 150), "b"),
-            (*_keyed(range(5), "c"), *_keyed(range(5), "d")),
+            _keyed_rows(range(100), "a"),
+            _keyed_rows(range(50, 150), "b"),
+            (*_keyed_rows(range(5), "c"), *_keyed_rows(range(5), "d")),
         ),
         primary_keys=("id",),
         options={"bucket": "3"},

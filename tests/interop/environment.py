@@ -112,14 +112,14 @@ def rest_server_jars() -> list[Path]:
     tests, web_server = REST_SERVER_ARTIFACTS
     repository = HOME / "m2"
 
-    def found() -> list[Path]:
+    def find_jars() -> list[Path]:
         own = repository.glob("org/apache/paimon/paimon-core/*/*-tests.jar")
         return [*own, *(j for where in _OF_WEB_SERVER for j in repository.glob(f"{where}/*.jar"))]
 
-    if not any("mockwebserver" in jar.name for jar in found()):
+    if not any("mockwebserver" in jar.name for jar in find_jars()):
         _fetch(tests, transitive=False)
         _fetch(web_server, transitive=True)
-    return found()
+    return find_jars()
 
 
 def java_classpath() -> str:
@@ -141,7 +141,7 @@ def java_peer(warehouse: Path, *, heap: str = "1g", zone: str = "") -> list[str]
 
 def java_program(program: str, *arguments: str, heap: str = "1g", zone: str = "") -> list[str]:
     """Return the command that starts a class of tests/interop/java; compiles it if that is due."""
-    path = _compiled("java", java_classpath())
+    path = _compile("java", java_classpath())
     zones = [f"-Duser.timezone={zone}"] if zone else []
     return ["java", f"-Xmx{heap}", *zones, "-cp", path, program, *arguments]
 
@@ -151,7 +151,7 @@ def java_rest_server(
 ) -> list[str]:
     """Return the command that starts Java Paimon's REST server for tests; compiles it if due."""
     libraries = [java_classpath(), *map(str, rest_server_jars())]
-    path = _compiled("java/rest", os.pathsep.join(libraries))
+    path = _compile("java/rest", os.pathsep.join(libraries))
     arguments = [str(warehouse), auth, str(data_tokens).lower()]
     return ["java", "-Xmx512m", "-cp", path, "RestServer", *arguments]
 
@@ -177,7 +177,7 @@ def trino_server(java_home: Path) -> list[str]:
     ]
 
 
-def _compiled(folder: str, libraries: str) -> str:
+def _compile(folder: str, libraries: str) -> str:
     """Return the class path of the sources in a folder, compiled if that is due."""
     classes = HOME / ("classes" if folder == "java" else f"classes-{folder.replace('/', '-')}")
     sources = sorted((ROOT / "tests" / "interop" / folder).glob("*.java"))

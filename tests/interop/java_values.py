@@ -16,21 +16,21 @@ NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 NANOS_PER_MILLI = 1_000_000
 
 
-def as_java_says(table: pa.Table, fields: Sequence[DataField]) -> list[str]:
+def as_java_texts(table: pa.Table, fields: Sequence[DataField]) -> list[str]:
     """Return our rows, sorted; `fields` are the columns in Java's order."""
     columns = [_column(table.column(field.name), field) for field in fields]
-    return _sorted(list(row) for row in zip(*columns, strict=True))
+    return _sort_texts(list(row) for row in zip(*columns, strict=True))
 
 
 def java_rows(java: Oracle, table: str, fields: Sequence[DataField], **arguments: Any) -> list[str]:
     """Return the rows that Java reads, sorted; arguments are those of the command `rows`."""
     rows = java.call("rows", table=table, **arguments)
-    return _sorted(
+    return _sort_texts(
         [_theirs(value, field) for value, field in zip(row, fields, strict=True)] for row in rows
     )
 
 
-def _sorted(rows: Iterable[list[Any]]) -> list[str]:
+def _sort_texts(rows: Iterable[list[Any]]) -> list[str]:
     return sorted(repr(row) for row in rows)
 
 
@@ -43,8 +43,8 @@ def _column(column: "pa.ChunkedArray[Any]", field: DataField) -> list[Any]:
     if pa.types.is_date(data_type) or pa.types.is_time(data_type):
         width = pa.int64() if data_type.bit_width == 64 else pa.int32()
         factor = NANOS[data_type.unit] if pa.types.is_time(data_type) else 1
-        per_said = NANOS_PER_MILLI if pa.types.is_time(data_type) else 1
-        return [each and each * factor // per_said for each in column.cast(width).to_pylist()]
+        per_unit = NANOS_PER_MILLI if pa.types.is_time(data_type) else 1
+        return [each and each * factor // per_unit for each in column.cast(width).to_pylist()]
     return [None if each is None else _ours(each, root) for each in column.to_pylist()]
 
 

@@ -143,7 +143,7 @@ PIECEMEAL: tuple[Step, ...] = (
 """Levels that fill while all sides take turns compacting due files."""
 
 
-def _sorted(curve: Curve) -> tuple[Step, ...]:
+def _sort_twice(curve: Curve) -> tuple[Step, ...]:
     by_both = Sort(("text", "id"), curve)
     return (
         *APPENDED[:2],
@@ -160,7 +160,9 @@ def _sorted(curve: Curve) -> tuple[Step, ...]:
     )
 
 
-def _keyed(name: str, options: dict[str, str], steps: tuple[Step, ...] = COMPACTED) -> Scenario:
+def _keyed_scenario(
+    name: str, options: dict[str, str], steps: tuple[Step, ...] = COMPACTED
+) -> Scenario:
     return Scenario(name=name, options={"bucket": "2", **KEYED, **options}, steps=steps)
 
 
@@ -175,10 +177,10 @@ ROLLING = {"compaction.min.file-num": "2"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "12"}
 
 SCENARIOS: tuple[Scenario, ...] = (
-    _keyed("compacted", {}),
-    _keyed("dynamic", DYNAMIC, CHANGES),
-    _keyed("dynamic_compacted", DYNAMIC),
-    _keyed("dynamic_at_most_two", {**DYNAMIC, "dynamic-bucket.max-buckets": "2"}, CHANGES),
+    _keyed_scenario("compacted", {}),
+    _keyed_scenario("dynamic", DYNAMIC, CHANGES),
+    _keyed_scenario("dynamic_compacted", DYNAMIC),
+    _keyed_scenario("dynamic_at_most_two", {**DYNAMIC, "dynamic-bucket.max-buckets": "2"}, CHANGES),
     Scenario(
         name="dynamic_overwritten",
         options={**KEYED, **DYNAMIC},
@@ -222,12 +224,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         partition_keys=BY_DAY,
         steps=EMPTIED,
     ),
-    _keyed("vectors", VECTORS, MARKED),
-    _keyed("vectors_64", {**VECTORS, **LONG}, MARKED),
-    _keyed("vectors_beside_data", {**VECTORS, "index-file-in-data-file-dir": "true"}, MARKED),
-    _keyed("changed", {}, CHANGED),
-    _keyed("changed_dynamic", DYNAMIC, CHANGED),
-    _keyed("changed_vectors", VECTORS, SETTLED),
+    _keyed_scenario("vectors", VECTORS, MARKED),
+    _keyed_scenario("vectors_64", {**VECTORS, **LONG}, MARKED),
+    _keyed_scenario(
+        "vectors_beside_data", {**VECTORS, "index-file-in-data-file-dir": "true"}, MARKED
+    ),
+    _keyed_scenario("changed", {}, CHANGED),
+    _keyed_scenario("changed_dynamic", DYNAMIC, CHANGED),
+    _keyed_scenario("changed_vectors", VECTORS, SETTLED),
     _append("append_changed", {"bucket": "-1", **ROLLING}, CHANGED),
     _append("append_vectors", {"bucket": "-1", **ROLLING, **VECTORS}, CHANGED),
     _append("append_vectors_64", {"bucket": "-1", **ROLLING, **VECTORS, **LONG}, CHANGED),
@@ -247,14 +251,14 @@ SCENARIOS: tuple[Scenario, ...] = (
             Compact(),
         ),
     ),
-    _keyed("piecemeal", {}, PIECEMEAL),
-    _keyed("piecemeal_dynamic", DYNAMIC, PIECEMEAL),
-    _keyed("piecemeal_vectors", VECTORS, PIECEMEAL),
-    _keyed("piecemeal_changelog", {"changelog-producer": "lookup"}, PIECEMEAL),
-    _keyed("kept", {}, KEPT),
-    _keyed("retained_changelog", {"changelog-producer": "input"}, KEPT),
-    _keyed("kept_dynamic", DYNAMIC, KEPT),
-    _keyed("kept_vectors", VECTORS, (*KEPT, Compact(is_full=False))),
+    _keyed_scenario("piecemeal", {}, PIECEMEAL),
+    _keyed_scenario("piecemeal_dynamic", DYNAMIC, PIECEMEAL),
+    _keyed_scenario("piecemeal_vectors", VECTORS, PIECEMEAL),
+    _keyed_scenario("piecemeal_changelog", {"changelog-producer": "lookup"}, PIECEMEAL),
+    _keyed_scenario("kept", {}, KEPT),
+    _keyed_scenario("retained_changelog", {"changelog-producer": "input"}, KEPT),
+    _keyed_scenario("kept_dynamic", DYNAMIC, KEPT),
+    _keyed_scenario("kept_vectors", VECTORS, (*KEPT, Compact(is_full=False))),
     Scenario(
         name="kept_partitions", options={**KEYED, "bucket": "1"}, partition_keys=BY_DAY, steps=KEPT
     ),
@@ -265,22 +269,26 @@ SCENARIOS: tuple[Scenario, ...] = (
             primary_keys=(),
             partition_keys=BY_DAY,
             options={"bucket": "-1", **ROLLING, **options},
-            steps=_sorted(curve),
+            steps=_sort_twice(curve),
         )
         for curve in Curve
         for kind, options in (("", {}), ("_vectors", VECTORS))
     ),
     _append("append_compacted", {"bucket": "-1", **ROLLING}),
     _append("append_buckets", {**BUCKETS, **ROLLING}),
-    *(_keyed(f"in_{name}", {"file.format": name}) for name in ("orc", "avro")),
+    *(_keyed_scenario(f"in_{name}", {"file.format": name}) for name in ("orc", "avro")),
     *(
         _append(f"append_in_{name}", {"bucket": "-1", "file.format": name, **ROLLING})
         for name in ("orc", "avro")
     ),
-    _keyed("format_per_level", {"file.format.per.level": "0:avro,3:orc", "num-levels": "4"}),
-    _keyed("codec_per_level", {"file.compression.per.level": "0:lz4,5:snappy", "num-levels": "6"}),
+    _keyed_scenario(
+        "format_per_level", {"file.format.per.level": "0:avro,3:orc", "num-levels": "4"}
+    ),
+    _keyed_scenario(
+        "codec_per_level", {"file.compression.per.level": "0:lz4,5:snappy", "num-levels": "6"}
+    ),
     *(
-        _keyed(f"stats_{number}", {"metadata.stats-dense-store": dense, **modes})
+        _keyed_scenario(f"stats_{number}", {"metadata.stats-dense-store": dense, **modes})
         for dense in ("true", "false")
         for number, modes in enumerate(
             (

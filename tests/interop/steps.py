@@ -189,11 +189,11 @@ def on_paper(model: ModelTable, step: Step) -> None:
         case Write(rows, None):
             model.write(rows)
         case Write(rows, replaces):
-            replaced = (lambda row: _lies_in(row, replaces)) if replaces else None
+            replaced = (lambda row: _is_in(row, replaces)) if replaces else None
             model.overwrite(rows, replaced)
         case Empty(partitions):
             specs = partitions or ({},)
-            model.overwrite((), lambda row: any(_lies_in(row, spec) for spec in specs))
+            model.overwrite((), lambda row: any(_is_in(row, spec) for spec in specs))
         case Change(ids, text):
             updated = [{**row, "text": text} for row in model.rows() if row["id"] in ids]
             model.overwrite(updated if text is not None else (), lambda row: row["id"] in ids)
@@ -201,5 +201,5 @@ def on_paper(model: ModelTable, step: Step) -> None:
             pass
 
 
-def _lies_in(row: Row, spec: Mapping[str, str]) -> bool:
+def _is_in(row: Row, spec: Mapping[str, str]) -> bool:
     return all(str(row[name]) == value for name, value in spec.items())

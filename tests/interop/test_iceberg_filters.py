@@ -46,7 +46,7 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def _expected(values: list[Any], name: str, number: int) -> list[int]:
+def _passing_ids(values: list[Any], name: str, number: int) -> list[int]:
     """Return the ids that pass a filter, by the values of a whole read."""
     if name in OPERATORS:
         passes = lambda value: value is not None and OPERATORS[name](value, values[number])  # noqa: E731
@@ -81,7 +81,7 @@ def test_partitions_of_every_type_pass_the_filters_of_pyiceberg(tmp_path, iceber
     differences = {}
     for each, number in filters:
         ours = _outcome(iceberg, f"{located(table)}##{each}@{number}")
-        if ours != _expected(whole, each, number):
+        if ours != _passing_ids(whole, each, number):
             own = _outcome(iceberg, f"own:{name}##{each}@{number}")
             # It writes the rows of -0.0 and 0.0 twice, and we have a row of NaN, too.
             differences[each, values[number]] = ({*ours} - {0}, {*own})

@@ -27,7 +27,7 @@ def lake(tmp_path_factory):
         yield found
 
 
-def walked(lake, reader):
+def walk(lake, reader):
     """Return the results of a reader without a key of its own."""
     before = lake.reads
     own = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
@@ -46,7 +46,7 @@ def walked(lake, reader):
 
 
 def test_pyiceberg_lists_loads_and_scans(lake):
-    seen = walked(lake, "pyiceberg")
+    seen = walk(lake, "pyiceberg")
     not_served = "NotImplementedError: Server does not support endpoint: "
     for change, endpoint in (
         ("append", "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}"),
@@ -69,7 +69,7 @@ def test_pyiceberg_lists_loads_and_scans(lake):
 
 
 def test_duckdb_attaches_it(lake):
-    seen = walked(lake, "duckdb")
+    seen = walk(lake, "duckdb")
     for change in ("append", "create", "drop"):
         assert "read only" in seen.pop(change)
     assert "Set its option 'metadata.iceberg.storage'" in seen.pop("plain")

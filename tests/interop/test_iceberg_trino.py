@@ -46,7 +46,7 @@ def engine(tmp_path_factory) -> Iterator[Trino]:
         yield engine
 
 
-def seen(engine: Trino, table: Table, number: int, suffix: str = "") -> list[Any]:
+def rows_in_trino(engine: Trino, table: Table, number: int, suffix: str = "") -> list[Any]:
     """Register the newest document of a table, and return the rows."""
     location, _, document = histories.located(table).rpartition("/metadata/")
     name = f"{table.name.split('.')[1]}_{number}"
@@ -75,7 +75,7 @@ def test_trino_follows_any_history(tmp_path, engine, kind):
             if table.state.iceberg_behind():
                 table.compact(full=True)
             if not table.state.iceberg_behind():
-                assert seen(engine, table, number) == ours(table), history.steps
+                assert rows_in_trino(engine, table, number) == ours(table), history.steps
                 followed += 1
     assert followed
 
@@ -91,7 +91,7 @@ def test_columns_evolve_and_versions_are_read(tmp_path, engine):
     changes = [rename_column("v", "w"), update_column_type("id", "BIGINT"), add_column("v", "INT")]
     table = table.alter(changes)
     table.append(arrow(table.schema, (2**40, None, {"a": 2}, 7)))
-    assert seen(engine, table, 0) == ours(table)
+    assert rows_in_trino(engine, table, 0) == ours(table)
     name = "files.seen.evolved_0"
     for version in ("BIGINT '1'", "'first'"):
         found = engine.ask(f"SELECT * FROM {name} FOR VERSION AS OF {version}")

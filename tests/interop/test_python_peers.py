@@ -28,7 +28,7 @@ def peer(peer_name: str, request: pytest.FixtureRequest) -> Oracle:
     return oracle
 
 
-def _expected(case: TableCase) -> ModelTable:
+def _model_of(case: TableCase) -> ModelTable:
     model = ModelTable(case.schema)
     for commit in case.commits:
         model.write(commit)
@@ -55,7 +55,7 @@ def test_they_read_our_tables(
     for commit in case.commits:
         ours.write(shared_warehouse, table, commit, case.schema)
 
-    rows = plain_rows(rows_to_arrow(_expected(case).rows(), case.schema), case.columns)
+    rows = plain_rows(rows_to_arrow(_model_of(case).rows(), case.schema), case.columns)
     assert plain_rows(ours.read(shared_warehouse, table), case.columns) == rows
     assert plain_rows(peer.read(table), case.columns) == rows
 
@@ -71,7 +71,7 @@ def test_we_read_their_tables(
     for commit in case.commits:
         peer.write(table, rows_to_arrow(commit, case.schema))
 
-    rows = plain_rows(rows_to_arrow(_expected(case).rows(), case.schema), case.columns)
+    rows = plain_rows(rows_to_arrow(_model_of(case).rows(), case.schema), case.columns)
     assert plain_rows(ours.read(shared_warehouse, table), case.columns) == rows
 
 
@@ -120,9 +120,9 @@ def test_they_take_no_kept_delete_for_a_row(
         return [{"id": n, "kind": kind, "t": t, "text": f"{t}"} for n in ids]
 
     def expect(expected: list[Row]) -> None:
-        said = plain_rows(expected, tuple(columns))
-        assert plain_rows(ours.read(shared_warehouse, table), tuple(columns)) == said
-        assert plain_rows(peer.read(table), tuple(columns)) == said
+        plain = plain_rows(expected, tuple(columns))
+        assert plain_rows(ours.read(shared_warehouse, table), tuple(columns)) == plain
+        assert plain_rows(peer.read(table), tuple(columns)) == plain
 
     ours.create(shared_warehouse, table, schema)
     opened = open_catalog(str(shared_warehouse)).get_table(table)

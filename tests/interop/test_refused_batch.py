@@ -73,15 +73,15 @@ def test_the_snapshot_before_stays_current_for_everybody(
     paimon = PaimonCatalogResource(warehouse=str(shared_warehouse), executor="embedded")
     resources = {"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)}
 
-    def materialized(frame: pa.Table) -> bool:
+    def materialize(frame: pa.Table) -> bool:
         asset = returning(table, SCHEMAS[kind], way, frame)
         return dg.materialize([asset], resources=resources, raise_on_error=False).success
 
-    assert materialized(GOOD)
+    assert materialize(GOOD)
     for peer in (pypaimon, rust):
         assert plain(peer.read(table)) == [(1, 1), (2, 2)]
 
-    assert not materialized(BAD)
+    assert not materialize(BAD)
     ours = open_catalog(str(shared_warehouse)).get_table(table)
     assert [snapshot.id for snapshot in ours.snapshots()] == [1]
     for peer in (pypaimon, rust):
@@ -90,6 +90,6 @@ def test_the_snapshot_before_stays_current_for_everybody(
     assert plain(ours.at_branch(branch).new_read_builder().to_arrow()) == plain(BAD)
     assert plain(pypaimon.read(f"{table}$branch_{branch}")) == plain(BAD)
 
-    assert materialized(MENDED)
+    assert materialize(MENDED)
     for peer in (pypaimon, rust):
         assert plain(peer.read(table)) == plain(MENDED)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def server(tmp_path_factory):
     if not HOME.exists():
         pytest.skip("the peers' environment is absent; `make interop` creates it")
     with served_to_outsiders(tmp_path_factory.mktemp("served")) as found:
@@ -26,10 +26,10 @@ def served(tmp_path_factory):
     [BEARER, signed_by("default"), signed_by("openapi")],
     ids=["bearer", "default", "openapi"],
 )
-def test_pypaimon_walks_through(served, options, request):
+def test_pypaimon_walks_through(server, options, request):
     database = f"py_{request.node.callspec.id}"
     command = [str(peer_python()), "-m", "tests.interop.peers.pypaimon_rest"]
-    seen = served.walk(command, database, options)
+    seen = server.walk(command, database, options)
     assert seen.pop("properties")["made-by"] == "pypaimon"
     assert seen == {
         "database twice": "DatabaseAlreadyExistException",
@@ -53,9 +53,9 @@ def test_pypaimon_walks_through(served, options, request):
     }
 
 
-def test_rust_walks_through_and_leaves_a_table_to_us(served):
+def test_rust_walks_through_and_leaves_a_table_to_us(server):
     command = [str(peer_python()), "-m", "tests.interop.peers.rust_rest"]
-    seen = served.walk(command, "rust", BEARER)
+    seen = server.walk(command, "rust", BEARER)
     assert seen == {
         "databases": True,
         "tables": ["kept", "t"],
@@ -67,19 +67,19 @@ def test_rust_walks_through_and_leaves_a_table_to_us(served):
         "drop": True,
         "after": ["kept"],
     }
-    kept = open_catalog(str(served.warehouse)).get_table("rust.kept")
+    kept = open_catalog(str(server.warehouse)).get_table("rust.kept")
     assert kept.new_read_builder().to_arrow().to_pydict() == {"id": [7], "text": ["r7"]}
 
 
-def test_foreign_clients_are_refused(served):
+def test_foreign_clients_are_refused(server):
     command = [str(peer_python()), "-m", "tests.interop.peers.pypaimon_rest"]
     with pytest.raises(AssertionError, match="NotAuthorizedException"):
-        served.walk(command, "nobody", {**BEARER, "token": "another"})
+        server.walk(command, "nobody", {**BEARER, "token": "another"})
 
 
-def test_pypaimons_catalog_of_the_file_system_stumbles_over_nothing(served, tmp_path):
+def test_pypaimons_catalog_of_the_file_system_stumbles_over_nothing(server, tmp_path):
     """The server's files beside tables are no table of theirs, and are deleted when they drop."""
-    client = RestClient(int(served.uri.rsplit(":", 1)[1])).of(TOKEN)
+    client = RestClient(int(server.uri.rsplit(":", 1)[1])).of(TOKEN)
     assert client.post("databases", {"name": "mixed", "options": {"a": "b"}}).status == 200
     made = created(client, "t", "mixed", partitionKeys=["text"])
     write(open_posted(client, made)[0], 1)
@@ -98,7 +98,7 @@ def test_pypaimons_catalog_of_the_file_system_stumbles_over_nothing(served, tmp_
         "c.drop_database('mixed'); print(json.dumps(seen))"
     )
     done = subprocess.run(
-        [str(peer_python()), "-c", program, str(served.warehouse)],
+        [str(peer_python()), "-c", program, str(server.warehouse)],
         capture_output=True,
         text=True,
         check=True,

@@ -22,7 +22,7 @@ LAYOUTS = {
 }
 
 
-def _sorted(table: pa.Table) -> list[tuple[object, ...]]:
+def _sort_rows(table: pa.Table) -> list[tuple[object, ...]]:
     rows = table.select(["v", "s", "day"]).to_pylist()
     return sorted((tuple(row.values()) for row in rows), key=str)
 
@@ -47,9 +47,9 @@ def test_pypaimon_reads_imported_segments(
         table.segments().add(source, EXECUTOR)
     own = pa.table({"v": [7], "s": ["own"], "day": [1]})
     table.new_write_builder().write(own, EXECUTOR)
-    expected = _sorted(table.new_read_builder().to_arrow())
+    expected = _sort_rows(table.new_read_builder().to_arrow())
     assert len(expected) == 13
-    assert _sorted(pypaimon.read(name)) == expected
+    assert _sort_rows(pypaimon.read(name)) == expected
     assert states(tmp_path) == before
 
 

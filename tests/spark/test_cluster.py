@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """Return what a client of the cluster found."""
+    """Return the results of a client of the cluster."""
     home = tmp_path_factory.mktemp("cluster")
     with standalone.standalone_cluster(home) as master:
         done = subprocess.run(

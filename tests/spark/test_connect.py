@@ -21,7 +21,7 @@ TOTAL = sum(range(ROWS)) - 2 - 1
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """Name of a deed → what it returned or raised."""
+    """Name of a call → its result or error."""
     home = tmp_path_factory.mktemp("connect")
     with server.connect_server(home) as address:
         done = subprocess.run(
@@ -37,7 +37,7 @@ def outcomes(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("deed", "expected"),
+    ("call", "expected"),
     [
         ("write", [ROWS + 1, TOTAL] * 2),
         ("compact", [[ROWS + 1, TOTAL] * 2, [5], [[998, 998], [999, 999], [1000, -1]]]),
@@ -53,12 +53,12 @@ def outcomes(tmp_path_factory):
         ("foreign_session", [True, 3]),
     ],
 )
-def test_supported_over_connect(deed, expected, outcomes):
-    assert outcomes[deed] == {"value": expected}
+def test_supported_over_connect(call, expected, outcomes):
+    assert outcomes[call] == {"value": expected}
 
 
 @pytest.mark.parametrize(
-    ("deed", "kind", "parts"),
+    ("call", "kind", "parts"),
     [
         ("bad_rows", "input-null", ["db.t", "'n'", "1 of"]),
         ("fixed_setting", "spark-session-settings", ["spark.executor.memory"]),
@@ -68,8 +68,8 @@ def test_supported_over_connect(deed, expected, outcomes):
         ("no_address", "spark-connect", ["'sc://127.0.0.1:1/path'"]),
     ],
 )
-def test_refused_over_connect(deed, kind, parts, outcomes):
-    refused = outcomes[deed]
+def test_refused_over_connect(call, kind, parts, outcomes):
+    refused = outcomes[call]
     assert refused["kind"] == kind
     for part in parts:
         assert part in refused["message"]

@@ -1,4 +1,4 @@
-"""`format("paimon_assets")`: what Spark's own reader and writer API makes of a table."""
+"""`format("paimon_assets")`: tables in Spark's own reader and writer API."""
 
 import datetime as dt
 
@@ -121,8 +121,8 @@ def test_time_travel_in_the_words_of_spark(load, new_catalog):
     table.tags.create("nine", 1)
     time = dt.datetime.fromtimestamp(table.latest_snapshot().time_millis / 1000, dt.UTC)
     write(table, *some_rows(start=100))
-    for moment in ({"versionAsOf": "1"}, {"versionAsOf": "nine"}, {"timestampAsOf": f"{time}"}):
-        assert load(**moment).count() == 9
+    for target in ({"versionAsOf": "1"}, {"versionAsOf": "nine"}, {"timestampAsOf": f"{time}"}):
+        assert load(**target).count() == 9
     assert load("db.t$files", versionAsOf="1").count() == 1
     assert load().count() == 18
 

@@ -43,7 +43,7 @@ def read(warehouse, **options):
 
 
 @pytest.fixture
-def served(warehouse):
+def server_options(warehouse):
     """Options of a server that wants a token."""
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     principals = Path(warehouse).parent / "principals.toml"
@@ -56,8 +56,8 @@ def served(warehouse):
         yield {"metastore": "rest", "uri": uri, "token": TOKEN, "header.X-Own": HEADER}
 
 
-def test_no_secret_of_the_catalog_is_sent_to_tasks(table, served):
-    options = {**served, "table": "db.t"}
+def test_no_secret_of_the_catalog_is_sent_to_tasks(table, server_options):
+    options = {**server_options, "table": "db.t"}
     save = data_source.PaimonDataSource(options)
     writer = save.writer(save.schema(), overwrite=False)
     for_tasks = cloudpickle.dumps(writer.write)
@@ -80,9 +80,9 @@ def test_no_secret_of_the_catalog_is_sent_to_tasks(table, served):
 
 
 def test_rows_of_system_tables_come_from_the_driver_if_the_catalog_has_secrets(
-    table, warehouse, served
+    table, warehouse, server_options
 ):
-    assert read(warehouse, table="db.t$snapshots", **served) == read(
+    assert read(warehouse, table="db.t$snapshots", **server_options) == read(
         warehouse, table="db.t$snapshots"
     )
 

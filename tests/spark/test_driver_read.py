@@ -1,4 +1,4 @@
-"""Reads of little: the rows are those of tasks, and only what is little is read by the driver."""
+"""Small reads happen in the driver, with the rows that tasks would read; large ones in tasks."""
 
 import datetime as dt
 import decimal
@@ -58,14 +58,14 @@ def rows_of(first, count=ROWS):
     )
 
 
-def filled(catalog, *, keys=(), columns=COLUMNS, **options):
+def table_with_rows(catalog, *, keys=(), columns=COLUMNS, **options):
     table = new_table(catalog, columns, primary_keys=list(keys), options=options)
     for first in (0, ROWS // 2):
         write(table, rows_of(first).select(list(columns)))
     return table
 
 
-def collected(frame):
+def collect(frame):
     return sorted(map(str, frame.collect()))
 
 
@@ -78,7 +78,7 @@ def is_held(frame):
     "where", ["id = 500", "price < 9.5 AND flag = true", "id = 77 AND flag = true", None]
 )
 def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
-    table = filled(new_catalog, keys=keys, **({"bucket": "2"} if keys else {}))
+    table = table_with_rows(new_catalog, keys=keys, **({"bucket": "2"} if keys else {}))
     read = table.new_read_builder()
     read = read if where is None else read.with_filter(where)
     by_tasks = tables.to_spark(read, spark)
@@ -87,7 +87,7 @@ def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
     assert is_held(held)
     assert not is_held(by_tasks)
     assert held.dtypes == by_tasks.dtypes
-    assert collected(held) == collected(by_tasks)
+    assert collect(held) == collect(by_tasks)
     assert held.count() == by_tasks.count() == len(by_tasks.collect())
 
 
@@ -138,14 +138,14 @@ def plan_of(frame):
 def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
     spark, new_catalog, is_driver_read, no_broadcast_of_them, monkeypatch
 ):
-    table = filled(new_catalog, keys=["id"], bucket="2")
+    table = table_with_rows(new_catalog, keys=["id"], bucket="2")
     read = table.new_read_builder().with_filter("id >= 100 AND id < 800 AND price > 20.0")
     frame = tables.to_spark(read, spark)
     assert "ExistingRDD" in plan_of(frame)
     assert "MapInArrow" not in plan_of(frame)
     assert "BroadcastExchange" not in plan_of(frame.join(frame.select("id"), "id"))
     with session_with(spark, **{here.READ_HERE: "0"}):
-        assert collected(frame) == collected(tables.to_spark(read, spark))
+        assert collect(frame) == collect(tables.to_spark(read, spark))
         assert frame.count() == frame.select("id").count() == 659
     none = table.new_read_builder().with_filter("id > 100 AND id < 101")
     assert tables.to_spark(none, spark).collect() == []
@@ -156,7 +156,7 @@ def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
 
 
 def test_a_limit_that_is_no_size_is_named(spark, new_catalog):
-    table = filled(new_catalog)
+    table = table_with_rows(new_catalog)
     refused = pytest.raises(InvalidInputError, match=f"{here.READ_HERE}.*'much'")
     with session_with(spark, **{here.READ_HERE: "much"}), refused:
         tables.to_spark(table.new_read_builder().with_filter("id = 5"), spark)
@@ -172,7 +172,7 @@ def test_nested_columns_are_left_to_tasks(spark, new_catalog, is_driver_read):
 
 
 def test_an_error_is_that_of_the_tasks(spark, new_catalog, is_driver_read):
-    table = filled(new_catalog, keys=["id"], bucket="1")
+    table = table_with_rows(new_catalog, keys=["id"], bucket="1")
     read = table.new_read_builder().with_filter("id = 5")
     plan = read.plan()
     for path in Path(table.path).glob("bucket-0/*"):
@@ -186,8 +186,8 @@ def test_an_error_is_that_of_the_tasks(spark, new_catalog, is_driver_read):
 @pytest.mark.parametrize("limit", ["0", "16 mb"])
 @pytest.mark.parametrize("where", [None, "price > 30.0"])
 def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
-    """Merged, each key once; what Spark computes or keeps it counts itself."""
-    table = filled(new_catalog, keys=["id"], bucket="2")
+    """Merged rows count once a key; Spark counts rows that it computes or keeps."""
+    table = table_with_rows(new_catalog, keys=["id"], bucket="2")
     read = table.new_read_builder()
     read = read if where is None else read.with_filter(where)
     expected = read.to_arrow().num_rows
@@ -202,7 +202,7 @@ def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
 
 
 def test_a_count_without_a_merge_reads_no_file(spark, new_catalog):
-    table = filled(new_catalog)
+    table = table_with_rows(new_catalog)
     frame = tables.to_spark(table.new_read_builder(), spark)
     for path in Path(table.path).glob("bucket-0/*"):
         path.unlink()

@@ -1,4 +1,4 @@
-"""What only Spark can get wrong: order after a shuffle, tasks, types, failures."""
+"""Risks of Spark alone: order after a shuffle, tasks, types, failures."""
 
 import datetime as dt
 import random

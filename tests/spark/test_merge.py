@@ -66,7 +66,7 @@ def test_matches_are_updated_and_new_rows_inserted(spark, new_catalog):
 
 
 def test_ended_jvm_has_released_its_objects(spark, new_catalog):
-    """A driver outlives its JVM; what it has committed by then is no failure."""
+    """A driver outlives its JVM; its earlier commits are no failure."""
     schema = create(new_catalog, "vectors").schema
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -80,7 +80,7 @@ def test_ended_jvm_has_released_its_objects(spark, new_catalog):
         source.close()
 
 
-def merged(frame, target, on, *, held=0, broadcast_bytes=0, kind=merging.FrameSource, **how):
+def merge_frame(frame, target, on, *, held=0, broadcast_bytes=0, kind=merging.FrameSource, **how):
     """Merge like `merge_dataframe`, a frame that counts as small or large."""
     schema = target.store.schema
     with closing(kind.of("t", schema, frame, on)) as source:
@@ -103,21 +103,21 @@ def merged(frame, target, on, *, held=0, broadcast_bytes=0, kind=merging.FrameSo
 def test_random_sources_end_as_from_memory(spark, new_catalog, kind, matched, inserts, size):
     draw = np.random.default_rng(7)
     ours, twin = create(new_catalog, kind), create(new_catalog, kind, name="db.twin")
-    for rows in (_drawn(draw), _drawn(draw)):
+    for rows in (_draw_rows(draw), _draw_rows(draw)):
         for table in (ours, twin):
             write(table, *rows)
     on = ours.schema.primary_keys or ("id", "p")
     how = {"when_matched": matched, "inserts": inserts}
-    rows = arrow(*_drawn(draw))
+    rows = arrow(*_draw_rows(draw))
     model = changing(twin).merge(rows, on=on, **how)
     frame = frame_of(spark, rows)
-    done = merged(frame, changing(ours), on, **size, **how)
+    done = merge_frame(frame, changing(ours), on, **size, **how)
     assert (done.rows_matched, done.rows_inserted) == (model.rows_matched, model.rows_inserted)
     assert model.rows_matched
     assert read(ours) == read(twin)
 
 
-def _drawn(draw):
+def _draw_rows(draw):
     numbers, values = draw.permutation(30)[:14].tolist(), draw.integers(9, size=14).tolist()
     return [("ab"[number % 2], number, v) for number, v in zip(numbers, values, strict=True)]
 
@@ -160,7 +160,7 @@ def test_a_source_is_evaluated_once(spark, new_catalog, tmp_path, held):
     directory.mkdir()
     frame = frame_of(spark, SOURCE)
     counted = frame.mapInArrow(counting(str(directory)), frame.schema)
-    merged(counted, changing(table), ["id"], held=held, when_matched=TAKEN)
+    merge_frame(counted, changing(table), ["id"], held=held, when_matched=TAKEN)
     assert len(list(directory.iterdir())) == 2
 
 
@@ -187,7 +187,7 @@ def test_sources_that_are_refused(spark, new_catalog, source, on, kind):
     before = data_files(table)
     for held in (0, 1 << 20):
         with pytest.raises(InvalidInputError) as caught:
-            merged(frame_of(spark, source), changing(table), on, held=held, when_matched=TAKEN)
+            merge_frame(frame_of(spark, source), changing(table), on, held=held, when_matched=TAKEN)
         assert caught.value.kind == kind
         if kind == "merge-duplicates":
             assert "1 key several" in caught.value.message
@@ -197,14 +197,14 @@ def test_sources_that_are_refused(spark, new_catalog, source, on, kind):
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
 def test_a_task_that_fails_leaves_no_files(spark, new_catalog, held):
-    """Values of partition b do not fit; what the task of partition a wrote is deleted."""
+    """Values of partition b do not fit; files of partition a's task are deleted."""
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
     before = all_files(table)
     summed = {"v": parse_expression("v + source.v")}
     source = frame_of(spark, arrow(("a", 2, 1), ("b", 3, 2**31 - 1)))
     with pytest.raises(InvalidInputError) as caught:
-        merged(source, changing(table), ["id"], held=held, when_matched=summed)
+        merge_frame(source, changing(table), ["id"], held=held, when_matched=summed)
     assert caught.value.kind in ("input-value", "expression")
     assert all_files(table) == before
 
@@ -221,7 +221,7 @@ def test_concurrently_inserted_row_is_found(spark, new_catalog, held):
 
     kind = type("Meddling", (merging.FrameSource,), {"insert": insert})
     source, target = frame_of(spark, SOURCE), changing(table)
-    outcome = merged(source, target, ["id"], kind=kind, held=held, when_matched=TAKEN)
+    outcome = merge_frame(source, target, ["id"], kind=kind, held=held, when_matched=TAKEN)
     assert outcome.plans == 2
     assert [row for row in read(table) if row[1] == 40] == [("a", 40, 400)]
 
@@ -242,7 +242,7 @@ def test_a_source_of_files_is_read_by_the_tasks_that_keep_it(spark, new_catalog,
     papq.write_table(SOURCE, tmp_path / "source.parquet")
     frame = spark.read.parquet(str(tmp_path / "source.parquet"))
     assert scanned_rows(frame) is not None
-    outcome = merged(frame, changing(table), ["id"], held=held, when_matched=TAKEN)
+    outcome = merge_frame(frame, changing(table), ["id"], held=held, when_matched=TAKEN)
     assert (outcome.rows_matched, outcome.rows_inserted) == (3, 2)
     assert {row for row in read(table) if row[1] in (2, 3, 40)} == {
         ("a", 2, 200),

@@ -236,7 +236,7 @@ def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_
 
 
 def foreign_folder(home, days=20):
-    """Write files of others: a folder a day, and one of no day."""
+    """Write foreign files: a folder a day, and one of no day."""
     for day in [*range(days), "__HIVE_DEFAULT_PARTITION__"]:
         at = home / f"part=b%2F {day}" / f"day={day}"
         for part in range(2):
@@ -429,7 +429,7 @@ def test_the_setting_turns_it_off(spark, new_catalog):
     assert (native, left) == (None, list(plan.splits))
 
 
-def planned(catalog, **kwargs):
+def context_and_split(catalog, **kwargs):
     plan = new_table(catalog, COLUMNS, *some_rows(), **kwargs).new_read_builder().plan()
     return plan.context, plan.splits[0]
 
@@ -451,7 +451,7 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
     ],
 )
 def test_files_unlike_the_read_are_left_to_the_engine(new_catalog, of_split, of_file):
-    context, split = planned(new_catalog)
+    context, split = context_and_split(new_catalog)
     schemas = plain_files.PlainSchemas.of(context)
     assert plain_files.is_plain(context, split, schemas)
     files = tuple(file._replace(**of_file) for file in split.data_files)
@@ -462,7 +462,7 @@ def test_files_unlike_the_read_are_left_to_the_engine(new_catalog, of_split, of_
 
 @pytest.mark.parametrize(("deleted", "raw"), [(None, True), (1, True), (0, False)])
 def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
-    context, split = planned(new_catalog, primary_keys=["id"], options={"bucket": "1"})
+    context, split = context_and_split(new_catalog, primary_keys=["id"], options={"bucket": "1"})
     rewritten = [
         msgspec.structs.replace(
             split,
@@ -493,10 +493,10 @@ def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra, alike
     assert plain_files.columns_fit(table.new_read_builder().with_columns(["id"]).plan().context)
 
 
-MOMENTS = (
+TIMES_OF_NOTE = (
     -62_135_596_800_000_000,  # the first day of year 1
     -14_825_000_000_123_456,  # 1500, a day the two calendars call differently
-    -12_219_292_800_000_001,  # the last moment before the calendars met
+    -12_219_292_800_000_001,  # the last microsecond before the calendars agree
     -2_208_988_800_000_001,  # before 1900, when zones had odd minutes
     -1,
     0,
@@ -509,9 +509,9 @@ TIMES = {"n": "INT", "local": "TIMESTAMP(6)", "instant": "TIMESTAMP(6) WITH LOCA
 
 
 def as_unit(unit, part=slice(None)):
-    """Return one row a moment, of both kinds, in a unit."""
-    kept = list(enumerate(MOMENTS))[part]
-    micros = pa.array([moment for _, moment in kept], pa.timestamp("us"))
+    """Return one row a time, of both kinds, in a unit."""
+    kept = list(enumerate(TIMES_OF_NOTE))[part]
+    micros = pa.array([time for _, time in kept], pa.timestamp("us"))
     local = pc.cast(micros, pa.timestamp(unit), safe=False)
     instant = pc.cast(local.cast(pa.int64()), pa.timestamp(unit, tz="UTC"))
     numbers = pa.array([number for number, _ in kept], pa.int32())
@@ -523,7 +523,7 @@ MIXED = MICROS.set_column(1, "local", MILLIS.column("local"))
 
 
 def in_micros(rows):
-    """Return the rows in order, moments as microseconds."""
+    """Return the rows in order, times as microseconds."""
     columns = [rows.column("n").to_pylist()]
     for name in ("local", "instant"):
         column = rows.column(name)
@@ -532,8 +532,8 @@ def in_micros(rows):
     return sorted(zip(*columns, strict=True))
 
 
-def imported(catalog, folder, *files, columns=TIMES):
-    """Return a table of files of others: (rows, how to write them)."""
+def import_files(catalog, folder, *files, columns=TIMES):
+    """Return a table of foreign files: (rows, options of their writer)."""
     folder.mkdir()
     for number, (rows, how) in enumerate(files):
         pq.write_table(rows, folder / f"{number}.parquet", **how)
@@ -565,13 +565,13 @@ FILTERS = (
 
 @pytest.mark.spark
 def test_times_are_read_alike(spark, new_catalog, tmp_path):
-    table = imported(
+    table = import_files(
         new_catalog,
         tmp_path / "in",
         (MICROS, {}),
         (MICROS, {"store_schema": False}),
         (MIXED, {}),
-        (MIXED.slice(5, 1), {}),  # a file whose statistics say that it holds one moment
+        (MIXED.slice(5, 1), {}),  # a file whose statistics bound one time
     )
     for zone, where in zip(cycle(["America/Los_Angeles", "Asia/Kolkata"]), FILTERS, strict=False):
         read = table.new_read_builder().with_filter(where)
@@ -587,7 +587,7 @@ def test_times_are_read_alike(spark, new_catalog, tmp_path):
 @pytest.mark.spark
 def test_unlike_reads_of_spark_are_left_to_the_engine(spark, new_catalog, tmp_path):
     files = ((MILLIS, {}), (MICROS.slice(3, 4), {"use_deprecated_int96_timestamps": True}))
-    table = imported(new_catalog, tmp_path / "in", *files)
+    table = import_files(new_catalog, tmp_path / "in", *files)
     executor = executor_module.SparkExecutor(spark)
     for where in (None, "instant < TIMESTAMP '1970-01-01 00:00:00.000500'"):
         read = table.new_read_builder().with_filter(where)
@@ -618,14 +618,14 @@ OLD_DAYS = SPARK_3.replace_schema_metadata(
     ids=["micros", "spark-3", "millis", "int96", "nanos", "spark-2", "old-days"],
 )
 def test_footer_decides_about_spark(new_catalog, tmp_path, rows, how, left):
-    table = imported(new_catalog, tmp_path / "in", (rows, how))
+    table = import_files(new_catalog, tmp_path / "in", (rows, how))
     assert {name: left_over(table, ["n", name]) for name in left} == left
 
 
 def test_files_finer_than_their_column_are_the_engines(new_catalog, tmp_path):
     columns = {**TIMES, "local": "TIMESTAMP(3)"}
     files = ((MICROS, {}), (MIXED, {}))
-    table = imported(new_catalog, tmp_path / "in", *files, columns=columns)
+    table = import_files(new_catalog, tmp_path / "in", *files, columns=columns)
     assert left_over(table, ["n", "local"]) == 1
     assert left_over(table, ["n", "instant"]) == 0
 
@@ -644,14 +644,14 @@ def test_nested_timestamps_and_days_of_the_old_calendar(new_catalog, tmp_path):
         "n": "INT",
     }
     old = listed.replace_schema_metadata({"org.apache.spark.version": "2.4.8"})
-    table = imported(new_catalog, tmp_path / "in", (listed, {}), (old, {}), columns=columns)
+    table = import_files(new_catalog, tmp_path / "in", (listed, {}), (old, {}), columns=columns)
     assert left_over(table, ["many", "n"]) == 2
     assert left_over(table, ["days", "n"]) == 1
     assert left_over(table, ["n"]) == 0
 
 
 def test_missing_file_is_left_to_the_engine_which_raises(new_catalog, tmp_path):
-    table = imported(new_catalog, tmp_path / "in", (MICROS, {}))
+    table = import_files(new_catalog, tmp_path / "in", (MICROS, {}))
     plan = table.new_read_builder().plan()
     (tmp_path / "in" / "0.parquet").unlink()
     assert plain_files.with_plain_times(plan.context, plan.splits) == []

@@ -1,4 +1,4 @@
-"""Plain scans of Parquet files: tasks that read the files write what Spark's rows would be."""
+"""Plain scans of Parquet files: tasks that read files write the same as Spark's rows would."""
 
 import datetime as dt
 import decimal
@@ -65,8 +65,8 @@ def scan_of(frame):
     return plain_scan_module.plain_scan(frame, "/warehouse/db.db/t", FileIOSpec())
 
 
-def written(spark, table, frame, *, by_writers):
-    """Write a frame; return the rows with what is in the files."""
+def write_frame(spark, table, frame, *, by_writers):
+    """Write a frame, and return the table."""
     with session_with(spark, **{SETTING: str(by_writers).lower()}):
         tables.write_dataframe(table, frame)
     return table
@@ -78,7 +78,7 @@ def rows_in(table):
 
 
 def entries_of(table):
-    """Return what the manifests say, without what no two writes share."""
+    """Return the manifest entries without file names and times."""
     return sorted(
         entry._replace(file=entry.file._replace(file_name="", creation_time=0))
         for entry in table.state.live_files()
@@ -88,7 +88,7 @@ def entries_of(table):
 def both_ways(spark, catalog, frame, columns, **schema):
     """Write a frame by tasks that read and by Spark's rows."""
     scanned, made = (
-        written(
+        write_frame(
             spark,
             catalog.create_table(f"db.{name}", Schema.of(columns, **schema)),
             frame,
@@ -170,8 +170,8 @@ def test_inserts_from_files_and_from_tables_are_plain_scans(spark, new_catalog, 
     with caplog.at_level(logging.DEBUG, logger=plain_scan_module.__name__):
         spark_sql(spark, new_catalog, f"INSERT INTO db.one SELECT {named} FROM parquet.`{folder}`")
         spark_sql(spark, new_catalog, "INSERT INTO db.two SELECT * FROM db.one")
-    said = [record.message for record in caplog.records]
-    assert [message.startswith("tasks read the files") for message in said] == [True, True]
+    messages = [record.message for record in caplog.records]
+    assert [message.startswith("tasks read the files") for message in messages] == [True, True]
     assert sorted(rows_in(one)) == sorted(rows_in(two))
 
 
@@ -257,7 +257,7 @@ def test_settings_of_a_session_leave_it_to_spark(spark, tmp_path, name, value):
 
 
 def test_days_of_unknown_calendars_are_read_by_spark(spark, tmp_path):
-    """A file of others says no calendar; the session and the reader do."""
+    """A foreign file names no calendar; the session and the reader do."""
     path = small(tmp_path, a=[1], d=pa.array([0], pa.date32()))
     mode = "spark.sql.parquet.datetimeRebaseModeInRead"
     for other in ("LEGACY", "EXCEPTION"):
@@ -308,7 +308,7 @@ def test_types_that_readers_read_differently_are_read_by_spark(spark, tmp_path, 
     assert scan_of(spark.read.parquet(str(tmp_path))) is None
 
 
-def noted(kind, **notes):
+def schema_with(kind, **notes):
     return types.StructType().add("a", kind, nullable=True, metadata=notes)
 
 
@@ -322,11 +322,11 @@ DECLARED = {
     "bytes as text": ({"a": [b"x"]}, "a STRING"),
     "a column more": ({"a": [1]}, "a BIGINT, b STRING"),
     "another case": ({"a": [1]}, "A BIGINT"),
-    "a default": ({"a": [1]}, noted("long", EXISTS_DEFAULT="3", CURRENT_DEFAULT="3")),
-    "a field id": ({"a": [1]}, noted("long", **{"parquet.field.id": 1})),
-    "a collation": ({"a": ["x"]}, noted("string", __COLLATIONS={"a": "spark.UTF8_LCASE"})),
+    "a default": ({"a": [1]}, schema_with("long", EXISTS_DEFAULT="3", CURRENT_DEFAULT="3")),
+    "a field id": ({"a": [1]}, schema_with("long", **{"parquet.field.id": 1})),
+    "a collation": ({"a": ["x"]}, schema_with("string", __COLLATIONS={"a": "spark.UTF8_LCASE"})),
     "a comment": ({"a": [1]}, "a BIGINT COMMENT 'c'"),
-    "padded text": ({"a": ["x"]}, noted("string", __CHAR_VARCHAR_TYPE_STRING="char(3)")),
+    "padded text": ({"a": ["x"]}, schema_with("string", __CHAR_VARCHAR_TYPE_STRING="char(3)")),
 }
 
 

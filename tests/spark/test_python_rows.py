@@ -51,7 +51,7 @@ def paths(tmp_path):
 
 
 def entries_of(table):
-    """Return what the manifests say, without what no two writes share."""
+    """Return the manifest entries without file names and times."""
     return sorted(
         entry._replace(file=entry.file._replace(file_name="", creation_time=0))
         for entry in table.state.live_files()

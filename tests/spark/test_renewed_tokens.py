@@ -110,14 +110,14 @@ def world(tmp_path_factory):
             yield uri, keys, clock, open_catalog(settings.warehouse, options)
 
 
-def opened(world):
+def open_rest(world):
     """Return a catalog that holds no token yet."""
     return open_catalog(metastore="rest", uri=world[0], token=TOKEN)
 
 
 @pytest.fixture
 def catalog(world):
-    return opened(world)
+    return open_rest(world)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def rows(start, end, value):
     return rows_to_arrow([{"id": n, "value": value} for n in range(start, end)], SCHEMA)
 
 
-def found(table):
+def read_values(table):
     got = table.new_read_builder().to_arrow().to_pylist()
     return {row["id"]: row["value"] for row in got}
 
@@ -169,7 +169,7 @@ def test_a_write_whose_token_ends_is_made_once(table, executor, keys, caplog):
     assert any("runs again" in record.message for record in caplog.records)
     snapshot = builder.commit(result.messages)
     assert (snapshot.id, snapshot.delta_record_count, snapshot.changelog_record_count) == (2, 6, 6)
-    assert found(table) == {n: 1 if n < 3 else 2 for n in range(9)}
+    assert read_values(table) == {n: 1 if n < 3 else 2 for n in range(9)}
     assert "secret-of-all-keys" not in caplog.text
 
 
@@ -177,7 +177,7 @@ def test_whatever_spark_does_outlives_its_token(table, executor, keys, spark):
     for value in (1, 2, 3):
         keys.end_after(2)
         table.new_write_builder().write(rows(0, 6 * value, value), executor)
-    assert found(table) == dict.fromkeys(range(18), 3)
+    assert read_values(table) == dict.fromkeys(range(18), 3)
     keys.end_after(2)
     table.new_compaction_builder().with_strategy("full").run(executor)
     keys.end_after(2)
@@ -243,20 +243,20 @@ def test_workers_that_are_asked_with_an_ended_token_say_that_it_has_ended(table,
 
 def test_a_write_whose_token_is_over_is_run_again(table, executor, clock, world, caplog):
     clock.late = MANY
-    table = opened(world).get_table(table.name)
+    table = open_rest(world).get_table(table.name)
     builder = table.new_write_builder()
     context = builder.prepare()
     clock.late = 1
     result = executor.map_rows(context, rows(0, 6, 1))
     assert [record for record in caplog.records if "runs again" in record.message]
     assert builder.commit(result.messages).id == 1
-    assert found(table) == dict.fromkeys(range(6), 1)
+    assert read_values(table) == dict.fromkeys(range(6), 1)
 
 
 def test_late_dataframe_is_refused_and_planned_again(table, executor, clock, catalog, world):
     table.new_write_builder().write(rows(0, 6, 1), EmbeddedExecutor())
     clock.late = MANY
-    table = opened(world).get_table(table.name)
+    table = open_rest(world).get_table(table.name)
     plan = table.new_read_builder().plan()
     waiting = executor.to_dataframe(plan.context, plan.splits)
     clock.late = 0
@@ -267,7 +267,7 @@ def test_late_dataframe_is_refused_and_planned_again(table, executor, clock, cat
     assert target.latest_snapshot() is None
     again = executor.to_dataframe(plan.context, plan.splits)
     target.new_write_builder().write(again, executor)
-    assert found(target) == found(table) == dict.fromkeys(range(6), 1)
+    assert read_values(target) == read_values(table) == dict.fromkeys(range(6), 1)
 
 
 def test_a_storage_that_refuses_every_token_is_not_asked_for_ever(table, executor, keys):

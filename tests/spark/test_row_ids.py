@@ -15,7 +15,7 @@ EVOLVING = {**TRACKED, "data-evolution.enabled": "true"}
 NAMES = ["k", "n", "_ROW_ID", "_SEQUENCE_NUMBER"]
 
 
-def appended(spark, executor, table, start, end):
+def append(spark, executor, table, start, end):
     frame = spark.range(start, end).selectExpr("CAST(id AS INT) AS k", "CAST(id AS INT) AS n")
     table.new_write_builder().write(frame.coalesce(1), executor)
 
@@ -24,8 +24,8 @@ def appended(spark, executor, table, start, end):
 def test_rows_keep_their_ids(spark, tmp_path, options):
     table = new_table(tmp_path, {"k": "INT", "n": "INT"}, options=options)
     executor = executors.SparkExecutor(spark)
-    appended(spark, executor, table, 0, 5)
-    appended(spark, executor, table, 5, 8)
+    append(spark, executor, table, 0, 5)
+    append(spark, executor, table, 5, 8)
     assert sorted(read(table, NAMES)) == [(k, k, k, 1 if k < 5 else 2) for k in range(8)]
     change = table.new_row_change_builder()
     change.update({"n": parse_expression("n * 10")}, "_ROW_ID IN (2, 6)", executor)

@@ -291,7 +291,7 @@ def test_a_stopped_or_killed_session_is_followed_by_a_new_one(tmp_path):
         env={
             **os.environ,
             "PYTHONPATH": root,
-            # Not the options of other tests: the garbage collector decides what a heap is.
+            # Not the options of other tests: the size of the heap depends on the garbage collector.
             "SPARK_SUBMIT_OPTS": sharing("-XX:TieredStopAtLevel=1"),
         },
         text=True,

@@ -1,4 +1,4 @@
-"""What DataFrames of tables that must be merged claim to hold, and the joins that Spark plans."""
+"""Size estimates of DataFrames of tables that must be merged, and the joins that Spark plans."""
 
 import pytest
 
@@ -25,12 +25,12 @@ THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 
 @pytest.fixture(autouse=True)
 def small_broadcasts(spark):
-    """Let Spark broadcast little, so that what is large is small enough for a test."""
+    """Let Spark broadcast little, so that large tables are small enough for a test."""
     with session_with(spark, **{THRESHOLD: str(LIMIT)}):
         yield
 
 
-def merged(spark, catalog, name, rows):
+def merged_frame(spark, catalog, name, rows):
     """Return a table of two runs, the second of which has every key of the first, as a frame."""
     table = catalog.create_table(f"db.{name}", KEYED)
     values = "id", f"'{name}' name", "array(named_struct('x', 1)) at"
@@ -43,14 +43,14 @@ def plan_of(frame):
     return frame._jdf.queryExecution().toString()
 
 
-def claimed(frame):
+def size_estimate(frame):
     return frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
 
 
 def test_large_with_large_is_sorted_and_large_with_small_broadcasts_the_small(spark, new_catalog):
-    one, other = (merged(spark, new_catalog, name, MANY) for name in ("one", "other"))
-    few = merged(spark, new_catalog, "few", FEW).withColumnRenamed("name", "few")
-    assert claimed(one) == pytest.approx(2 * MANY * WIDTH, rel=0.01)
+    one, other = (merged_frame(spark, new_catalog, name, MANY) for name in ("one", "other"))
+    few = merged_frame(spark, new_catalog, "few", FEW).withColumnRenamed("name", "few")
+    assert size_estimate(one) == pytest.approx(2 * MANY * WIDTH, rel=0.01)
 
     both = one.join(other.withColumnRenamed("name", "also"), "id").where("also IS NOT NULL")
     assert "SortMergeJoin" in plan_of(both)
@@ -66,7 +66,7 @@ def test_large_with_large_is_sorted_and_large_with_small_broadcasts_the_small(sp
 
 
 def test_claimed_size_keeps_the_rows(spark, new_catalog):
-    frame = merged(spark, new_catalog, "t", MANY)
+    frame = merged_frame(spark, new_catalog, "t", MANY)
     assert "Sample" in plan_of(frame)
     assert [field.nullable for field in frame.schema] == [False, True, True]
     assert frame.where("name IS NULL OR id IS NULL").count() == 0
@@ -76,13 +76,13 @@ def test_claimed_size_keeps_the_rows(spark, new_catalog):
 
 
 def test_small_reads_stay_broadcastable(spark, new_catalog):
-    assert "Sample" not in plan_of(merged(spark, new_catalog, "few", FEW))
+    assert "Sample" not in plan_of(merged_frame(spark, new_catalog, "few", FEW))
     spark.conf.set(THRESHOLD, "-1")
-    assert "Sample" not in plan_of(merged(spark, new_catalog, "t", MANY))
+    assert "Sample" not in plan_of(merged_frame(spark, new_catalog, "t", MANY))
 
 
 def test_claimed_size_needs_no_task(spark, new_catalog):
-    frame = merged(spark, new_catalog, "t", MANY)
+    frame = merged_frame(spark, new_catalog, "t", MANY)
     read = tables.to_spark(
         new_catalog.get_table("db.t").new_read_builder().with_columns(["id"]), spark
     )
@@ -91,10 +91,10 @@ def test_claimed_size_needs_no_task(spark, new_catalog):
 
 
 def test_two_reads_that_claim_the_same_join_as_two(spark, new_catalog):
-    """What their tasks are given is kept from the first to the second; their columns are not."""
-    one = merged(spark, new_catalog, "t", MANY)
+    """The payloads of tasks are cached for the second read; the columns are not."""
+    one = merged_frame(spark, new_catalog, "t", MANY)
     again = tables.to_spark(new_catalog.get_table("db.t").new_read_builder(), spark)
-    assert claimed(one) == claimed(again)
+    assert size_estimate(one) == size_estimate(again)
     both = one.join(again, one["id"] == again["id"] + 1)
     assert both.select(one["id"], again["id"].alias("before")).where("before < 3").count() == 3
     assert both.count() == MANY - 1

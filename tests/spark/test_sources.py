@@ -61,7 +61,7 @@ def files(tmp_path):
     return write
 
 
-def collected(frame):
+def collect(frame):
     return [(row.file, row.row, row.text) for row in frame.collect()]
 
 
@@ -76,9 +76,9 @@ def test_rows_come_in_the_order_of_the_paths_and_of_each_file(spark, files, file
     counts = [50, 1, 30, 7, 90, 3, 3, 3, 3, 3, 3, 3]
     frame = sources.files_to_dataframe(spark, files(file_format, counts), file_format)
     expected = [(n, row, f"{n}/{row}") for n, count in enumerate(counts) for row in range(count)]
-    assert collected(frame) == expected
+    assert collect(frame) == expected
     shuffled = frame.repartition(5).orderBy(sources.POSITION_COLUMN)
-    assert collected(shuffled) == expected
+    assert collect(shuffled) == expected
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_named(spark, tmp_path):
 
 def test_files_of_no_rows_are_read_as_no_rows(spark, files):
     frame = sources.files_to_dataframe(spark, files("parquet", [0, 2, 0]), "parquet")
-    assert collected(frame) == [(1, 0, "1/0"), (1, 1, "1/1")]
+    assert collect(frame) == [(1, 0, "1/0"), (1, 1, "1/1")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Statements on Spark: what they answer, and what the tables hold afterwards."""
+"""Statements on Spark: their answers, and the tables afterwards."""
 
 import datetime as dt
 import json
@@ -60,21 +60,21 @@ def any_table(request, sql, new_catalog):
 
 
 def fill(catalog, name="db.t"):
-    """Write the rows of `ROWS` without Spark, whose statements are not what is looked at."""
+    """Write the rows of `ROWS` without Spark."""
     ids, values = pa.array([1, 2, 3]), pa.array([10, 20, 30], pa.int32())
     rows = pa.table({"id": ids, "v": values, "p": ["a", "a", "b"]})
     catalog.get_table(name).new_write_builder().write(rows, EmbeddedExecutor(threads=1))
 
 
-def held(catalog, *columns, name="db.t"):
-    """Return what a table holds now as tuples, sorted, read without Spark."""
+def rows_of(catalog, *columns, name="db.t"):
+    """Return the rows of a table as sorted tuples, read without Spark."""
     rows = catalog.get_table(name).new_read_builder().to_arrow()
     picked = rows.select(columns) if columns else rows
     return sorted((tuple(row.values()) for row in picked.to_pylist()), key=repr)
 
 
-def done(sql, text):
-    """Return what a statement says of itself: snapshot, rows written, matched and inserted."""
+def run(sql, text):
+    """Return a statement's result: snapshot, rows written, matched and inserted."""
     ((_, _, snapshot, user, *rows),) = sql(text)
     assert (user is None) == (snapshot is None)
     return snapshot, *rows
@@ -126,8 +126,8 @@ def test_older_versions_are_selected(sql, new_catalog):
     fill(new_catalog)
     sql("CALL sys.create_tag('db.t', 'first')")
     sql("INSERT INTO db.t VALUES (4, 40, 'b')")
-    for moment in ("VERSION AS OF 1", "VERSION AS OF 'first'", "FOR VERSION AS OF 1L"):
-        assert sql(f"SELECT count(*) FROM db.t {moment} WHERE id > 0") == [(3,)]
+    for target in ("VERSION AS OF 1", "VERSION AS OF 'first'", "FOR VERSION AS OF 1L"):
+        assert sql(f"SELECT count(*) FROM db.t {target} WHERE id > 0") == [(3,)]
     one = new_catalog.get_table("db.t").snapshots()[0].time_millis
     at = dt.datetime.fromtimestamp(one / 1000, tz=dt.UTC).isoformat()
     assert sql(f"SELECT count(*) FROM db.t TIMESTAMP AS OF '{at}' AS x") == [(3,)]
@@ -152,7 +152,7 @@ def test_names_of_spark_stay_sparks(spark, sql, new_catalog):
 
 def test_rows_are_inserted(sql, new_catalog):
     sql(KEYED)
-    assert done(sql, f"INSERT INTO db.t {ROWS}") == (1, 3, None, None)
+    assert run(sql, f"INSERT INTO db.t {ROWS}") == (1, 3, None, None)
     sql("INSERT INTO db.t (p, id) VALUES ('c', 4)")
     sql("INSERT INTO db.t PARTITION (p = 'd') VALUES (5, 50)")
     sql("INSERT INTO db.t BY NAME SELECT 'e' AS P, 6L AS id")
@@ -216,15 +216,15 @@ def test_value_that_does_not_fit_is_null_by_try_cast(sql):
 
 
 def test_rows_are_deleted(sql, any_table, new_catalog):
-    assert done(sql, "DELETE FROM db.t WHERE id = 1")[0] == 2
-    assert held(new_catalog, "id") == [(2,), (3,)]
-    assert done(sql, "DELETE FROM db.t AS x WHERE x.v / 10 IN (SELECT 2) AND length(p) = 1") == (
+    assert run(sql, "DELETE FROM db.t WHERE id = 1")[0] == 2
+    assert rows_of(new_catalog, "id") == [(2,), (3,)]
+    assert run(sql, "DELETE FROM db.t AS x WHERE x.v / 10 IN (SELECT 2) AND length(p) = 1") == (
         3, None, 1, None,
     )  # fmt: skip
-    assert held(new_catalog, "id") == [(3,)]
-    assert done(sql, "DELETE FROM db.t WHERE upper(p) = 'X'")[0] is None
+    assert rows_of(new_catalog, "id") == [(3,)]
+    assert run(sql, "DELETE FROM db.t WHERE upper(p) = 'X'")[0] is None
     sql("DELETE FROM db.t")
-    assert held(new_catalog, "id") == []
+    assert rows_of(new_catalog, "id") == []
 
 
 def test_no_row_is_deleted_beside_segments_of_another_format(sql, new_catalog, tmp_path):
@@ -234,9 +234,9 @@ def test_no_row_is_deleted_beside_segments_of_another_format(sql, new_catalog, t
     for where in ("", " WHERE true", " WHERE a = 1", " WHERE length(b) = 1"):
         with pytest.raises(errors.UnsupportedFeatureError, match="mixed format segments"):
             sql(f"DELETE FROM db.o{where}")
-    assert held(new_catalog, name="db.o") == [(1, "x")]
+    assert rows_of(new_catalog, name="db.o") == [(1, "x")]
     sql("TRUNCATE TABLE db.o")
-    assert held(new_catalog, name="db.o") == []
+    assert rows_of(new_catalog, name="db.o") == []
 
 
 def test_deletes_that_a_compaction_keeps_are_no_rows(sql, new_catalog):
@@ -259,11 +259,11 @@ def test_deletes_that_a_compaction_keeps_are_no_rows(sql, new_catalog):
 
 
 def test_rows_are_updated(sql, any_table, new_catalog):
-    assert done(sql, "UPDATE db.t SET v = v + 1 WHERE id < 3") == (2, None, 2, None)
+    assert run(sql, "UPDATE db.t SET v = v + 1 WHERE id < 3") == (2, None, 2, None)
     up = "UPDATE db.t AS x SET v = CASE WHEN x.v > 20 THEN 0 ELSE length(p) END WHERE id % 2 = 1"
-    assert done(sql, up) == (3, None, 2, None)
+    assert run(sql, up) == (3, None, 2, None)
     sql("UPDATE db.t SET v = (SELECT max(v) FROM db.t) WHERE db.t.id = 2")
-    assert held(new_catalog) == [(1, 1, "a"), (2, 21, "a"), (3, 0, "b")]
+    assert rows_of(new_catalog) == [(1, 1, "a"), (2, 21, "a"), (3, 0, "b")]
 
 
 def quoted_rows(sql):
@@ -325,7 +325,7 @@ def test_texts_that_mean_something_else_in_the_session_are_refused(
         sql("UPDATE db.q SET b = '\"z\"'")
     finally:
         spark.conf.unset(setting)
-    assert held(new_catalog, name="db.q") == [('"z"', "y")]
+    assert rows_of(new_catalog, name="db.q") == [('"z"', "y")]
 
 
 @pytest.mark.parametrize(
@@ -340,11 +340,11 @@ def test_texts_are_converted_as_in_spark(spark, sql, new_catalog, literal):
     sql("INSERT INTO db.q VALUES (1, 'b')")
     [[text]] = spark.sql(f"SELECT CAST({literal} AS STRING)").collect()
     sql(f"UPDATE db.q SET b = {literal}")
-    assert held(new_catalog, name="db.q") == [(1, text)]
+    assert rows_of(new_catalog, name="db.q") == [(1, text)]
     sql(f"DELETE FROM db.q WHERE b <> {literal}")
-    assert held(new_catalog, name="db.q") == [(1, text)]
+    assert rows_of(new_catalog, name="db.q") == [(1, text)]
     sql(f"DELETE FROM db.q WHERE b = {literal}")
-    assert held(new_catalog, name="db.q") == []
+    assert rows_of(new_catalog, name="db.q") == []
 
 
 def test_fields_of_structs_are_updated(sql):
@@ -365,8 +365,8 @@ def test_rows_are_merged(sql, any_table, new_catalog):
         f"MERGE INTO db.t USING {SOURCE} ON t.id = s.id AND t.p = s.p"
         " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
-    assert done(sql, text) == (2, None, 2, 1)
-    assert held(new_catalog) == [
+    assert run(sql, text) == (2, None, 2, 1)
+    assert rows_of(new_catalog) == [
         (1, 100, "a"), (2, 20, "a"), (3, 300, "b"), (4, 400, "c"),
     ]  # fmt: skip
 
@@ -381,17 +381,17 @@ def test_the_first_when_a_row_meets_counts(sql, any_table, new_catalog):
         " WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id * 10, s.p)"
         " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = -1"
     )
-    assert done(sql, text) == (2, None, 3, 1)
-    assert held(new_catalog) == [(1, 110, "a"), (2, -1, "a"), (40, None, "c")]
+    assert run(sql, text) == (2, None, 3, 1)
+    assert rows_of(new_catalog) == [(1, 110, "a"), (2, -1, "a"), (40, None, "c")]
 
 
 def test_merges_that_only_insert_or_delete(sql, any_table, new_catalog):
     insert = f"MERGE INTO db.t USING {SOURCE} ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
-    assert done(sql, insert) == (2, None, 0, 1)
-    assert done(sql, insert) == (None, None, 0, 0)
+    assert run(sql, insert) == (2, None, 0, 1)
+    assert run(sql, insert) == (None, None, 0, 0)
     delete = "MERGE INTO db.t USING (SELECT 1 AS k UNION ALL SELECT 1) s ON id = k"
-    assert done(sql, f"{delete} WHEN MATCHED THEN DELETE") == (3, None, 1, 0)
-    assert held(new_catalog, "id") == [(2,), (3,), (4,)]
+    assert run(sql, f"{delete} WHEN MATCHED THEN DELETE") == (3, None, 1, 0)
+    assert rows_of(new_catalog, "id") == [(2,), (3,), (4,)]
 
 
 def test_one_row_is_changed_by_one_source_row(sql, any_table, new_catalog):
@@ -412,8 +412,8 @@ def test_a_key_that_only_one_alternative_of_on_compares_is_no_key_of_the_source(
     with pytest.raises(errors.PaimonError) as refused:
         sql(merge)
     assert refused.value.kind == "update-column"
-    assert held(new_catalog, name="db.k") == [(1, 10), (2, 20)]
-    assert done(sql, merge.replace("k.v = s.v OR k.v = 0 AND", "(k.v > 0) AND"))[2] == 0
+    assert rows_of(new_catalog, name="db.k") == [(1, 10), (2, 20)]
+    assert run(sql, merge.replace("k.v = s.v OR k.v = 0 AND", "(k.v > 0) AND"))[2] == 0
 
 
 def test_nulls_name_no_row(sql):
@@ -452,7 +452,7 @@ def test_tables_come_with_their_rows(sql, new_catalog):
     sql(KEYED)
     fill(new_catalog)
     made = "CREATE TABLE db.c PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'p,id') AS"
-    assert done(sql, f"{made} SELECT id, p, v * 2 AS w FROM db.t")[:2] == (1, 3)
+    assert run(sql, f"{made} SELECT id, p, v * 2 AS w FROM db.t")[:2] == (1, 3)
     assert sql("SELECT * FROM db.c") == [(1, "a", 20), (2, "a", 40), (3, "b", 60)]
     schema = new_catalog.get_table("db.c").schema
     assert (schema.primary_keys, schema.partition_keys) == (("p", "id"), ("p",))
@@ -637,7 +637,7 @@ QUERIES = [
 
 
 @pytest.fixture
-def filled(spark, new_catalog):
+def query_filled(spark, new_catalog):
     """A table of 20 keys, of which some were written twice, and a view of it."""
 
     def run(text):
@@ -650,13 +650,13 @@ def filled(spark, new_catalog):
     return run
 
 
-def test_queries_answer_as_over_whole_tables(spark, new_catalog, filled, monkeypatch):
-    # Somebody else's stage that looks like a place.
+def test_queries_answer_as_over_whole_tables(spark, new_catalog, query_filled, monkeypatch):
+    # A foreign stage that looks like a placeholder.
     own = spark.range(1).mapInArrow(lambda batches: batches, "r bigint")
     own.union(spark.range(3)).createOrReplaceTempView("own")
 
     def answers():
-        return [sorted(map(repr, filled(text).collect())) for text in QUERIES]
+        return [sorted(map(repr, query_filled(text).collect())) for text in QUERIES]
 
     narrow = answers()
     # Now every table is read whole.
@@ -672,7 +672,7 @@ NOON = (dt.datetime(2024, 1, 1, 12) - dt.datetime(1970, 1, 1)) // dt.timedelta(m
 
 
 @pytest.fixture
-def needed(spark, new_catalog):
+def needs(spark, new_catalog):
     """The columns and the filter that a query of `{t}` needs, once for each time it names it."""
     new_catalog.create_table(
         "db.t",
@@ -720,8 +720,8 @@ def needed(spark, new_catalog):
         ("rand() < id", None),
     ],
 )
-def test_rows_are_filtered_as_far_as_both_engines_agree(needed, where, predicate):
-    ((_, found),) = needed(f"SELECT * FROM {{t}} WHERE {where}")
+def test_rows_are_filtered_as_far_as_both_engines_agree(needs, where, predicate):
+    ((_, found),) = needs(f"SELECT * FROM {{t}} WHERE {where}")
     plain = [p for p in conjuncts(found) if p != IsNull("x", negated=True)]
     if predicate is None:
         assert [p for p in plain if not isinstance(p, IsNull)] == []
@@ -744,5 +744,5 @@ def test_rows_are_filtered_as_far_as_both_engines_agree(needed, where, predicate
         ("SELECT * FROM {t} UNION ALL SELECT * FROM {u}", [None, None]),
     ],
 )
-def test_unneeded_columns_are_not_read(needed, query, columns):
-    assert [found for found, _ in needed(query)] == columns
+def test_unneeded_columns_are_not_read(needs, query, columns):
+    assert [found for found, _ in needs(query)] == columns

@@ -1,4 +1,4 @@
-"""What changes of rows are rewritten to: no session is needed to see it."""
+"""Rewrites of UPDATE, DELETE and MERGE; no session is needed."""
 
 import pytest
 

@@ -95,7 +95,7 @@ def test_format_commits_each_batch_once_and_continues_after_the_sink(
             write()
         return
     write()
-    # Spark died before it noted that the batch had ended: it comes again.
+    # Spark died before it noted the end of the batch: the batch is repeated.
     (tmp_path / "checkpoint" / "commits" / "1").unlink()
     (tmp_path / "checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
     source.add(2 * ROWS)

@@ -15,7 +15,7 @@ from paimon_assets.spark import packing
 from paimon_assets.spark.shuffle import partition_slots, spark_hash, task_of, write_tasks
 
 
-def numbered(positions):
+def numbered_batch(positions):
     values = [f"row {position}" for position in positions]
     return pa.RecordBatch.from_pydict(
         {"value": values, packing.POSITION_COLUMN: pa.array(positions, pa.int64())}
@@ -52,7 +52,7 @@ def test_chunks_keep_every_batch_in_order(sizes, limit):
 
 @given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=12), max_size=12))
 def test_rows_come_in_the_order_of_their_positions_however_batches_overlap(groups):
-    batches = [numbered(sorted(group)) for group in groups]
+    batches = [numbered_batch(sorted(group)) for group in groups]
     packed = sorted(
         (
             packing.Packed(int(batch[packing.POSITION_COLUMN][0].as_py()), batch)
@@ -67,7 +67,7 @@ def test_rows_come_in_the_order_of_their_positions_however_batches_overlap(group
 
 
 def test_batches_that_do_not_overlap_pass_without_a_copy():
-    first, second = numbered([1, 2]), numbered([3, 4])
+    first, second = numbered_batch([1, 2]), numbered_batch([3, 4])
     merged = list(packing.in_position_order([packing.Packed(1, first), packing.Packed(3, second)]))
     assert [batch["value"].buffers()[2].address for batch in merged] == [
         batch["value"].buffers()[2].address for batch in (first, second)
@@ -82,7 +82,7 @@ def test_a_row_without_a_position_is_refused():
 
 
 def test_positions_are_split_off():
-    rest, positions = packing.take_positions(numbered([5, 7]))
+    rest, positions = packing.take_positions(numbered_batch([5, 7]))
     assert rest.schema.names == ["value"]
     assert positions.dtype == np.int64
     assert positions.tolist() == [5, 7]

@@ -30,7 +30,7 @@ HAS_TIME = hasattr(sql_types, "TimeType")
 ATOMIC = TYPE_TEXTS.filter(lambda text: HAS_TIME or text != "TIME(3)").map(parse_type)
 
 
-def nested(inner):
+def nested_types(inner):
     nullable = st.booleans()
     return st.one_of(
         st.builds(lambda e, n: ArrayType(element=e, nullable=n), inner, nullable),
@@ -43,7 +43,7 @@ def nested(inner):
     )
 
 
-ANY_TYPE = st.recursive(ATOMIC, nested, max_leaves=5)
+ANY_TYPE = st.recursive(ATOMIC, nested_types, max_leaves=5)
 
 
 @given(ANY_TYPE)

@@ -15,7 +15,7 @@ WHOLE = MATRIX[:4]
 NUMBERS = (*WHOLE, "FLOAT", "DOUBLE", "DECIMAL(10, 2)")
 
 
-def refused(source, target):
+def is_refused(source, target):
     if source == "STRING" or target == "STRING":
         return False
     if target in ("BOOLEAN", "BYTES", "DATE"):
@@ -35,9 +35,9 @@ def refused(source, target):
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(MATRIX, MATRIX)))
 def test_every_cell_of_the_matrix_is_allowed_or_refused(source, target):
     from_type, to_type = parse_type(source), parse_type(target)
-    assert supports_cast(from_type, to_type) is not refused(source, target)
+    assert supports_cast(from_type, to_type) is not is_refused(source, target)
     refusal = cast_refusal(from_type, to_type)
-    assert refusal == (f"{source} cannot become {target}" if refused(source, target) else None)
+    assert refusal == (f"{source} cannot become {target}" if is_refused(source, target) else None)
 
 
 def test_the_matrix_has_95_allowed_cells_of_which_java_has_93():

@@ -1,4 +1,4 @@
-"""What options take when they are set, and which keys look like a slip of the pen."""
+"""Values that options take when they are set; hints for misspelt keys."""
 
 import pytest
 
@@ -95,7 +95,7 @@ def test_a_key_close_to_a_known_one_is_pointed_out(key, meant):
     assert key_hints([key]) == {key: meant}
 
 
-OF_OTHERS = """
+FOREIGN_KEYS = """
 alter-column-null-to-not-null.disabled async-file-write auto-create blob-field
 blob-descriptor-field cache-page-size changelog-file.prefix clustering.columns
 clustering.incremental commit.callbacks commit.force-compact commit.force-create-snapshot
@@ -137,6 +137,6 @@ write.batch-memory zorder.var-length-contribution fs.s3a.endpoint delta.name
 
 
 def test_keys_of_other_engines_pass():
-    assert key_hints(OF_OTHERS.split()) == {}
+    assert key_hints(FOREIGN_KEYS.split()) == {}
     assert key_hints(option.key for option in ALL_OPTIONS) == {}
     assert key_hints(key for option in ALL_OPTIONS for key in option.fallback_keys) == {}

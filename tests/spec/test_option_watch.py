@@ -2,7 +2,7 @@
 
 `golden/options/upstream.csv` lists the keys of `CoreOptions`, `CatalogOptions` and
 `RESTCatalogOptions` (2.1-SNAPSHOT at 5dacde516b) and of pypaimon 2.1.0. When it is renewed, the
-test names the keys that are new: read what they mean before adding them to `harmless.csv`.
+test names the new keys: read their meaning before adding them to `harmless.csv`.
 """
 
 import csv

@@ -84,6 +84,6 @@ def test_unreachable_parts_are_listed():
     declared = Schema.of(
         {"k": "BIGINT", "v": "DATE"}, primary_keys=["k"], options={"merge-engine": "first-row"}
     )
-    said = " ".join(reconciling_changes(stored, declared).unreachable)
+    reasons = " ".join(reconciling_changes(stored, declared).unreachable)
     for text in ("'k' cannot change", "'v' cannot change", "'merge-engine' cannot change"):
-        assert text in said
+        assert text in reasons

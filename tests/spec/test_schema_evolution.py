@@ -1,4 +1,4 @@
-"""What a list of changes makes of a schema; refusals of `SchemaManager.generateTableSchema`."""
+"""Schemas after lists of changes; refusals of `SchemaManager.generateTableSchema`."""
 
 import re
 

@@ -57,7 +57,7 @@ atomic = st.one_of(
 )
 
 
-def nested(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
+def nested_types(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
     field = st.builds(
         lambda i, name, t: DataField(id=i, name=name, type=t),
         st.integers(0, 10**6),
@@ -76,7 +76,7 @@ def nested(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]
     )
 
 
-@given(st.recursive(atomic, nested, max_leaves=6))
+@given(st.recursive(atomic, nested_types, max_leaves=6))
 def test_every_type_survives_its_json_form(data_type):
     assert parse_type(type_to_json(data_type)) == data_type
 

@@ -1,4 +1,4 @@
-"""Bucket modes: what other writers did meanwhile, and what waits for a compaction."""
+"""Bucket modes: concurrent writers, and rows that wait for a compaction."""
 
 import pyarrow as pa
 import pytest
@@ -11,12 +11,12 @@ from tests.testkit.tables import EXECUTOR, arrow, new_table, read, write
 ORDERS = {"id": "BIGINT", "day": "STRING", "amount": "INT"}
 
 
-def keyed(**options):
+def key_schema(**options):
     return Schema.of(ORDERS, primary_keys=["id"], options=options)
 
 
 def test_two_first_writers_of_a_dynamic_bucket_conflict(catalog):
-    table = new_table(catalog, keyed(bucket="-1"))
+    table = new_table(catalog, key_schema(bucket="-1"))
     first, second = table.new_write_builder(), table.new_write_builder()
     rows = [arrow(ORDERS, (n, "a", n)) for n in (1, 2)]
     results = [
@@ -30,7 +30,7 @@ def test_two_first_writers_of_a_dynamic_bucket_conflict(catalog):
 
 
 def test_writer_that_planned_before_new_keys_conflicts(catalog):
-    table = new_table(catalog, keyed(bucket="-1"), (0, "a", 0))
+    table = new_table(catalog, key_schema(bucket="-1"), (0, "a", 0))
     late = table.new_write_builder()
     rows = arrow(ORDERS, (2, "a", 2))
     result = EXECUTOR.map_rows(late.prepare(), rows)
@@ -39,8 +39,8 @@ def test_writer_that_planned_before_new_keys_conflicts(catalog):
         late.commit(result.messages)
 
 
-def _written_late(table, row, meanwhile):
-    """Write a row, planned before and committed after what others do."""
+def _write_late(table, row, meanwhile):
+    """Write a row that is planned before and committed after `meanwhile` is called."""
     builder = table.new_write_builder()
     result = EXECUTOR.map_rows(builder.prepare(), arrow(ORDERS, row))
     meanwhile()
@@ -48,17 +48,17 @@ def _written_late(table, row, meanwhile):
 
 
 def test_writers_of_different_buckets_for_a_key_conflict(catalog):
-    table = new_table(catalog, keyed(bucket="-1"), (0, "a", 0))
+    table = new_table(catalog, key_schema(bucket="-1"), (0, "a", 0))
     # Bucket 0 is full for this one, so it touches no index that the other replaces.
     filled = catalog.get_table("db.t", options={"dynamic-bucket.target-row-num": "1"})
     with refused(errors.CommitConflictError, "snapshot 2", kind="keys-changed"):
-        _written_late(filled, (1, "b", 1), lambda: write(table, (1, "a", 0)))
+        _write_late(filled, (1, "b", 1), lambda: write(table, (1, "a", 0)))
     assert read(table) == [(0, "a", 0), (1, "a", 0)]
 
 
 def test_known_keys_of_dynamic_buckets_are_written_at_once_by_many(catalog):
-    table = new_table(catalog, keyed(bucket="-1"), (1, "a", 1), (2, "a", 2))
-    _written_late(table, (1, "a", 3), lambda: write(table, (2, "a", 4), (3, "a", 5)))
+    table = new_table(catalog, key_schema(bucket="-1"), (1, "a", 1), (2, "a", 2))
+    _write_late(table, (1, "a", 3), lambda: write(table, (2, "a", 4), (3, "a", 5)))
     assert read(table) == [(1, "a", 3), (2, "a", 4), (3, "a", 5)]
 
 
@@ -71,33 +71,33 @@ def _crossing(catalog):
 def test_two_writers_of_keys_that_change_partition_conflict(catalog):
     table = _crossing(catalog)
     with refused(errors.CommitConflictError, kind="keys-changed"):
-        _written_late(table, (1, "a", 1), lambda: write(table, (1, "b", 2)))
+        _write_late(table, (1, "a", 1), lambda: write(table, (1, "b", 2)))
     with pytest.raises(errors.CommitConflictError) as raised:
-        _written_late(table, (2, "a", 1), lambda: write(table, (2, "b", 2)))
+        _write_late(table, (2, "a", 1), lambda: write(table, (2, "b", 2)))
     assert raised.value.details["snapshot_id"] == 2
-    _written_late(table, (1, "a", 1), table.new_compaction_builder().run)
+    _write_late(table, (1, "a", 1), table.new_compaction_builder().run)
     assert read(table) == [(1, "a", 1), (2, "b", 2)]
 
 
 class _Overtaken(EmbeddedExecutor):
-    """Others are faster, as often as there are rows of theirs."""
+    """Commits one of `rows` before each task result."""
 
-    def __init__(self, table, others):
+    def __init__(self, table, rows):
         super().__init__(threads=1)
-        self.table, self.others = table, list(others)
+        self.table, self.rows = table, list(rows)
 
     def map_rows(self, context, rows):
         result = super().map_rows(context, rows)
-        if self.others:
-            write(self.table, self.others.pop())
+        if self.rows:
+            write(self.table, self.rows.pop())
         return result
 
 
 def test_rows_are_written_again_after_concurrent_key_assignment(catalog):
     table = _crossing(catalog)
     rows = arrow(ORDERS, (1, "a", 1))
-    others = [(1, "b", number) for number in range(2)]
-    assert table.new_write_builder().write(rows, _Overtaken(table, others)).snapshot.id == 3
+    faster = _Overtaken(table, [(1, "b", number) for number in range(2)])
+    assert table.new_write_builder().write(rows, faster).snapshot.id == 3
     assert read(table) == [(1, "a", 1)]
     stream = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
     with refused(errors.CommitConflictError, kind="keys-changed"):
@@ -112,14 +112,14 @@ def test_rows_are_written_again_after_concurrent_key_assignment(catalog):
 
 
 def test_postponed_buckets_are_given_at_once_by_default(catalog):
-    table = new_table(catalog, keyed(bucket="-2"), (1, "a", 1), (2, "a", 2))
+    table = new_table(catalog, key_schema(bucket="-2"), (1, "a", 1), (2, "a", 2))
     assert read(table) == [(1, "a", 1), (2, "a", 2)]
     assert {entry.total_buckets for entry in table.state.live_files()} == {1}
 
 
 def test_rows_that_wait_are_not_read(catalog):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-    table = new_table(catalog, keyed(**options))
+    table = new_table(catalog, key_schema(**options))
     assert (write(table, (1, "a", 1), (2, "a", 2)).id, read(table)) == (1, [])
     (entry,) = table.state.live_files()
     assert (entry.bucket, entry.total_buckets, entry.file.row_count) == (-2, -2, 2)
@@ -129,7 +129,7 @@ def test_rows_that_wait_are_not_read(catalog):
     "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
 )
 def test_level_0_is_seen_once_compacted(catalog, options):
-    table = new_table(catalog, keyed(bucket="1", **options), (1, "a", 1), name="db.b")
+    table = new_table(catalog, key_schema(bucket="1", **options), (1, "a", 1), name="db.b")
     assert [entry.file.level for entry in table.state.live_files()] == [0]
     assert read(table) == []
     with pytest.raises(errors.InvalidInputError, match="compact it first"):
@@ -141,13 +141,13 @@ def test_level_0_is_seen_once_compacted(catalog, options):
 
 def test_deletion_vectors_merged_on_read_hide_nothing(catalog):
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}
-    table = new_table(catalog, keyed(bucket="1", **options), (1, "a", 1))
+    table = new_table(catalog, key_schema(bucket="1", **options), (1, "a", 1))
     write(table, (1, "a", 2))
     assert read(table) == [(1, "a", 2)]
 
 
 def test_the_input_is_kept_as_changelog(catalog):
-    table = new_table(catalog, keyed(**{"bucket": "1", "changelog-producer": "input"}))
+    table = new_table(catalog, key_schema(**{"bucket": "1", "changelog-producer": "input"}))
     snapshot = write(table, (1, "a", 1), (1, "a", 2))
     assert snapshot.changelog_manifest_list is not None
     assert snapshot.changelog_record_count == 2
@@ -156,7 +156,7 @@ def test_the_input_is_kept_as_changelog(catalog):
 
 
 def test_rescaling_reports_concurrent_writes(catalog):
-    table = new_table(catalog, keyed(bucket="2"), *((n, "a", n) for n in range(20)))
+    table = new_table(catalog, key_schema(bucket="2"), *((n, "a", n) for n in range(20)))
 
     class Late(EmbeddedExecutor):
         def rewrite(self, *how):
@@ -174,7 +174,7 @@ def test_rescaling_reports_concurrent_writes(catalog):
 
 @pytest.mark.parametrize("bucket", ["-1", "-2"])
 def test_only_fixed_buckets_are_rescaled(catalog, bucket):
-    table = new_table(catalog, keyed(bucket=bucket))
+    table = new_table(catalog, key_schema(bucket=bucket))
     with refused(errors.InvalidInputError, kind="rescale"):
         table.rescale(EXECUTOR, buckets=2)
 
@@ -197,7 +197,7 @@ def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catal
 def test_overwrite_restarts_the_indexes_of_dynamic_buckets(catalog):
     table = new_table(
         catalog,
-        keyed(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
+        key_schema(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
         *((n, "a", n) for n in range(6)),
     )
     table.new_write_builder().with_overwrite({}).write(arrow(ORDERS, (5, "b", 5)))
@@ -224,7 +224,7 @@ def test_a_key_stays_in_its_first_partition(catalog, engine):
 )
 def test_dynamic_buckets_fill_one_after_the_other(catalog, options, buckets):
     dynamic = {"bucket": "-1", "dynamic-bucket.target-row-num": "10", **options}
-    table = new_table(catalog, keyed(**dynamic))
+    table = new_table(catalog, key_schema(**dynamic))
     for step in range(3):
         write(table, *((n, "a", step) for n in range(5 + 10 * step)))
     assert len({entry.bucket for entry in table.state.live_files()}) == buckets

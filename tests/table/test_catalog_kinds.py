@@ -1,4 +1,4 @@
-"""What is done to a table has the same outcome in every kind of catalog."""
+"""Operations on a table have the same outcome in every kind of catalog."""
 
 import datetime as dt
 
@@ -37,12 +37,12 @@ SCHEMA = Schema.of(
     options={"bucket": "1"},
 )
 FROM_A_SNAPSHOT = "fast forward"
-"""The deed whose branch begins with a snapshot; catalogs make them from tags."""
+"""The change whose branch begins with a snapshot; catalogs make branches from tags."""
 
 
 @pytest.fixture(params=CATALOG_KINDS)
 def catalog(request, tmp_path):
-    """Return an empty catalog; nobody may go round it."""
+    """Return an empty catalog; no test may bypass it."""
     opened = CATALOG_KINDS[request.param](tmp_path)
     yield opened
     assert not getattr(opened._catalog, "bypassed", [])
@@ -51,10 +51,10 @@ def catalog(request, tmp_path):
 @pytest.fixture
 def table(catalog):
     """Return a table of three commits."""
-    return _filled(catalog)
+    return _fill_table(catalog)
 
 
-def _filled(catalog):
+def _fill_table(catalog):
     made = new_table(catalog, SCHEMA, name="d.t")
     for commit in range(COMMITS):
         made.new_write_builder().write(rows_of(commit))
@@ -63,16 +63,16 @@ def _filled(catalog):
 
 @pytest.fixture
 def server(tmp_path):
-    """Return a server; nobody may go round it."""
+    """Return a server; no test may bypass it."""
     made = ServedCatalog(str(tmp_path / "warehouse"))
     yield made
     assert made.bypassed == []
 
 
-def outcome(kind, directory, deed):
-    """Return what a change makes of a table in a catalog of some kind."""
+def outcome(kind, directory, change):
+    """Return the state of a table after a change, in a catalog of some kind."""
     opened = CATALOG_KINDS[kind](directory)
-    deed.perform(prepare(directory, deed, opened))
+    change.perform(prepare(directory, change, opened))
     found = opened.get_table("d.t")
     snapshots = list(found.snapshots())
     assert len({snapshot.uuid for snapshot in snapshots} - {None}) == len(snapshots)
@@ -85,20 +85,20 @@ def outcome(kind, directory, deed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "deed"),
+    ("kind", "change"),
     [
-        *(("served", deed) for deed in CHANGES if deed.name != FROM_A_SNAPSHOT),
-        *(("external", deed) for deed in CHANGES[::4]),
-        *(("rest", deed) for deed in CHANGES[1::4] if deed.name != FROM_A_SNAPSHOT),
+        *(("served", change) for change in CHANGES if change.name != FROM_A_SNAPSHOT),
+        *(("external", change) for change in CHANGES[::4]),
+        *(("rest", change) for change in CHANGES[1::4] if change.name != FROM_A_SNAPSHOT),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_every_change_of_a_table_is_the_same_as_on_the_file_system(kind, deed, tmp_path):
-    expected = outcome("filesystem", tmp_path / "filesystem", deed)
-    assert outcome(kind, tmp_path / kind, deed) == expected
+def test_every_change_of_a_table_is_the_same_as_on_the_file_system(kind, change, tmp_path):
+    expected = outcome("filesystem", tmp_path / "filesystem", change)
+    assert outcome(kind, tmp_path / kind, change) == expected
 
 
-COMMITTING = [deed for deed in CHANGES if deed.commits]
+COMMITTING = [change for change in CHANGES if change.commits]
 
 
 def test_a_schema_that_nothing_needs_is_taken_back(table, catalog):
@@ -205,14 +205,14 @@ def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
 
 
 @pytest.mark.parametrize("answer", [Answer.LOST_BEFORE, Answer.LOST_AFTER, Answer.RACE])
-@pytest.mark.parametrize("deed", COMMITTING[::3], ids=lambda deed: deed.name)
-def test_one_lost_answer_or_race_is_one_commit_all_the_same(deed, answer, server, tmp_path):
-    table = prepare(tmp_path, deed, TableCatalog(server))
+@pytest.mark.parametrize("change", COMMITTING[::3], ids=lambda change: change.name)
+def test_one_commit_is_made_despite_a_lost_answer_or_race(change, answer, server, tmp_path):
+    table = prepare(tmp_path, change, TableCatalog(server))
     server.answers.append(answer)
-    deed.perform(table)
+    change.perform(table)
     assert not server.answers
     assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, COMMITS + 2))
-    deed.perform(table)
+    change.perform(table)
     assert table.latest_snapshot().id == COMMITS + 1
 
 
@@ -238,7 +238,7 @@ def test_an_unknown_outcome_deletes_nothing_and_the_same_commit_finds_it(done, t
 @pytest.fixture
 def table_of():
     """Make the table of three commits in a server."""
-    return lambda server: _filled(TableCatalog(server))
+    return lambda server: _fill_table(TableCatalog(server))
 
 
 def files_below(table):

@@ -1,4 +1,4 @@
-"""Tables whose column types were changed: what is read, with and without a filter on them."""
+"""Tables whose column types were changed: reads with and without filters on these columns."""
 
 import datetime as dt
 from decimal import Decimal

@@ -75,16 +75,16 @@ def test_files_of_which_all_rows_go_are_removed(table):
     assert ids(table) == [8]
 
 
-@pytest.mark.parametrize("rows_apart", [False, True])
-def test_compaction_marks_the_rows_in_the_joined_files(table, rows_apart):
+@pytest.mark.parametrize("is_scattered", [False, True])
+def test_compaction_marks_the_rows_in_the_joined_files(table, is_scattered):
     table.delete("k IN (0, 6)")
-    if rows_apart:
+    if is_scattered:
         table.delete("k = 7")
         write(table, (8, "c", 8))
     update(table, {"n": 100}, "k = 4")
     before = sorted(read(table, [*COLUMNS, "_ROW_ID"]))
     compact(table)
-    assert files(table) == [(0, 9 if rows_apart else 8, None)]
+    assert files(table) == [(0, 9 if is_scattered else 8, None)]
     assert sorted(read(table, [*COLUMNS, "_ROW_ID"])) == before
     table.delete("k = 3")
     update(table, {"v": "y"}, "k > 3")

@@ -1,7 +1,7 @@
 """Random histories of a table with a computed column, against a model.
 
-Others write, change and remove rows between the runs and while a run's function runs. After each
-step the table has the model's rows, and a row whose column is not what its input gives is behind.
+Other writers change rows between runs and while a run's function is called. After each step the
+table has the model's rows, and rows whose column does not fit its input are behind.
 """
 
 import random
@@ -17,7 +17,7 @@ from tests.testkit.tables import EXECUTOR, compact, new_table, read, write
 
 
 class History:
-    """A table, and what its rows are: key → (day, n)."""
+    """A table and the model of its rows: key → (day, n)."""
 
     def __init__(self, table, rows, seed):
         self.table, self.rows, self.random, self.clock = table, dict(rows), random.Random(seed), 1  # noqa: S311
@@ -44,7 +44,7 @@ class History:
         compact(self.table, self.random.choice(["full", "minor"]))
 
     def compute(self, beside):
-        """Write the column; what `beside` does comes between its read and its commit."""
+        """Write the column; `beside` is called between its read and its commit."""
         left = [beside] if beside else []
 
         def function(rows):

@@ -1,4 +1,4 @@
-"""Updates of some columns of data-evolution tables: files of these columns, beside the others."""
+"""Updates of some columns of data-evolution tables write files of these columns alone."""
 
 import pytest
 

@@ -29,8 +29,8 @@ from tests.testkit.tables import EXECUTOR, write
 
 pytestmark = pytest.mark.slow
 
-# Where a late record may be older than a delete, or a delete take back what comes later, rows
-# depend on when the delete is forgotten, in Java as here: those engines get none.
+# If a late record may be older than a delete, rows depend on when a compaction drops the delete,
+# in Java as here: those engines get no deletes.
 ENGINES = {
     "deduplicate": ({"rowkind.field": "kind"}, 0.2),
     "deduplicate by sequence": ({"rowkind.field": "kind", "sequence.field": "seq"}, 0.0),
@@ -144,7 +144,7 @@ def test_changelog_replays_to_the_table(catalog, engine, producer):
         assert sum(bucket.changelog_rows for bucket in outcome.buckets) == len(changes)
         replay(state, changes)
         found = {row["id"]: row for row in rows_of(table)}
-        if "rowkind.field" in options:  # the column of kinds is a column like others
+        if "rowkind.field" in options:
             assert state.keys() == found.keys()
         assert state == found
         if deduplicates == "true":
@@ -459,10 +459,13 @@ def test_partitions_about_to_expire_are_left_out_if_asked(catalog, strategy):
         for day in ("2001-01-01", young):
             write(table, rows.append_column("dt", pa.array([day] * rows.num_rows)))
 
-    def compacted(**more):
+    def partitions_to_compact(**more):
         plan = table.copy(more).new_compaction_builder().with_strategy("full").plan()
         return sorted(unit.task.split.partition for unit in plan.units)
 
-    both, skipping = compacted(), compacted(**{"compaction.skip-expired-partitions": "true"})
+    both, skipping = (
+        partitions_to_compact(),
+        partitions_to_compact(**{"compaction.skip-expired-partitions": "true"}),
+    )
     # By update-time both partitions are new.
     assert (len(both), len(skipping)) == (2, 1 if strategy == "values-time" else 2)

@@ -1,4 +1,4 @@
-"""A compaction beside others who commit: it costs the buckets they change, and no row."""
+"""A compaction beside other commits skips the buckets they changed, and loses no row."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.testkit.tables import EXECUTOR
 COLUMNS = {"id": "BIGINT", "p": "STRING", "n": "BIGINT"}
 
 
-def partitioned(catalog, writes=3):
+def partitioned_table(catalog, writes=3):
     table = create(catalog, "t", columns=COLUMNS, partition_keys=("p",))
     for number in range(writes):
         write_both(table, number)
@@ -34,7 +34,7 @@ def live_names(table):
 
 
 def test_a_writer_is_not_in_the_way(catalog):
-    table = partitioned(catalog)
+    table = partitioned_table(catalog)
     executor = Meddling(lambda: write_both(table, 9))
     outcome = table.new_compaction_builder().with_strategy("full").run(executor)
     assert executor.task_counts == [2]
@@ -47,7 +47,7 @@ def test_a_writer_is_not_in_the_way(catalog):
 
 
 def test_another_compaction_costs_its_own_partition_only(catalog):
-    table = partitioned(catalog)
+    table = partitioned_table(catalog)
     before, kept = rows_of(table), {}
 
     def other():
@@ -66,7 +66,7 @@ def test_another_compaction_costs_its_own_partition_only(catalog):
 
 
 def test_concurrent_changes_are_planned_again(catalog):
-    table = partitioned(catalog)
+    table = partitioned_table(catalog)
 
     def other():
         builder = table.new_compaction_builder().with_strategy("full")
@@ -81,7 +81,7 @@ def test_concurrent_changes_are_planned_again(catalog):
 
 
 def test_a_bucket_that_never_rests_is_left_out(catalog):
-    table = partitioned(catalog)
+    table = partitioned_table(catalog)
 
     def other():
         write_both(table, 8)
@@ -170,6 +170,6 @@ def open_table_on(table, pattern):
 
 
 def test_compaction_survives_reopening(catalog):
-    table = partitioned(catalog, writes=5)
+    table = partitioned_table(catalog, writes=5)
     compact(table)
     assert rows_of(open_table(table.path)) == rows_of(table)

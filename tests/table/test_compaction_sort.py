@@ -20,7 +20,7 @@ def sort(table, columns=("n", "id"), curve="order", executor=compacting.EXECUTOR
     return builder.with_order(columns, curve).run(executor)
 
 
-def written(catalog, name="t", pieces=4, options=None, **settings):
+def table_with_rows(catalog, name="t", pieces=4, options=None, **settings):
     shape = {"pieces": pieces, "rows": 400, "keys": 300, "keyed": False}
     return compacting.fill_table(catalog, name, options, **shape, **settings)
 
@@ -28,7 +28,7 @@ def written(catalog, name="t", pieces=4, options=None, **settings):
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("options", [{}, {"write-buffer-size": "20 kb"}])
 def test_rows_stay_and_files_are_sorted(catalog, curve, options):
-    table = written(catalog, options=options)
+    table = table_with_rows(catalog, options=options)
     before = compacting.rows_of(table)
     outcome = sort(table, curve=curve)
     assert outcome.snapshot.commit_kind is CommitKind.COMPACT
@@ -43,7 +43,7 @@ def test_rows_stay_and_files_are_sorted(catalog, curve, options):
 
 def test_readers_skip_files_afterwards(catalog):
     options = {"target-file-size": "4 kb", "write-buffer-size": "20 kb"}
-    table = written(catalog, options=options)
+    table = table_with_rows(catalog, options=options)
     wanted = table.new_read_builder().with_filter("n = 500")
     assert len(wanted.plan().splits[0].data_files) == 4
     sort(table)
@@ -61,7 +61,7 @@ def test_partitions_are_sorted_by_themselves(catalog):
 
 
 def test_rows_that_come_meanwhile_stay(catalog):
-    table = written(catalog)
+    table = table_with_rows(catalog)
 
     class Interrupted(EmbeddedExecutor):
         def cluster(self, *args):
@@ -73,7 +73,7 @@ def test_rows_that_come_meanwhile_stay(catalog):
 
 
 def test_deleted_rows_and_their_vectors_go(catalog):
-    table = written(catalog, options={"deletion-vectors.enabled": "true"})
+    table = table_with_rows(catalog, options={"deletion-vectors.enabled": "true"})
     compacting.delete_rows(
         table, {entry.file.file_name: [0, 7] for entry in table.state.live_files()}
     )
@@ -100,7 +100,7 @@ def test_unsortable_column_is_refused(catalog, columns, keyed, reason):
 
 
 def test_sorting_again_is_found(catalog):
-    table = written(catalog)
+    table = table_with_rows(catalog)
     builder = table.new_compaction_builder().with_strategy("sort").with_order(["id"], "hilbert")
     builder = builder.with_commit_user("me")
     first = builder.run(compacting.EXECUTOR)
@@ -109,7 +109,7 @@ def test_sorting_again_is_found(catalog):
 
 
 def test_nulls_stay_though_the_column_has_a_default_now(catalog):
-    table = written(catalog).alter([update_column_default_value("n", "7")])
+    table = table_with_rows(catalog).alter([update_column_default_value("n", "7")])
     before = compacting.rows_of(table)
     assert any(row["n"] is None for row in before)
     sort(table)
@@ -121,13 +121,13 @@ def test_an_executor_that_only_runs_tasks_cannot_sort(catalog):
         map_tasks = compacting.EXECUTOR.map_tasks
 
     with pytest.raises(InvalidInputError, match="TasksOnly"):
-        sort(written(catalog), executor=TasksOnly())
+        sort(table_with_rows(catalog), executor=TasksOnly())
 
 
 WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "rowkind.field": "kind"}
 
 
-def postponed(catalog, name="t", **options):
+def postponed_table(catalog, name="t", **options):
     return compacting.create(catalog, name, {**WAITING, **options})
 
 
@@ -140,7 +140,7 @@ def row(key, text, kind="+I"):
 
 
 def test_waiting_rows_are_seen_after_a_compaction(catalog):
-    table = postponed(catalog, **{"postpone.default-bucket-num": "3"})
+    table = postponed_table(catalog, **{"postpone.default-bucket-num": "3"})
     compacting.write(table, pa.concat_tables([row(key, "a") for key in range(30)]))
     assert compacting.rows_of(table) == []
     assert compacting.compact(table).snapshot.commit_kind is CommitKind.COMPACT
@@ -150,7 +150,7 @@ def test_waiting_rows_are_seen_after_a_compaction(catalog):
 
 
 def test_rows_of_a_key_are_replayed_in_order(catalog):
-    table = postponed(catalog)
+    table = postponed_table(catalog)
     compacting.write(table, row(1, "first"))
     compacting.write(table, row(2, "x"))
     compacting.write(table, row(1, "second"))
@@ -167,7 +167,7 @@ def test_rows_of_a_key_are_replayed_in_order(catalog):
 def test_the_result_is_that_of_rows_that_never_waited(catalog, seed):
     rng = np.random.default_rng(seed)
     options = {"postpone.default-bucket-num": "2", "sequence.field": "seq"}
-    waiting = postponed(catalog, **options)
+    waiting = postponed_table(catalog, **options)
     direct = compacting.create(
         catalog, "direct", {"rowkind.field": "kind", "sequence.field": "seq"}
     )
@@ -184,7 +184,7 @@ def test_the_result_is_that_of_rows_that_never_waited(catalog, seed):
 
 
 def test_a_partition_keeps_its_bucket_count(catalog):
-    table = postponed(catalog, **{"postpone.default-bucket-num": "2"})
+    table = postponed_table(catalog, **{"postpone.default-bucket-num": "2"})
     compacting.write(table, pa.concat_tables([row(key, "a") for key in range(20)]))
     compacting.compact(table)
     more = table.copy({"postpone.default-bucket-num": "5"})
@@ -195,7 +195,7 @@ def test_a_partition_keeps_its_bucket_count(catalog):
 
 
 def test_dry_plan_shows_waiting_rows(catalog):
-    table = postponed(catalog)
+    table = postponed_table(catalog)
     compacting.write(table, row(1, "a"))
     plan = table.new_compaction_builder().plan()
     assert [(unit.reason, unit.row_count) for unit in plan.waiting] == [("waiting-rows", 1)]
@@ -203,7 +203,7 @@ def test_dry_plan_shows_waiting_rows(catalog):
 
 
 def test_the_commit_is_found_again(catalog):
-    table = postponed(catalog)
+    table = postponed_table(catalog)
     compacting.write(table, row(1, "a"))
     builder = table.new_compaction_builder().with_strategy("full").with_commit_user("me")
     builder.run(compacting.EXECUTOR)
@@ -214,7 +214,7 @@ def test_the_commit_is_found_again(catalog):
 
 
 def test_rows_are_placed_once_though_two_try(catalog):
-    table = postponed(catalog)
+    table = postponed_table(catalog)
     compacting.write(table, row(1, "a"))
 
     class Overtaken(EmbeddedExecutor):
@@ -229,7 +229,7 @@ def test_rows_are_placed_once_though_two_try(catalog):
 
 
 def test_rows_that_arrive_during_placement_wait(catalog):
-    table = postponed(catalog)
+    table = postponed_table(catalog)
     compacting.write(table, row(1, "a"))
 
     class Busy(EmbeddedExecutor):

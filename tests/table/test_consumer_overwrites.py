@@ -14,7 +14,7 @@ def plain(catalog, *, partition_keys=(), **options):
     return new_table(catalog, COLUMNS, partition_keys=partition_keys, options=options)
 
 
-def keyed(catalog, **options):
+def keyed_table(catalog, **options):
     return new_table(catalog, COLUMNS, primary_keys=["id"], options={"bucket": "1", **options})
 
 
@@ -22,7 +22,7 @@ def overwrite(table, *rows):
     write(table.new_write_builder().with_overwrite({}), *rows)
 
 
-def consumed(table, *, at=2, kinds=True):
+def consume(table, *, at=2, kinds=True):
     table.consumers.reset("etl", at)
     builder = table.new_read_builder().with_consumer("etl")
     return read(builder.with_row_kinds() if kinds else builder)
@@ -43,7 +43,7 @@ def test_overwrite_without_key_is_read_as_removed_and_added_rows(catalog):
     table = plain(catalog)
     write(table, (1, "a"), (2, "b"))
     overwrite(table, (2, "b"), (3, "c"))
-    assert net(consumed(table), [(1, "a"), (2, "b")]) == [(2, "b"), (3, "c")]
+    assert net(consume(table), [(1, "a"), (2, "b")]) == [(2, "b"), (3, "c")]
     plan = table.new_read_builder().with_consumer("etl").with_row_kinds().plan()
     assert (plan.next_snapshot, plan.skipped_snapshots) == (3, ())
 
@@ -57,35 +57,35 @@ def test_rows_appended_and_overwritten_in_between_cancel_out(catalog):
     write(table, (4, "d"))
     overwrite(table, (5, "e"))
     write(table, (6, "f"))
-    assert consumed(table) == [("+I", 5, "e"), ("+I", 6, "f"), ("-D", 1, "a")]
+    assert consume(table) == [("+I", 5, "e"), ("+I", 6, "f"), ("-D", 1, "a")]
 
 
 def test_rows_deleted_by_a_deletion_vector_reach_a_consumer(catalog):
     table = plain(catalog, **{"deletion-vectors.enabled": "true", "bucket": "-1"})
     write(table, (1, "a"), (2, "b"))
     table.delete("id = 1")
-    assert net(consumed(table), [(1, "a"), (2, "b")]) == [(2, "b")]
+    assert net(consume(table), [(1, "a"), (2, "b")]) == [(2, "b")]
 
 
 def test_overwrite_of_a_keyed_table_is_read_as_the_difference(catalog):
-    table = keyed(catalog)
+    table = keyed_table(catalog)
     write(table, (1, "a"), (2, "b"), (3, "c"))
     write(table, (3, "x"))
     overwrite(table, (2, "b"), (3, "y"), (4, "d"))
     table.compact()
-    assert consumed(table) == [("+I", 4, "d"), ("+U", 3, "y"), ("-D", 1, "a")]
+    assert consume(table) == [("+I", 4, "d"), ("+U", 3, "y"), ("-D", 1, "a")]
 
 
 def test_changelog_continues_around_an_overwrite(catalog):
-    table = keyed(catalog, **{"changelog-producer": "input"})
+    table = keyed_table(catalog, **{"changelog-producer": "input"})
     write(table, (1, "a"))
     write(table, (1, "b"))
     overwrite(table, (2, "c"))
-    assert consumed(table) == [("+I", 2, "c"), ("-D", 1, "a")]
-    assert consumed(table, at=4) == []
+    assert consume(table) == [("+I", 2, "c"), ("-D", 1, "a")]
+    assert consume(table, at=4) == []
 
 
-@pytest.mark.parametrize("make", [plain, keyed])
+@pytest.mark.parametrize("make", [plain, keyed_table])
 def test_rows_that_are_gone_are_refused_without_kinds_and_the_consumer_stays(catalog, make):
     table = make(catalog)
     write(table, (1, "a"))
@@ -102,7 +102,7 @@ def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
     table = plain(catalog, partition_keys=["id"])
     write(table, (1, "a"))
     write(table.new_write_builder().with_overwrite({"id": 2}), (2, "b"))
-    assert consumed(table, kinds=False) == [(2, "b")]
+    assert consume(table, kinds=False) == [(2, "b")]
 
 
 @pytest.mark.parametrize("kinds", [True, False])
@@ -111,7 +111,7 @@ def test_overwrites_are_left_out_with_the_option(catalog, kinds):
     write(table, (1, "a"))
     overwrite(table, (2, "b"))
     write(table, (3, "c"))
-    assert [row[-2:] for row in consumed(table, kinds=kinds)] == [(3, "c")]
+    assert [row[-2:] for row in consume(table, kinds=kinds)] == [(3, "c")]
     plan = table.new_read_builder().with_consumer("etl").plan()
     assert plan.skipped_snapshots == (2,)
     stored = {"streaming-read-overwrite": "true"}
@@ -125,7 +125,7 @@ def test_a_difference_whose_start_has_expired_is_refused(catalog):
     overwrite(table, (2, "b"))
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     with pytest.raises(NotFoundError, match="snapshot 1 has expired"):
-        consumed(table)
+        consume(table)
 
 
 def test_position_of_a_consumer_does_not_expire(catalog):
@@ -136,4 +136,4 @@ def test_position_of_a_consumer_does_not_expire(catalog):
     write(table, (3, "c"))
     report = table.maintenance().run(MaintenanceTask.EXPIRE_SNAPSHOTS)
     assert (report.count, report.note) == (0, "held by consumer 'etl'")
-    assert consumed(table) == [("+I", 2, "b"), ("+I", 3, "c"), ("-D", 1, "a")]
+    assert consume(table) == [("+I", 2, "b"), ("+I", 3, "c"), ("-D", 1, "a")]

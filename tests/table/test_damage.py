@@ -1,4 +1,4 @@
-"""Files of a table that are cut, changed or gone: each read says which, and what to do."""
+"""Reads of files that are cut, changed or missing name the file and the way out."""
 
 import json
 import shutil
@@ -16,8 +16,8 @@ from tests.testkit.errors import refused
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 
 
-def written(catalog, **options):
-    """Return where a table lies that nothing of this process has read before."""
+def write_table(catalog, **options):
+    """Return the path of a table that this process has not read before."""
     schema = Schema.of({"id": "BIGINT", "v": "STRING"}, options={"bucket": "-1", **options})
     table = catalog.create_table("db.t", schema)
     rows = pa.table({"id": list(range(3000)), "v": [f"value {n}" for n in range(3000)]})
@@ -64,7 +64,7 @@ def names_the_file(caught, path):
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("damage", [cut, cut_silently, empty])
 def test_a_damaged_data_file_is_named(catalog, file_format, damage):
-    table = written(catalog, **{"file.format": file_format})
+    table = write_table(catalog, **{"file.format": file_format})
     path = only(table, f"bucket-0/*.{file_format}")
     damage(path)
     with pytest.raises(FormatError) as caught:
@@ -74,7 +74,7 @@ def test_a_damaged_data_file_is_named(catalog, file_format, damage):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_a_missing_data_file_is_named(catalog, file_format):
-    table = written(catalog, **{"file.format": file_format})
+    table = write_table(catalog, **{"file.format": file_format})
     path = only(table, f"bucket-0/*.{file_format}")
     path.unlink()
     with pytest.raises(NotFoundError, match="snapshot") as caught:
@@ -88,7 +88,7 @@ MANIFESTS = ["manifest/manifest-[0-9a-f]*", "manifest/manifest-list-*-1"]
 @pytest.mark.parametrize("pattern", MANIFESTS)
 @pytest.mark.parametrize("damage", [cut, cut_silently, empty])
 def test_a_damaged_manifest_is_named(catalog, pattern, damage):
-    table = written(catalog)
+    table = write_table(catalog)
     path = max(table.glob(pattern))
     damage(path)
     with pytest.raises(FormatError) as caught:
@@ -98,7 +98,7 @@ def test_a_damaged_manifest_is_named(catalog, pattern, damage):
 
 @pytest.mark.parametrize("pattern", MANIFESTS)
 def test_a_missing_manifest_is_named(catalog, pattern):
-    table = written(catalog)
+    table = write_table(catalog)
     path = max(table.glob(pattern))
     path.unlink()
     with pytest.raises(NotFoundError) as caught:
@@ -109,7 +109,7 @@ def test_a_missing_manifest_is_named(catalog, pattern):
 @pytest.mark.parametrize("pattern", ["snapshot/snapshot-1", "schema/schema-0"])
 @pytest.mark.parametrize("damage", [cut, empty])
 def test_damaged_metadata_is_named(catalog, pattern, damage):
-    table = written(catalog)
+    table = write_table(catalog)
     path = table / pattern
     damage(path)
     with pytest.raises(FormatError) as caught:
@@ -118,7 +118,7 @@ def test_damaged_metadata_is_named(catalog, pattern, damage):
 
 
 def test_missing_schema_is_named_by_its_files(catalog):
-    table = written(catalog)
+    table = write_table(catalog)
     expected = read(table)
     first = table / "schema" / "schema-0"
     newer = {**json.loads(first.read_text()), "id": 1}
@@ -128,7 +128,7 @@ def test_missing_schema_is_named_by_its_files(catalog):
 
 
 def test_table_without_any_schema_is_refused(catalog):
-    table = written(catalog)
+    table = write_table(catalog)
     (table / "schema" / "schema-0").unlink()
     with refused(NotFoundError, "schema", kind="table-not-found"):
         read(table)
@@ -144,7 +144,7 @@ def test_table_without_any_schema_is_refused(catalog):
     ],
 )
 def test_a_wrong_option_value_names_the_option(catalog, option, value):
-    table = written(catalog)
+    table = write_table(catalog)
     schema = table / "schema" / "schema-0"
     json_ = json.loads(schema.read_text())
     json_["options"][option] = value
@@ -177,7 +177,7 @@ ROWS = pa.table(
 )
 
 
-def evolved(catalog, file_format, keys, **options):
+def evolved_table(catalog, file_format, keys, **options):
     """A table whose first file was written with a schema that is gone."""
     schema = Schema.of(
         {"k": "INT", "a": "CHAR(3)", "b": "INT"},
@@ -207,7 +207,7 @@ def read_columns(table, where=None):
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["append", "keys"])
 def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
-    table = evolved(catalog, file_format, keys)
+    table = evolved_table(catalog, file_format, keys)
     old = [(1, "x", 7, None)] if keys else [(1, "x", 7, None), (2, "y", 8, None)]
     expected = [*old, (2, "w", 9, "n"), (3, "v", 10, "m")]
     assert read_columns(table) == sorted(expected, key=str)
@@ -217,13 +217,13 @@ def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
 
 
 def test_a_dropped_column_may_have_any_type(catalog):
-    table = evolved(catalog, "parquet", ())
+    table = evolved_table(catalog, "parquet", ())
     table = table.alter([sc.DropColumn(field_names=("b",))])
     assert table.to_arrow().column_names == ["k", "z", "a"]
 
 
 def test_avro_files_name_the_schema_that_is_gone(catalog):
-    table = evolved(catalog, "avro", ())
+    table = evolved_table(catalog, "avro", ())
     with refused(FormatError, r"Restore 'schema/schema-0'", kind="schema-missing"):
         read_columns(table)
 

@@ -28,7 +28,7 @@ def new_table(catalog, name="db.t", **declared):
     return catalog.create_table(name, Schema.of({"a": "INT", "b": "STRING"}, **declared))
 
 
-def shown(table, **options):
+def row_counts(table, **options):
     return Counter(tuple(row.values()) for row in table.copy(options).to_arrow().to_pylist())
 
 
@@ -51,12 +51,12 @@ def test_segments_of_all_formats_are_handled_alike(catalog, tmp_path, file_forma
         file_of(folder, file_format, (1, "x"), (2, "y"))
         table.append(rows((0, "own")))
     add_segment(table, folder, file_format)
-    untouched, before = states(folder), shown(table)
+    untouched, before = states(folder), row_counts(table)
     table.truncate() if way == "truncate" else table.overwrite(new)
     assert table.latest_snapshot().id == 3
-    assert shown(table) == shown(catalog.get_table("db.t"))
+    assert row_counts(table) == row_counts(catalog.get_table("db.t"))
     assert table.to_arrow().num_rows == (way == "overwrite")
-    assert shown(table, **{"scan.snapshot-id": "2"}) == before
+    assert row_counts(table, **{"scan.snapshot-id": "2"}) == before
     listed = [s for s in table.segments().listed() if s.id == 1 or s.data_size]
     assert SegmentStatus.MARKED_FOR_DELETE in {each.status for each in listed}
     assert table.segments().live() == []
@@ -64,7 +64,7 @@ def test_segments_of_all_formats_are_handled_alike(catalog, tmp_path, file_forma
     add_segment(table, folder, file_format)
     assert table.to_arrow().num_rows == 2 + (way == "overwrite")
     table.rollback_to(2)
-    assert shown(table) == before
+    assert row_counts(table) == before
 
 
 class Death(BaseException):
@@ -81,7 +81,7 @@ def test_no_fault_shows_rows_of_a_segment_without_those_of_the_table(catalog, tm
         table = new_table(catalog, name)
         table.append(rows((0, "own")))
         add_segment(table, tmp_path / "foreign", "csv")
-        before = shown(table)
+        before = row_counts(table)
 
         def dies(number, _method, _path, call=call):
             if number == call:
@@ -105,13 +105,13 @@ def test_no_fault_shows_rows_of_a_segment_without_those_of_the_table(catalog, tm
             is_known = False
         after = Counter({(9, "z"): 1} if way == "overwrite" else {})
         other = catalog.get_table(name)
-        now = shown(other)
+        now = row_counts(other)
         assert now in (before, after), call
         assert now == after or not (is_done and is_known), call
         outcomes[now == after, is_done and is_known] += 1
         other.append(rows((5, "more")))
         expire_snapshots(other._store, retention=_ONE)
-        assert shown(other) == now + Counter({(5, "more"): 1}), call
+        assert row_counts(other) == now + Counter({(5, "more"): 1}), call
         if len(file_io.calls) <= call:
             break
     assert call > 10
@@ -126,7 +126,7 @@ def test_branch_refuses_changes_of_main_segments(catalog, tmp_path):
     with pytest.raises(InvalidInputError, match="open the main branch") as caught:
         table.copy({"branch": "b"}).truncate()
     assert caught.value.kind == "segment-overwrite"
-    assert len(shown(table)) == len(shown(table.copy({"branch": "b"}))) == 2
+    assert len(row_counts(table)) == len(row_counts(table.copy({"branch": "b"}))) == 2
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -179,4 +179,4 @@ def test_each_snapshot_of_any_history_has_its_rows(catalog, tmp_path, partitione
             if (newest := table.latest_snapshot()) is not None:
                 history[newest.id] = now
             for number, seen in history.items():
-                assert shown(table, **{"scan.snapshot-id": str(number)}) == seen, (seed, step)
+                assert row_counts(table, **{"scan.snapshot-id": str(number)}) == seen, (seed, step)

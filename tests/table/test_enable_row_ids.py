@@ -81,7 +81,7 @@ def test_an_empty_table_and_one_in_the_middle(tmp_path):
 
 
 def test_writers_that_were_opened_before(table):
-    """An append gets ids; what would write files again, and without ids, is refused."""
+    """An append gets ids; rewriting files without ids is refused."""
     builder = table.new_write_builder()
     rewriting = table.new_compaction_builder().with_strategy("full")
     done = []

@@ -14,19 +14,19 @@ KEY = {"primary-key": "day,id", "bucket": "1"}
 FALLBACK = {"scan.fallback-branch": "stream"}
 
 
-def declared(options):
+def schema_with(options):
     return Schema.of(COLUMNS, partition_keys=["day"], options=options)
 
 
 @pytest.fixture
-def branched(catalog):
+def create_branched(catalog):
     """Return a function from the options of the main table and of its branch to both."""
 
     def make(main, branch):
-        table = catalog.create_table("db.t", declared(main))
+        table = catalog.create_table("db.t", schema_with(main))
         table.branches.create("stream")
         opened = FileStore.open(LocalFileIO(), table.path, options={"branch": "stream"})
-        own = first_table_schema(declared(branch), time_millis=0)
+        own = first_table_schema(schema_with(branch), time_millis=0)
         LocalFileIO().replace(opened.paths.schema(0), schema_to_json(own))
         for rows in ([("b", 1, 10), ("b", 2, 20), ("a", 1, 0)], [("b", 1, 11)]):
             write(table.at_branch("stream"), *rows)
@@ -36,8 +36,8 @@ def branched(catalog):
     return make
 
 
-def test_a_branch_with_a_key_is_merged_although_main_has_none(branched):
-    table = branched({}, KEY)
+def test_a_branch_with_a_key_is_merged_although_main_has_none(create_branched):
+    table = create_branched({}, KEY)
     assert read(table) == [("a", 7, 70), ("a", 7, 71), ("b", 1, 11), ("b", 2, 20)]
     assert read(table, where="v = 10") == []
     assert read(table, where="id = 1") == [("b", 1, 11)]
@@ -45,20 +45,20 @@ def test_a_branch_with_a_key_is_merged_although_main_has_none(branched):
     assert table.new_read_builder().plan().context.schema.primary_keys == ()
 
 
-def test_each_branch_is_merged_by_its_own_engine(branched):
+def test_each_branch_is_merged_by_its_own_engine(create_branched):
     summed = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
-    table = branched(KEY, KEY | summed)
+    table = create_branched(KEY, KEY | summed)
     assert read(table) == [("a", 7, 71), ("b", 1, 21), ("b", 2, 20)]
     assert read(table.copy({"read.batch-size": "1"})) == read(table)
 
 
-def test_a_count_merges_the_branch_too(branched):
-    assert branched({}, KEY).count() == 4
+def test_a_count_merges_the_branch_too(create_branched):
+    assert create_branched({}, KEY).count() == 4
 
 
-def test_sparks_own_reader_leaves_unmerged_rows(branched):
+def test_sparks_own_reader_leaves_unmerged_rows(create_branched):
     plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
-    plan = branched({}, KEY).new_read_builder().plan()
+    plan = create_branched({}, KEY).new_read_builder().plan()
     schemas = plain_files.PlainSchemas.of(plan.context)
     plain = [plain_files.is_plain(plan.context, split, schemas) for split in plan.splits]
     assert plain == [True, False]

@@ -51,7 +51,7 @@ def some_rows(rng, count):
 
     day = dt.date(1970, 1, 1)
     for _ in range(count):
-        moment = dt.datetime(1970, 1, 1) + dt.timedelta(hours=rng.randrange(500_000))
+        time = dt.datetime(1970, 1, 1) + dt.timedelta(hours=rng.randrange(500_000))
         yield {
             "p": maybe(rng.choice(["a", "A", " a", "Bb", "5"])),
             "id": rng.randrange(40),
@@ -60,7 +60,7 @@ def some_rows(rng, count):
             "w": maybe(rng.randrange(-12, 12)),
             "f": maybe(rng.choice([-1.5, -0.0, 0.0, 1.5, float("nan"), float("-inf")])),
             "d": maybe(day + dt.timedelta(days=rng.randrange(-800, 20_000))),
-            "t": maybe(moment),
+            "t": maybe(time),
             "b": maybe(rng.random() < 0.5),
         }
 
@@ -75,7 +75,7 @@ def table(request, tmp_path_factory):
     for types in ((), (("n", "INT"), ("w", "STRING"))):
         table = table.alter([update_column_type(*each) for each in types]) if types else table
         rows = list(some_rows(rng, 60))
-        if keys:  # once a commit, so that the order of writing says nothing
+        if keys:  # once a commit, so that the order of writing does not matter
             rows = [{**row, "p": row["p"] or "none"} for row in rows]
             rows = list({(row["p"], row["id"]): row for row in rows}.values())
         if types:
@@ -159,9 +159,9 @@ def text_of(tree):
 
 
 def answer(tree, row):
-    """Return SQL's answer, with NOT where it stands in the text."""
+    """Return SQL's answer for a tree of ANDs, ORs and NOTs."""
     if isinstance(tree, str):
-        return truth(typed(parse_where(tree)), row)
+        return truth(with_typed_literals(parse_where(tree)), row)
     word, *sides = tree
     answers = [answer(side, row) for side in sides]
     if word == "NOT":
@@ -170,7 +170,7 @@ def answer(tree, row):
     return decisive if decisive in answers else None if None in answers else not decisive
 
 
-def typed(predicate, *, days=False):
+def with_typed_literals(predicate, *, days=False):
     """Give literals the types of Python's values, which the model compares."""
 
     def value(literal):
@@ -183,13 +183,13 @@ def typed(predicate, *, days=False):
             days = argument == "DATE" or (function == "coalesce" and field == "d")
             if days and function == "coalesce":
                 argument = dt.date.fromisoformat(argument)
-            return replace(predicate, test=typed(test, days=days), argument=argument)
+            return replace(predicate, test=with_typed_literals(test, days=days), argument=argument)
         case pred.Comparison(literal=literal):
             return replace(predicate, literal=value(literal))
         case pred.In(literals=literals):
             return replace(predicate, literals=tuple(map(value, literals)))
         case pred.And(children=children):
-            return pred.And(tuple(typed(child, days=days) for child in children))
+            return pred.And(tuple(with_typed_literals(child, days=days) for child in children))
         case _:
             return predicate
 
@@ -326,7 +326,7 @@ def test_functions_prune_nothing():
 
 
 def test_years_beyond_those_of_arrow_are_right():
-    """Days of the years 32768, 2024 and 1, and none, as others' files may hold them."""
+    """Days of the years 32768, 2024 and 1, and null."""
     days = pa.array([11248738, 19753, -719162, None], pa.int32()).cast(pa.date32())
     assert row_stage._years(days).to_pylist() == [32768, 2024, 1, None]
     assert pc.year(days)[0].as_py() != 32768

@@ -39,16 +39,16 @@ def test_roots_and_depths_of_json_do_not_end_the_process(options):
         b"nul",
         b'{"id": 1, "v": ' + deep + b"}\n", b'{"id": ' * 20_000 + b"1" + b"}" * 20_000, deep,
     ]  # fmt: skip
-    said = outcomes([Case(file_format="json", data=text, options=options) for text in texts])
-    taken = [line for line in said if line.endswith(" rows")]
+    lines = outcomes([Case(file_format="json", data=text, options=options) for text in texts])
+    taken = [line for line in lines if line.endswith(" rows")]
     ways = {"segment", "landing", "inferred", "topic"}
-    assert {line.split(": ")[0] for line in said} >= ways
-    assert not taken, said
+    assert {line.split(": ")[0] for line in lines} >= ways
+    assert not taken, lines
 
 
 def test_objects_that_begin_with_null_in_a_block_do_not_end_the_process():
-    said = outcomes([Case(file_format="json", data=b'{"id":\nnull}\n' * 400_000)])
-    assert "segment: FormatError format" in said
+    lines = outcomes([Case(file_format="json", data=b'{"id":\nnull}\n' * 400_000)])
+    assert "segment: FormatError format" in lines
 
 
 @pytest.mark.parametrize("schema", ["int", ["null", "string"], {"type": "array", "items": "int"}])
@@ -106,16 +106,16 @@ def test_empty_files_are_allowed(catalog, tmp_path, name):
 
 
 def test_topics_refuse_columns_that_json_cannot_fill():
-    said = outcomes(
+    lines = outcomes(
         [Case(file_format="json", data=b'{"t": "10:00:00"}', columns=(("t", "TIME(3)"),))]
     )
-    assert any(line.startswith("topic: FormatError") for line in said)
+    assert any(line.startswith("topic: FormatError") for line in lines)
 
 
 def test_topics_refuse_members_that_no_column_takes():
-    said = outcomes([Case(file_format="json", data=b'{"id": 2, "zz": 1}')])
-    assert "topic: FormatError bad-record" in said
-    assert "segment: 1 rows" in said  # also if `v`, which the file lacks, is read alone
+    lines = outcomes([Case(file_format="json", data=b'{"id": 2, "zz": 1}')])
+    assert "topic: FormatError bad-record" in lines
+    assert "segment: 1 rows" in lines  # also if `v`, which the file lacks, is read alone
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
@@ -142,8 +142,8 @@ def test_texts_that_are_not_utf8_are_refused_by_reads(tmp_path, name):
 def test_texts_that_are_numbers_in_json_are_read_beside_other_columns():
     numbers = [b"1e999", b"1" * 5000, b"{}", b"[1e999]"]
     data = [b'{"id": 1, "v": %s}\n' % number for number in numbers]
-    said = outcomes([Case(file_format="json", data=each) for each in data])
-    assert said.count("segment: 1 rows") == said.count("landing: 1 rows") == len(numbers)
+    lines = outcomes([Case(file_format="json", data=each) for each in data])
+    assert lines.count("segment: 1 rows") == lines.count("landing: 1 rows") == len(numbers)
 
 
 def test_encodings_that_are_not_declared_are_refused_and_declared_ones_read():
@@ -155,8 +155,8 @@ def test_encodings_that_are_not_declared_are_refused_and_declared_ones_read():
         for encoding in encodings
         for options in ((), (("encoding", encoding),))
     ]
-    said = [line for line in outcomes([each for *_, each in cases]) if line.startswith("segment:")]
-    for (encoding, options, _), line in zip(cases, said, strict=True):
+    lines = [line for line in outcomes([each for *_, each in cases]) if line.startswith("segment:")]
+    for (encoding, options, _), line in zip(cases, lines, strict=True):
         if options:
             assert line.endswith((" 1 rows", "segment-option")), (encoding, line)
         else:
@@ -243,8 +243,8 @@ def test_views_of_texts_that_are_nowhere_are_refused(tmp_path):
     with pa.ipc.new_file(str(tmp_path / "1.arrow"), pa.schema({"v": wrong.type})) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([wrong], names=["v"]))
     data = (tmp_path / "1.arrow").read_bytes()
-    said = outcomes([Case(file_format="arrow", data=data)])[1:]
-    assert {line.partition(": ")[2] for line in said} == {"FormatError source-file"}
+    lines = outcomes([Case(file_format="arrow", data=data)])[1:]
+    assert {line.partition(": ")[2] for line in lines} == {"FormatError source-file"}
 
 
 @pytest.mark.parametrize("levels", [100, 200, 400])
@@ -255,14 +255,14 @@ def test_types_that_nest_deep_are_refused(levels):
     sink = io.BytesIO()
     columns = {"id": pa.array([1], pa.int64()), "v": ["x"], "z": pa.nulls(1, kind)}
     orc.write_table(pa.table(columns), sink)
-    said = outcomes([Case(file_format="orc", data=sink.getvalue())])[1:]
+    lines = outcomes([Case(file_format="orc", data=sink.getvalue())])[1:]
     expected = "1 rows" if levels < MOST_LEVELS else "FormatError"
-    assert {line.partition(": ")[2].split(" s")[0].split(" f")[0] for line in said} == {expected}
+    assert {line.partition(": ")[2].split(" s")[0].split(" f")[0] for line in lines} == {expected}
 
 
 def test_any_bytes_give_rows_or_a_typed_error():
     count = often(40)
-    said = outcomes([case_of(seed) for seed in range(count)])
-    assert sum(line.startswith("case ") for line in said) == count
-    taken = {line.partition(":")[0] for line in said if line.endswith(" rows")}
+    lines = outcomes([case_of(seed) for seed in range(count)])
+    assert sum(line.startswith("case ") for line in lines) == count
+    taken = {line.partition(":")[0] for line in lines if line.endswith(" rows")}
     assert {"segment", "landing", "inferred", "rows"} <= taken

@@ -78,7 +78,7 @@ def _filters(name, values):
 
 
 def check_filters(folder, table, data, file_format="parquet"):
-    """Add a file to a table, and compare each filter with what passes it among all rows."""
+    """Add a file to a table, and compare each filter with the rows of the whole table."""
     (folder / "in").mkdir(parents=True)
     (folder / "in" / f"a.{file_format}").write_bytes(data)
     catalog = open_catalog(str(folder / "w"))
@@ -135,7 +135,7 @@ def test_filters_return_the_rows_of_a_whole_read(folders, writer, data):
     assert check_filters(folder / "t", table, written, file_format)
 
 
-def _signed(data):
+def _signed_bytes(data):
     return [byte - 256 * (byte > 127) for byte in data]
 
 
@@ -157,8 +157,8 @@ def test_bounds_that_compare_bytes_as_signed_prune_nothing(folders, table):
                             each for each in table.column(name).to_pylist() if each is not None
                         ]
                         values = [each.encode() if name == "s" else each for each in stored]
-                    statistics[2] = (footers.BINARY, min(values, key=_signed))
-                    statistics[1] = (footers.BINARY, max(values, key=_signed))
+                    statistics[2] = (footers.BINARY, min(values, key=_signed_bytes))
+                    statistics[1] = (footers.BINARY, max(values, key=_signed_bytes))
 
     data = footers.change_parquet_footer(_parquet(table), change)
     assert pq.read_metadata(io.BytesIO(data)).created_by == _IMPALA.decode()

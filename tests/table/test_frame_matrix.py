@@ -29,13 +29,13 @@ NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 
 
 def check_of(column_type: str) -> InputCheck:
-    """What judges the rows of a table of one column."""
+    """Return the check of rows for a table of one column."""
     schema = first_table_schema(Schema.of({"c": column_type}), time_millis=0)
     return InputCheck(table="db.t", schema=schema)
 
 
-def stored(source: Source, check: InputCheck | None) -> list[Any]:
-    """What the writer would store of a source; without a table, in one made for its columns."""
+def stored_values(source: Source, check: InputCheck | None) -> list[Any]:
+    """Return the values that a writer stores; without a check, of a table made for the source."""
     rows = to_rows(source.frame, EXECUTOR, NO_COLUMNS if check is None else check.schema)
     if check is None:
         schema = first_table_schema(Schema.of(rows.schema), time_millis=0)
@@ -48,9 +48,9 @@ def stored(source: Source, check: InputCheck | None) -> list[Any]:
 
 
 def outcome(source: Source, check: InputCheck | None) -> str:
-    """`stored`, `refused`, or what went wrong."""
+    """Return `stored`, `refused`, or the fault."""
     try:
-        found = stored(source, check)
+        found = stored_values(source, check)
     except InvalidInputError as error:
         return "refused" if error.details["column"] == "c" else f"unnamed: {error}"
     except Exception as error:  # noqa: BLE001 - the third thing that must not be
@@ -92,7 +92,7 @@ def _summary(counts: Counter[tuple[str, str, str]]) -> str:
     lines.writerow(["library", "column type", "stored", "refused"])
     for library in ("pandas", "polars", "arrow"):
         for text in TARGETS:
-            found = [counts[library, text, what] for what in ("stored", "refused")]
+            found = [counts[library, text, result] for result in ("stored", "refused")]
             lines.writerow([library, text, *found])
     return out.getvalue()
 
@@ -121,7 +121,7 @@ NEW_YORK = pd.Timestamp("2024-01-01 23:00", tz="America/New_York")
 
 
 def stored_as(data_type, values, **series):
-    """Return what the writer would store of a pandas column."""
+    """Return the values that a writer stores of a pandas column."""
     schema = first_table_schema(Schema.of({"c": data_type}), time_millis=0)
     frame = pd.DataFrame({"c": pd.Series(values, **series)})
     table = to_rows(frame, EmbeddedExecutor(), schema)
@@ -183,7 +183,7 @@ def test_arrow_frames_pass_as_they_are():
     assert to_rows(table, EmbeddedExecutor(), schema) is table
 
 
-def refused(frame, columns, match):
+def refused_frame(frame, columns, match):
     """Return the error of a frame for a table with these columns."""
     schema = first_table_schema(Schema.of(columns), time_millis=0)
     with pytest.raises(InvalidInputError, match=match) as raised:
@@ -193,19 +193,23 @@ def refused(frame, columns, match):
 
 @pytest.mark.parametrize("names", [["a", "a"], [1, "1"]])
 def test_columns_that_are_one_name_are_refused(names):
-    error = refused(pd.DataFrame([[1, 2]], columns=names), {"a": "INT", "1": "INT"}, "occur twice")
+    error = refused_frame(
+        pd.DataFrame([[1, 2]], columns=names), {"a": "INT", "1": "INT"}, "occur twice"
+    )
     assert (error.kind, error.details["column"]) == ("frame-columns", str(names[1]))
 
 
 def test_a_column_named_by_half_a_character_is_refused():
     names = pd.Index(["a\udce9"], dtype=object)
-    refused(pd.DataFrame([[1]], columns=names), {"a": "INT"}, "half a character")
+    refused_frame(pd.DataFrame([[1]], columns=names), {"a": "INT"}, "half a character")
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
 def test_an_index_level_that_is_also_a_column_is_refused(keys):
     frame = pd.DataFrame({"a": [1], "b": [2], "c": [3]}).set_index(keys, drop=False)
-    error = refused(frame, {"a": "INT", "b": "INT", "c": "INT"}, "'a' is a column .* and a level")
+    error = refused_frame(
+        frame, {"a": "INT", "b": "INT", "c": "INT"}, "'a' is a column .* and a level"
+    )
     assert error.details["column"] == "a"
 
 
@@ -236,7 +240,7 @@ def test_an_index_that_names_columns_counts_as_columns():
 )
 def test_the_row_and_the_value_are_named(data_type, values, row, shown):
     frame = pd.DataFrame({"c": pd.Series(values, dtype=object)})
-    error = refused(frame, {"c": data_type}, "cannot be stored")
+    error = refused_frame(frame, {"c": data_type}, "cannot be stored")
     assert (error.kind, error.details["row"]) == ("frame-values", row)
     assert f"row {row} holds" in error.message
     assert shown in error.message
@@ -246,7 +250,9 @@ def test_the_row_and_the_value_are_named(data_type, values, row, shown):
 def test_numbers_arrow_does_not_know_are_refused_by_column(dtype):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"ok": [1], "c": polars.Series([1], dtype=getattr(polars, dtype))})
-    error = refused(frame, {"ok": "INT", "c": "BIGINT"}, f"'c' of the polars frame is {dtype}")
+    error = refused_frame(
+        frame, {"ok": "INT", "c": "BIGINT"}, f"'c' of the polars frame is {dtype}"
+    )
     assert error.kind == "frame-values"
 
 

@@ -1,4 +1,4 @@
-"""What a read returns as, and what a write takes; filters of others reach the read."""
+"""Frames that reads return and writes take; filters of other engines reach the read."""
 
 import datetime as dt
 import operator
@@ -91,7 +91,7 @@ def table(tmp_path):
 
 
 def lose(table, day):
-    """Delete the files of a day: who reads it fails."""
+    """Delete the files of a day, so that reads of them fail."""
     for entry in table.state.live_files():
         if table.state.partition_text(entry.partition) == {"day": day}:
             Path(table.state.file_path(entry)).unlink()

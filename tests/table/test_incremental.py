@@ -1,4 +1,4 @@
-"""What changed between two moments, told in every mode; and the property that it is enough."""
+"""Changes between two snapshots, in every mode."""
 
 import pyarrow as pa
 import pytest
@@ -19,7 +19,7 @@ EXECUTOR = EmbeddedExecutor(threads=2)
 COLUMNS = {"id": "BIGINT", "p": "STRING", "v": "DOUBLE", "kind": "STRING"}
 
 
-def keyed(catalog, name="db.t", **options):
+def keyed_table(catalog, name="db.t", **options):
     return new_table(
         catalog,
         COLUMNS,
@@ -34,13 +34,13 @@ def plain(catalog, name="db.a", **options):
     return new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"}, name=name, options=options)
 
 
-def told(builder, *columns):
+def read_columns(builder, *columns):
     return read(builder, columns or None)
 
 
 @pytest.fixture
 def table(catalog):
-    made = keyed(catalog)
+    made = keyed_table(catalog)
     write(made, (1, "a", 1.0, "+I"), (2, "a", 2.0, "+I"), (3, "b", 3.0, "+I"))
     write(made, (1, "a", 1.5, "+U"), (2, "a", 2.0, "-D"))
     write(made, (4, "a", 4.0, "+I"), (1, "a", 1.5, "+U"), (3, "b", 3.0, "+U"))
@@ -49,8 +49,8 @@ def table(catalog):
 
 def test_delta_tells_every_record_or_without_kinds_the_last_row_of_each_key(table):
     changes = table.new_read_builder().between(1, 3)
-    assert told(changes, "id", "v") == [(1, 1.5), (3, 3.0), (4, 4.0)]
-    assert told(changes.with_row_kinds(), "id") == [
+    assert read_columns(changes, "id", "v") == [(1, 1.5), (3, 3.0), (4, 4.0)]
+    assert read_columns(changes.with_row_kinds(), "id") == [
         ("+I", 4), ("+U", 1), ("+U", 1), ("+U", 3), ("-D", 2)
     ]  # fmt: skip
 
@@ -58,32 +58,35 @@ def test_delta_tells_every_record_or_without_kinds_the_last_row_of_each_key(tabl
 def test_diff_leaves_out_equal_rows(table):
     changes = table.new_read_builder().between(2, 3, "diff")
     # Key 3 was written again with another kind, which is a column of the table.
-    assert told(changes.with_row_kinds(), "id") == [("+I", 4), ("+U", 3)]
-    assert told(table.new_read_builder().between(1, 3, "diff").with_row_kinds(), "id") == [
+    assert read_columns(changes.with_row_kinds(), "id") == [("+I", 4), ("+U", 3)]
+    assert read_columns(table.new_read_builder().between(1, 3, "diff").with_row_kinds(), "id") == [
         ("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)
     ]  # fmt: skip
-    assert told(changes, "id") == [(3,), (4,)]
+    assert read_columns(changes, "id") == [(3,), (4,)]
 
 
 def test_a_diff_shows_old_values_of_rows_that_are_gone(table):
     changes = table.new_read_builder().between(1, 2, "diff").with_row_kinds()
-    assert told(changes, "id", "v") == [("+U", 1, 1.5), ("-D", 2, 2.0)]
+    assert read_columns(changes, "id", "v") == [("+U", 1, 1.5), ("-D", 2, 2.0)]
 
 
 def test_a_diff_of_a_filtered_view(table):
     changes = table.new_read_builder().with_filter("v < 1.2 or v > 3.5").with_row_kinds()
-    assert told(changes.between(1, 3, "diff"), "id", "v") == [("+I", 4, 4.0), ("-D", 1, 1.0)]
+    assert read_columns(changes.between(1, 3, "diff"), "id", "v") == [
+        ("+I", 4, 4.0),
+        ("-D", 1, 1.0),
+    ]
 
 
 def test_from_before_the_first_snapshot_everything_is_new(table):
     for mode in ("delta", "diff"):
         changes = table.new_read_builder().between(0, 1, mode).with_row_kinds()
-        assert told(changes, "id") == [("+I", 1), ("+I", 2), ("+I", 3)]
+        assert read_columns(changes, "id") == [("+I", 1), ("+I", 2), ("+I", 3)]
 
 
 def test_no_changes_between_equal_times(table):
     for mode in ("auto", "delta", "changelog", "diff"):
-        assert told(table.new_read_builder().between(2, 2, mode)) == []
+        assert read_columns(table.new_read_builder().between(2, 2, mode)) == []
 
 
 def test_tags_are_compared_by_their_states(table):
@@ -91,7 +94,7 @@ def test_tags_are_compared_by_their_states(table):
     table.tags.create("new", 3)
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     changes = table.new_read_builder().between("old", "new").with_row_kinds()
-    assert told(changes, "id") == [("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)]
+    assert read_columns(changes, "id") == [("+I", 4), ("+U", 1), ("+U", 3), ("-D", 2)]
     with pytest.raises(NotFoundError, match="no tag 'other'"):
         table.new_read_builder().between("old", "other").plan()
     with pytest.raises(InvalidInputError, match="tag 'old' is before tag 'new'"):
@@ -102,9 +105,9 @@ def test_times_tell_the_snapshots_between_them(table):
     first, _, last = table.snapshots()
     builder = table.new_read_builder()
     everything = builder.between_timestamps(first.time_millis - 1, last.time_millis)
-    assert told(everything, "id") == [(1,), (3,), (4,)]
-    assert told(builder.between_timestamps(last.time_millis, last.time_millis + 9)) == []
-    assert told(builder.between_timestamps("1999-01-01", "2000-01-01 00:00:00")) == []
+    assert read_columns(everything, "id") == [(1,), (3,), (4,)]
+    assert read_columns(builder.between_timestamps(last.time_millis, last.time_millis + 9)) == []
+    assert read_columns(builder.between_timestamps("1999-01-01", "2000-01-01 00:00:00")) == []
 
 
 def test_an_expired_start_names_the_oldest_snapshot(table):
@@ -112,7 +115,7 @@ def test_an_expired_start_names_the_oldest_snapshot(table):
     for mode, start in (("delta", 0), ("diff", 1)):
         with refused(NotFoundError, "has expired; the oldest is 2", kind="snapshot-expired"):
             table.new_read_builder().between(start, 3, mode).plan()
-    assert told(table.new_read_builder().between(1, 3, "delta"), "id") == [(1,), (3,), (4,)]
+    assert read_columns(table.new_read_builder().between(1, 3, "delta"), "id") == [(1,), (3,), (4,)]
     with pytest.raises(NotFoundError, match="Snapshot 7 "):
         table.new_read_builder().between(1, 7).plan()
 
@@ -129,7 +132,7 @@ def test_compactions_are_left_out_and_overwrites_are_named(catalog):
     assert plan.skipped_snapshots == (2,)
     assert plan.next_snapshot == 4
     LocalFileIO().replace(path, data.replace(b'"APPEND"', b'"COMPACT"'))
-    assert told(table.new_read_builder().between(0, 3), "id") == [(0,), (2,)]
+    assert read_columns(table.new_read_builder().between(0, 3), "id") == [(0,), (2,)]
     assert len(files) == 3
 
 
@@ -139,8 +142,8 @@ def test_an_append_table_tells_files_that_came(catalog):
     write(table, (2, 2.0), (3, 3.0))
     for mode in ("delta", "diff"):
         changes = table.new_read_builder().between(1, 2, mode).with_row_kinds()
-        assert told(changes, "id") == [("+I", 2), ("+I", 3)]
-        assert told(changes) == [("+I", 2, 2.0), ("+I", 3, 3.0)]
+        assert read_columns(changes, "id") == [("+I", 2), ("+I", 3)]
+        assert read_columns(changes) == [("+I", 2, 2.0), ("+I", 3, 3.0)]
 
 
 def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
@@ -151,7 +154,7 @@ def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
     table.tags.create("late", 2)
     early = LocalFileIO().read_bytes(f"{table.path}/snapshot/snapshot-1")
     LocalFileIO().write_bytes(f"{table.path}/tag/tag-early", early.replace(b'"id":1', b'"id":3'))
-    assert told(backwards.with_row_kinds()) == [("-D", 2, 2.0)]
+    assert read_columns(backwards.with_row_kinds()) == [("-D", 2, 2.0)]
     with pytest.raises(InvalidInputError, match="Keep row kinds"):
         backwards.plan()
 
@@ -186,7 +189,7 @@ CHANGES = st.lists(
 @settings(max_examples=often(12), deadline=None)
 @given(commits=CHANGES, data=st.data())
 def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory, commits, data):
-    table = keyed(new_catalog_in(tmp_path_factory.mktemp("warehouse")))
+    table = keyed_table(new_catalog_in(tmp_path_factory.mktemp("warehouse")))
     for rows in commits:
         write(table, *rows)
     end = data.draw(st.integers(1, len(commits)))
@@ -194,7 +197,7 @@ def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory,
     mode = data.draw(st.sampled_from(["delta", "diff"]))
     changes = table.new_read_builder().between(start, end, mode).with_row_kinds()
     state = _state(commits[:start])
-    for kind, *row in told_as_read(changes):
+    for kind, *row in rows_in_order(changes):
         key = tuple(row[:2])
         if kind == "-D":
             assert mode == "delta" or key in state
@@ -205,7 +208,7 @@ def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory,
     assert state == _state(commits[:end])
 
 
-def told_as_read(builder):
+def rows_in_order(builder):
     return [tuple(row.values()) for row in builder.to_arrow().to_pylist()]
 
 
@@ -233,9 +236,12 @@ def test_added_files_that_wait_for_a_compaction_are_seen_by_streams_only(catalog
     write(table, (1, 1.0))
     write(table, (1, 2.0), (2, 2.0))
     added = table.new_read_builder().between(1, 2, "delta")
-    assert told(added) == []
-    assert told(added.with_waiting_rows()) == [(1, 2.0), (2, 2.0)]
-    assert told(table.new_read_builder().with_consumer("c", start=2)) == [(1, 2.0), (2, 2.0)]
+    assert read_columns(added) == []
+    assert read_columns(added.with_waiting_rows()) == [(1, 2.0), (2, 2.0)]
+    assert read_columns(table.new_read_builder().with_consumer("c", start=2)) == [
+        (1, 2.0),
+        (2, 2.0),
+    ]
 
 
 LOGGED_OPTIONS = {"bucket": "1", "rowkind.field": "kind", "merge-engine": "aggregation"}
@@ -247,7 +253,7 @@ LOGGED_EVENTS = (
 
 
 @pytest.fixture
-def logged(catalog):
+def logged_table(catalog):
     """A table whose delta files are its changelog files too, as `changelog-producer` = input."""
     made = new_table(
         catalog,
@@ -270,34 +276,34 @@ def pairs(builder):
     return [tuple(row.values()) for row in found]
 
 
-def test_with_kinds_every_change_is_read_in_its_order(logged):
-    changes = logged.new_read_builder().between(0, 3, "changelog").with_row_kinds()
+def test_with_kinds_every_change_is_read_in_its_order(logged_table):
+    changes = logged_table.new_read_builder().between(0, 3, "changelog").with_row_kinds()
     assert pairs(changes) == [
         ("+I", 1, 10), ("+I", 2, 20), ("-U", 1, 10), ("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20)
     ]  # fmt: skip
     assert all(split.is_streaming for split in changes.plan().splits)
 
 
-def test_without_kinds_the_last_row_of_a_key_is_read(logged):
-    assert pairs(logged.new_read_builder().between(0, 3, "changelog")) == [(1, 15), (3, 30)]
+def test_without_kinds_the_last_row_of_a_key_is_read(logged_table):
+    assert pairs(logged_table.new_read_builder().between(0, 3, "changelog")) == [(1, 15), (3, 30)]
 
 
-def test_a_streaming_split_needs_the_column_of_kinds(logged):
-    plan = logged.new_read_builder().between(0, 3, "changelog").with_row_kinds().plan()
+def test_a_streaming_split_needs_the_column_of_kinds(logged_table):
+    plan = logged_table.new_read_builder().between(0, 3, "changelog").with_row_kinds().plan()
     context = replace(plan.context, columns=("id",))
     with pytest.raises(UnsupportedFeatureError, match="column 'rowkind'"):
         list(EXECUTOR.map_splits(context, plan.splits))
 
 
-def test_the_mode_follows_from_the_producer(logged):
-    audit = logged.copy({"changelog-producer": "lookup", "incremental-between": "1,3"})
+def test_the_mode_follows_from_the_producer(logged_table):
+    audit = logged_table.copy({"changelog-producer": "lookup", "incremental-between": "1,3"})
     found = audit.system_table("audit_log").to_arrow().select(["rowkind", "id"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [("-U", 1), ("+I", 3), ("+U", 1), ("-D", 2)]
 
 
-def test_a_changelog_outlives_its_snapshot(logged):
-    storage, path = LocalFileIO(), logged.path
-    changes = logged.new_read_builder().between(1, 3, "changelog").with_row_kinds()
+def test_a_changelog_outlives_its_snapshot(logged_table):
+    storage, path = LocalFileIO(), logged_table.path
+    changes = logged_table.new_read_builder().between(1, 3, "changelog").with_row_kinds()
     for number in (1, 2):
         data = storage.read_bytes(f"{path}/snapshot/snapshot-{number}")
         storage.delete_file(f"{path}/snapshot/snapshot-{number}")
@@ -308,10 +314,10 @@ def test_a_changelog_outlives_its_snapshot(logged):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 4096])
-def test_binlog_tells_an_update_as_one_row(logged, batch_rows):
+def test_binlog_tells_an_update_as_one_row(logged_table, batch_rows):
     options = {"incremental-between": "1,3", "incremental-between-scan-mode": "changelog"}
     several = {"read.batch-size": str(batch_rows)}
-    binlog = logged.copy({**options, **several}).system_table("binlog")
+    binlog = logged_table.copy({**options, **several}).system_table("binlog")
     found = binlog.to_arrow()
     assert found.schema == binlog.arrow_schema
     rows = [tuple(row.values())[:3] for row in found.to_pylist()]

@@ -66,18 +66,18 @@ def read(name: str, **builder: Any) -> pa.Table:
 @pytest.mark.parametrize("name", cases())
 def test_spark_reads_the_same_rows(name, spark):
     executor = importlib.import_module("paimon_assets.spark.executor").SparkExecutor(spark)
-    wanted = expected(name)
+    wanted = expected_rows(name)
     found = open_table(str(TABLES / name)).new_read_builder().to_arrow(executor)
     assert multiset(found, wanted.column_names) == multiset(wanted, wanted.column_names)
 
 
-def expected(name: str) -> pa.Table:
+def expected_rows(name: str) -> pa.Table:
     return pq.ParquetFile(TABLES / INDEX[name]["expected"]).read()
 
 
 @pytest.mark.parametrize("name", cases())
 def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
-    found, wanted = read(name), expected(name)
+    found, wanted = read(name), expected_rows(name)
     assert found.column_names == wanted.column_names
     assert found.num_rows == INDEX[name]["rows"]
     assert multiset(found, wanted.column_names) == multiset(wanted, wanted.column_names)
@@ -85,7 +85,7 @@ def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
 
 @pytest.mark.parametrize("name", cases())
 def test_a_filter_on_a_value_of_a_table_of_java_finds_its_rows(name):
-    wanted = expected(name)
+    wanted = expected_rows(name)
     for column in wanted.column_names:
         values = [value for value in wanted.column(column) if value.is_valid]
         if not values or not _is_comparable(values[0].type):
@@ -114,7 +114,7 @@ def _is_comparable(data_type: pa.DataType) -> bool:
 )
 def test_some_columns_of_a_table_of_java_are_those_of_its_rows(table, columns):
     name = f"parquet/{table}.db/{table}"
-    wanted = expected(name)
+    wanted = expected_rows(name)
     assert multiset(read(name, with_columns=columns), columns) == multiset(wanted, columns)
 
 
@@ -125,14 +125,14 @@ KEYED = [name for name in sorted(INDEX) if "pk_" in name]
 def test_a_difference_leads_from_any_state_to_any_later_one(name):
     table = open_table(str(TABLES / name))
     names = list(table.schema.field_names)
-    # A state of the past has its own columns; differences are told in today's.
+    # A past state has its own columns; differences have today's.
     ids = [one.id for one in table.snapshots() if one.schema_id == table.schema.id]
     states = {number: _rows(table.new_read_builder().at_snapshot(number), names) for number in ids}
     for start, end in itertools.combinations(ids, 2):
         changes = table.new_read_builder().between(start, end, "diff").with_row_kinds()
-        told = _rows(changes, ["rowkind", *names])
+        rows = _rows(changes, ["rowkind", *names])
         old, new = states[start], states[end]
-        gone, came, changed = (_of_kind(told, kind) for kind in ("-D", "+I", "+U"))
+        gone, came, changed = (_of_kind(rows, kind) for kind in ("-D", "+I", "+U"))
         assert gone <= old - new
         assert came | changed == new - old
         assert len(gone) + len(changed) == len(old - new)
@@ -142,9 +142,9 @@ def _rows(builder, names):
     return set(multiset(builder.to_arrow(), names))
 
 
-def _of_kind(told, kind):
+def _of_kind(rows, kind):
     prefix = f"('{kind}', "
-    return {f"({row.removeprefix(prefix)}" for row in told if row.startswith(prefix)}
+    return {f"({row.removeprefix(prefix)}" for row in rows if row.startswith(prefix)}
 
 
 def test_a_branch_of_java_is_read_by_its_name():

@@ -79,7 +79,7 @@ def _orc(columns, keys, calendar=None):
     return footers.change_orc_statistics(data, lambda _, message: message, keys, calendar)
 
 
-def _landed(folder, file_format):
+def _read_landed(folder, file_format):
     """Return the rows as landing folders, the Spark source and the command line get them."""
     (path,) = (folder / "in").iterdir()
     with open_external_file(LocalFileIO(), str(path), FileKind(format=file_format)) as opened:
@@ -107,7 +107,7 @@ def test_dates_keep_their_names(folders, keys, days):
         file_format, data = "parquet", _parquet(_dates(days), keys)
     folder = folders()
     table = _table(folder, {"d": "DATE", "l": "ARRAY<DATE>"}, data, file_format)
-    for rows in (table.to_arrow(), _landed(folder, file_format)):
+    for rows in (table.to_arrow(), _read_landed(folder, file_format)):
         assert rows.column("d").to_pylist() == days
         assert rows.column("l").to_pylist() == [[day] for day in days]
     for day in {day for day in days if day is not None}:
@@ -126,7 +126,7 @@ def test_instants_of_utc_keep_their_names_and_local_times_stay(folders, days):
     folder = folders()
     table = _table(folder, {"z": "TIMESTAMP_LTZ(6)", "n": "TIMESTAMP(6)"}, data)
     expected = [dt.datetime.combine(day, dt.time(0, 0, 0, 5), dt.UTC) for day in days]
-    for rows in (table.to_arrow(), _landed(folder, "parquet")):
+    for rows in (table.to_arrow(), _read_landed(folder, "parquet")):
         assert rows.column("z").to_pylist() == expected
         assert rows.column("n").cast(pa.int64()).to_pylist() == stored.to_pylist()
     assert table.count(f"z >= TIMESTAMP '{days[0]} 00:00:00'") >= 1
@@ -134,27 +134,27 @@ def test_instants_of_utc_keep_their_names_and_local_times_stay(folders, days):
 
 @pytest.mark.parametrize("keys", [_LEGACY, {**_OLD, b"org.apache.spark.timeZone": b"Asia/Tokyo"}])
 def test_instants_of_other_zones_before_1900_are_refused(folders, keys):
-    moments = [dt.datetime(1899, 12, 31, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
-    values = pa.array(moments, pa.timestamp("us", "UTC"))
+    times = [dt.datetime(1899, 12, 31, tzinfo=dt.UTC), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]
+    values = pa.array(times, pa.timestamp("us", "UTC"))
     folder, data = folders(), _parquet({"z": values, "i": pa.array([1, 2])}, keys)
     table = _table(folder, {"z": "TIMESTAMP_LTZ(6)"}, data)
-    for read in (table.to_arrow, lambda: _landed(folder, "parquet")):
+    for read in (table.to_arrow, lambda: _read_landed(folder, "parquet")):
         with refused(FormatError, "'z' .* before 1900 .*= CORRECTED", kind="timestamp-calendar"):
             read()
     without = _table(folders(), {"i": "BIGINT"}, data)  # a way out of the message
     assert without.to_arrow().column("i").to_pylist() == [1, 2]
     newer = _table(folders(), {"z": "TIMESTAMP_LTZ(6)"}, _parquet({"z": values[1:]}, keys))
-    assert newer.to_arrow().column("z").to_pylist() == moments[1:]
+    assert newer.to_arrow().column("z").to_pylist() == times[1:]
 
 
 def test_old_times_of_96_bits_are_refused_by_an_import_and_where_files_land(folders):
     """64 bits of nanoseconds do not hold them, and Spark 2 writes all times so."""
-    sink, moments = io.BytesIO(), pa.array([dt.datetime(1000, 1, 1)], pa.timestamp("us"))
-    rows = pa.table({"t": moments})
+    sink, times = io.BytesIO(), pa.array([dt.datetime(1000, 1, 1)], pa.timestamp("us"))
+    rows = pa.table({"t": times})
     pq.write_table(rows, sink, use_deprecated_int96_timestamps=True, store_schema=False)
     folder = folders()
     imported = partial(_table, folder, {"t": "TIMESTAMP(6)"}, sink.getvalue())
-    for take in (imported, lambda: _landed(folder, "parquet")):
+    for take in (imported, lambda: _read_landed(folder, "parquet")):
         with refused(FormatError, "'t' .* outside the years 1678 to 2261", kind="timestamp-range"):
             take()
 
@@ -166,7 +166,7 @@ def test_dates_in_orc_files_of_tables_stay(folders, key):
     rows = pa.table([days], schema=pa.schema([pa.field("d", pa.date32(), metadata={key: "1"})]))
     folder = folders()
     table = _table(folder, {"d": "DATE"}, _orc(rows, None, _JULIAN), "orc")
-    for found in (table.to_arrow(), _landed(folder, "orc")):
+    for found in (table.to_arrow(), _read_landed(folder, "orc")):
         assert found.column("d").combine_chunks().equals(days)
 
 

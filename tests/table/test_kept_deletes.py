@@ -75,8 +75,8 @@ def test_system_tables_and_statistics_count_no_kept_delete_as_a_row(catalog):
     assert compacted == [1, 2, 3, 4]
     [file] = catalog.get_system_table("db.t$files").to_arrow().to_pylist()
     assert (file["record_count"], file["deleteRowCount"]) == (6, 2)
-    told = table.new_read_builder().between(1, 3, "diff").with_row_kinds().to_arrow(EXECUTOR)
-    assert told.select(["rowkind", "k"]).to_pylist() == [{"rowkind": "-D", "k": 0}]
+    changes = table.new_read_builder().between(1, 3, "diff").with_row_kinds().to_arrow(EXECUTOR)
+    assert changes.select(["rowkind", "k"]).to_pylist() == [{"rowkind": "-D", "k": 0}]
 
 
 def test_each_delete_is_kept_for_its_own_time(catalog):
@@ -215,16 +215,16 @@ def winner(records, order):
     return max(records, key=rank)
 
 
-def replayed(table):
-    """Return the rows that the changelog leads to; each change fits what is there before it."""
+def replay_changelog(table):
+    """Replay the changelog and return the rows; each change must fit the rows before it."""
     rows = {}
     for snapshot in table.snapshots():
         ends = (snapshot.id - 1, snapshot.id, "changelog")
-        told = table.new_read_builder().between(*ends).with_row_kinds().to_arrow(EXECUTOR)
-        for row in told.to_pylist():
+        changes = table.new_read_builder().between(*ends).with_row_kinds().to_arrow(EXECUTOR)
+        for row in changes.to_pylist():
             if row["rowkind"] in ("-U", "-D"):
                 assert rows.pop(row["k"]) == (row["t"], row["v"])
-        for row in told.to_pylist():
+        for row in changes.to_pylist():
             if row["rowkind"] in ("+I", "+U"):
                 assert row["k"] not in rows
                 rows[row["k"]] = (row["t"], row["v"])
@@ -264,7 +264,7 @@ def test_no_older_record_is_a_row_whatever_the_order_and_the_compactions(
         assert limited.num_rows == min(2, len(rows))
     if shape["changelog-producer"] == "lookup":
         compact(table, days)
-        assert replayed(table) == rows
-    for later in (8, 16):  # once for what is below the top level, once for what was kept there
+        assert replay_changelog(table) == rows
+    for later in (8, 16):  # once for lower levels, once for deletes kept on the top level
         compact(table, days + later)
     assert (deletes(table), read(table)) == (0, rows)

@@ -123,7 +123,7 @@ KINDS = [
 ]
 
 
-def _sorted(rows):
+def _sort_rows(rows):
     return sorted(map(repr, rows))
 
 
@@ -147,10 +147,10 @@ def test_rows_are_those_of_a_dictionary(catalog, keys, kind):
         newest |= {tuple(row[key] for key in keys): row for row in rows}
         if number % 2 or "deletion-vectors.enabled" in kind:
             table.compact(full=number == 3)
-        assert _sorted(table.to_arrow().to_pylist()) == _sorted(newest.values())
+        assert _sort_rows(table.to_arrow().to_pylist()) == _sort_rows(newest.values())
         of_null = [row for row in newest.values() if row[keys[-1]] is None]
         found = table.to_arrow(where=f"{keys[-1]} IS NULL").to_pylist()
-        assert _sorted(found) == _sorted(of_null)
+        assert _sort_rows(found) == _sort_rows(of_null)
 
 
 def test_the_option_is_fixed_and_needs_a_key(catalog):

@@ -1,4 +1,4 @@
-"""`manifest.format`: it says what the manifests are, whoever changes it, and by whatever door."""
+"""`manifest.format` is the format of the manifests, however it was changed."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Reading a table as of a moment, by every way to name one; consumers; and expired snapshots."""
+"""Time travel by every kind of target; consumers; expired snapshots."""
 
 import datetime as dt
 
@@ -182,7 +182,7 @@ def test_lost_consumer_gets_the_way_out(table):
 
 
 def expire(table, number):
-    """Do what an expiration does to a snapshot: its file goes, and what only it needed."""
+    """Expire a snapshot: delete its file, and the files that it alone needs."""
     for entry in table.state.live_files(table.snapshot(number)):
         LocalFileIO().delete_file(table.state.file_path(entry))
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-{number}")

@@ -28,7 +28,7 @@ _TEXTS = {
 _UNION = Path("tests/golden/orc_union.orc").resolve()
 
 
-def _compressed(codec, data):
+def _compress(codec, data):
     if codec in ("gz", "bz2"):
         return gzip.compress(data) if codec == "gz" else bz2.compress(data)
     sink = pa.BufferOutputStream()
@@ -52,7 +52,7 @@ def test_compressed_files_are_whole_or_refused_wherever_they_end(catalog, tmp_pa
     middle = text.index(b"\n", 300) + 1
     members = [[text], [text[:middle], text[middle:]]]
     for number in range(often(40)):
-        parts = [_compressed(codec, part) for part in members[number % 2]]
+        parts = [_compress(codec, part) for part in members[number % 2]]
         data = b"".join(parts)
         end = draw.randrange(1, len(data))
         if end == len(parts[0]):  # a file of fewer members is a whole one

@@ -1,4 +1,4 @@
-"""Rows that take the place of others, through the front door."""
+"""Overwrites through the public API."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Tables whose catalog judges reads: asked for what the read looks at, and refused unless plain."""
+"""Tables whose catalog authorizes reads: plain reads pass, masks and filters are refused."""
 
 import pyarrow as pa
 import pytest
@@ -41,7 +41,7 @@ def catalog(tmp_path):
 
 
 @pytest.fixture
-def asked(catalog):
+def auth_requests(catalog):
     return catalog._catalog.asked
 
 
@@ -94,33 +94,33 @@ def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
     assert table.to_arrow().num_rows == 0
 
 
-def test_plain_read_is_allowed_and_asks_for_its_columns(catalog, asked):
+def test_plain_read_is_allowed_and_asks_for_its_columns(catalog, auth_requests):
     read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
     assert read.to_arrow()["id"].to_pylist() == [1, 2]
     assert read.with_filter("id > 1").to_arrow()["id"].to_pylist() == [2]
-    assert set(asked) == {("id",)}
+    assert set(auth_requests) == {("id",)}
 
 
-def test_masked_or_filtered_read_is_refused(catalog, asked):
+def test_masked_or_filtered_read_is_refused(catalog, auth_requests):
     read = catalog.get_table("db.t").new_read_builder().with_columns(["id"])
     with refused(UnsupportedFeatureError, kind="unsupported-query-auth"):
         read.with_filter("masked = 'a'").to_arrow()
-    assert asked == [("id", "masked")]
+    assert auth_requests == [("id", "masked")]
 
 
-def test_forbidden_rows_are_not_read(catalog, asked):
+def test_forbidden_rows_are_not_read(catalog, auth_requests):
     read = catalog.get_table("db.t").new_read_builder()
     with pytest.raises(AccessDeniedError):
         read.to_arrow()
     with pytest.raises(AccessDeniedError):
         read.with_filter("secret = 'c'").count()
-    assert (read.count(), asked[-1]) == (2, ("id",))
+    assert (read.count(), auth_requests[-1]) == (2, ("id",))
 
 
-def test_a_table_without_the_option_is_not_asked_about(catalog, asked):
+def test_a_table_without_the_option_is_not_asked_about(catalog, auth_requests):
     catalog.alter_table("db.t", [set_option(OPTION, "false")])
     assert catalog.get_table("db.t").to_arrow().num_rows == 2
-    assert asked == []
+    assert auth_requests == []
 
 
 def test_missing_authority_is_a_refusal(tmp_path):

@@ -21,7 +21,7 @@ T = Identifier("db", "t")
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def server(tmp_path_factory):
     """URI of a server, and a folder that external tables may lie in."""
     warehouse, outside = tmp_path_factory.mktemp("w"), tmp_path_factory.mktemp("outside")
     settings = ServeSettings(warehouse=str(warehouse), insecure=True, roots=(str(outside),))
@@ -30,9 +30,9 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture
-def catalog(served):
+def catalog(server):
     """A catalog with an empty database `db`."""
-    made = open_catalog(metastore="rest", uri=served[0], token="any")  # noqa: S106
+    made = open_catalog(metastore="rest", uri=server[0], token="any")  # noqa: S106
     made.create_database("db")
     yield made
     made.drop_database("db", cascade=True)
@@ -83,8 +83,8 @@ def register(rest, name, path):
     rest._api.post(("databases", "db", "register"), body)
 
 
-def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):
-    theirs = new_catalog_in(served[1], "o")
+def test_an_external_table_keeps_its_versions_itself(catalog, rest, server):
+    theirs = new_catalog_in(server[1], "o")
     register(rest, "ext", new_table(theirs, SCHEMA, rows(1), name="o.t").path)
     loaded = rest.load_table(Identifier("db", "ext"))
     assert loaded.uuid is not None
@@ -97,8 +97,8 @@ def test_an_external_table_keeps_its_versions_itself(catalog, rest, served):
     assert values(theirs.get_table("o.t")) == [1, 2]
 
 
-def test_two_catalogs_of_one_server_see_each_other(catalog, served):
-    other = open_catalog(metastore="rest", uri=served[0], token="any")  # noqa: S106
+def test_two_catalogs_of_one_server_see_each_other(catalog, server):
+    other = open_catalog(metastore="rest", uri=server[0], token="any")  # noqa: S106
     ours, theirs = catalog.create_table("db.t", SCHEMA), other.get_table("db.t")
     for number, table in enumerate((ours, theirs, ours, theirs)):
         write(table, rows(number))
@@ -143,8 +143,8 @@ def test_catalog_without_views_is_refused(tmp_path):
         _ = TableCatalog(ServedCatalog(str(tmp_path))).views
 
 
-def test_the_command_line_reaches_the_server(catalog, served, monkeypatch, tmp_path):
-    def run(*arguments, uri=("--uri", served[0])):
+def test_the_command_line_reaches_the_server(catalog, server, monkeypatch, tmp_path):
+    def run(*arguments, uri=("--uri", server[0])):
         result = CliRunner().invoke(main, [*uri, *arguments])
         assert result.exit_code == 0, result.output
         return result.output
@@ -153,7 +153,7 @@ def test_the_command_line_reaches_the_server(catalog, served, monkeypatch, tmp_p
     run("create", "db.t", "--column", "id INT", "--column", "dt STRING")
     write(catalog.get_table("db.t"), rows(7))
     assert "7" in run("read", "db.t")
-    monkeypatch.setenv("PAIMON_URI", served[0])
+    monkeypatch.setenv("PAIMON_URI", server[0])
     run("views", "create", "db.v", "SELECT 1", "--column", "a INT", uri=())
     run("views", "dialect", "db.v", "spark", "SELECT 2", uri=())
     run("views", "dialect", "db.v", "spark", "SELECT 3", uri=())

@@ -27,7 +27,7 @@ CHANGES = {
 """(type before, type after, an integer as each)."""
 
 
-def seeded(seed):
+def random_of(seed):
     return Random(seed)  # noqa: S311 - test data
 
 
@@ -74,7 +74,7 @@ def batch(chance, model, key_type, to_key, to_new_key, *, partitioned):
 
 
 def mixed_table(catalog, change, chance, *, partitioned=False, **options):
-    """Return a table with files of both key types, and what it holds."""
+    """Return a table with files of both key types, and the model of its rows."""
     before, after, old_key, new_key = CHANGES[change]
     table, model = table_of(catalog, before, partitioned=partitioned, **options), {}
     for _ in range(3):
@@ -90,7 +90,7 @@ def mixed_table(catalog, change, chance, *, partitioned=False, **options):
 @pytest.mark.parametrize(("bucket", "partitioned"), [("1", True), ("3", False), ("-1", True)])
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_of_both_key_types_are_those_of_a_dict(new_catalog, change, bucket, partitioned):
-    chance = seeded(f"{change}{bucket}")
+    chance = random_of(f"{change}{bucket}")
     table, model = mixed_table(new_catalog, change, chance, bucket=bucket, partitioned=partitioned)
     assert content(table) == model
     small = table.copy({"read.batch-memory": "1 kb", "read.batch-size": "7"})
@@ -116,7 +116,7 @@ ENGINES = {
 @pytest.mark.parametrize("compacts", [False, True], ids=["written", "compacted before"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine, compacts):
-    chance, options = seeded(engine), ENGINES[engine]
+    chance, options = random_of(engine), ENGINES[engine]
     schema = Schema.of(
         {"k": "INT", "v": "INT", "s": "INT"}, primary_keys=["k"], options={"bucket": "4", **options}
     )
@@ -154,7 +154,7 @@ def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine,
 @pytest.mark.parametrize("bucket", ["1", "3", "-1"])
 @pytest.mark.parametrize("change", ["INT->BIGINT", "INT->STRING", "STRING->INT"])
 def test_a_rescale_ends_it(new_catalog, change, bucket):
-    chance = seeded(bucket)
+    chance = random_of(bucket)
     table, model = mixed_table(new_catalog, change, chance, bucket=bucket, partitioned=True)
     after, new_key = CHANGES[change][1], CHANGES[change][3]
     more = rows(after, new_key, [1, -7], [1, 2])
@@ -178,7 +178,7 @@ def test_a_rescale_ends_it(new_catalog, change, bucket):
 
 
 def test_one_partition_is_rewritten_during_appends(new_catalog):
-    table, model = mixed_table(new_catalog, "INT->STRING", seeded(3), partitioned=True)
+    table, model = mixed_table(new_catalog, "INT->STRING", random_of(3), partitioned=True)
     table.rescale(EMBEDDED, partition={"p": 1})
     assert content(table) == model
     with pytest.raises(UnsupportedFeatureError):
@@ -188,7 +188,7 @@ def test_one_partition_is_rewritten_during_appends(new_catalog):
 
 
 def test_an_overwrite_ends_it(new_catalog):
-    table, _ = mixed_table(new_catalog, "INT->STRING", seeded(3))
+    table, _ = mixed_table(new_catalog, "INT->STRING", random_of(3))
     new = rows("STRING", str, [1, 10, 9], [1, 2, 3])
     table.new_write_builder().with_overwrite().write(new)
     assert content(table) == {(0, "1"): 1, (0, "10"): 2, (0, "9"): 3}
@@ -247,7 +247,7 @@ def test_keys_that_become_one_are_one_row(new_catalog):
 
 
 def test_unknown_row_is_refused(new_catalog):
-    table, _ = mixed_table(new_catalog, "INT->STRING", seeded(1))
+    table, _ = mixed_table(new_catalog, "INT->STRING", random_of(1))
     with pytest.raises(UnsupportedFeatureError, match="Cannot read splits"):
         table.new_read_builder().plan_from(table.new_read_builder().plan().to_bytes())
     for mode in ("delta", "diff"):
@@ -260,7 +260,7 @@ def test_unknown_row_is_refused(new_catalog):
 
 
 def test_a_state_of_before_is_read_as_it_was(new_catalog):
-    table, model = mixed_table(new_catalog, "INT->STRING", seeded(1))
+    table, model = mixed_table(new_catalog, "INT->STRING", random_of(1))
     table.rescale(EMBEDDED)
     before = content(table.copy({"scan.snapshot-id": "3"}))
     assert all(isinstance(key, int) for _, key in before)
@@ -301,7 +301,7 @@ def test_sums_that_may_hold_foreign_rows_are_refused(new_catalog):
 
 @pytest.mark.parametrize("name", ["files", "file_key_ranges"])
 def test_system_tables_show_the_files_of_both_types(new_catalog, name):
-    table, _ = mixed_table(new_catalog, "INT->STRING", seeded(1))
+    table, _ = mixed_table(new_catalog, "INT->STRING", random_of(1))
     shown = table.system_table(name).to_arrow()
     assert shown.num_rows == len(table.state.live_files())
     assert all(row["min_key"] and row["max_key"] for row in shown.to_pylist())

@@ -29,7 +29,7 @@ class Reading(EmbeddedExecutor):
         return super().map_splits(context, splits)
 
 
-def filled(catalog, schema):
+def table_with_rows(catalog, schema):
     """Return a table with ten rows of two days, and five of these again."""
     table = catalog.create_table("db.t", schema)
     for count in (10, 5):
@@ -48,7 +48,7 @@ def lose_files(table):
 
 @pytest.mark.parametrize(("schema", "all_rows", "one_day"), [(LOG, 15, 8), (KEYED, 10, 5)])
 def test_unmerged_rows_are_counted_by_metadata(catalog, schema, all_rows, one_day):
-    table = filled(catalog, schema)
+    table = table_with_rows(catalog, schema)
     if schema is KEYED:
         compact(table, "full")
     lose_files(table)
@@ -59,7 +59,7 @@ def test_unmerged_rows_are_counted_by_metadata(catalog, schema, all_rows, one_da
 
 
 def test_merged_rows_are_counted_by_their_key_alone(catalog):
-    read, executor = filled(catalog, KEYED).new_read_builder(), Reading()
+    read, executor = table_with_rows(catalog, KEYED).new_read_builder(), Reading()
     assert read.with_columns(["wide"]).count(executor) == 10
     assert read.with_filter("wide > '4'").count(executor) == 5
     assert executor.columns == [("id",)] * 2
@@ -67,7 +67,7 @@ def test_merged_rows_are_counted_by_their_key_alone(catalog):
 
 
 def test_filtered_rows_are_counted_by_the_filter_alone(catalog):
-    read, executor = filled(catalog, LOG).new_read_builder(), Reading()
+    read, executor = table_with_rows(catalog, LOG).new_read_builder(), Reading()
     assert read.with_filter("wide > '4' AND day = 1").count(executor) == 3
     assert executor.columns == [("wide",)]
     kept = read.with_row_kinds()
@@ -75,7 +75,7 @@ def test_filtered_rows_are_counted_by_the_filter_alone(catalog):
 
 
 def test_deleted_rows_are_not_counted(catalog):
-    table = filled(catalog, LOG).copy({"deletion-vectors.enabled": "true"})
+    table = table_with_rows(catalog, LOG).copy({"deletion-vectors.enabled": "true"})
     table.new_row_change_builder().delete("id < 2", EmbeddedExecutor())
     lose_files(table)
     assert table.count() == 11

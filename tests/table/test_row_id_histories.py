@@ -22,7 +22,7 @@ COLUMNS = {"p": "STRING", "k": "INT", "n": "INT"}
 
 
 class History:
-    """A table, and what its rows should be: row id → [p, k, n, score]."""
+    """A table and the model of its rows: row id → [p, k, n, score]."""
 
     def __init__(self, place, kind, seed):
         self.chance, self.kind = Random(f"{kind}/{seed}"), kind  # noqa: S311
@@ -46,10 +46,10 @@ class History:
             rows.append((self.chance.choice("ab"), self.next_key, self.chance.randint(0, 9), None))
             self.next_key += 1
         write(self.table, *rows)
-        self._added(rows)
+        self._add_rows(rows)
 
-    def _added(self, rows):
-        """Give new rows ids: in which order is read back, that they are the next ones is not."""
+    def _add_rows(self, rows):
+        """Add new rows to the model with the next ids; their order is read back."""
         ids = {k: i for k, i in read(self.table, ["k", "_ROW_ID"]) if k in {r[1] for r in rows}}
         assert sorted(ids.values()) == list(range(self.next_id, self.next_id + len(rows)))
         self.rows |= {ids[row[1]]: list(row) for row in rows}
@@ -84,7 +84,7 @@ class History:
         assert builder.rows_behind().behind == 0
         values = dict(read(self.table, ["_ROW_ID", "score"]))
         for number, row in self.rows.items():
-            # A range that was not behind keeps what was written by hand.
+            # A range that was not behind keeps values written by hand.
             assert values[number] in (row[2], row[3])
             row[3] = values[number]
 

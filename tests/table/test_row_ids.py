@@ -12,7 +12,7 @@ EVOLVING = {**TRACKED, "data-evolution.enabled": "true"}
 COLUMNS = {"k": "INT", "v": "STRING"}
 
 
-def tracked(place, *rows, options=TRACKED, **more):
+def tracked_table(place, *rows, options=TRACKED, **more):
     return new_table(place, COLUMNS, *rows, options=options, **more)
 
 
@@ -31,7 +31,7 @@ def manifests(table):
 
 @pytest.mark.parametrize("options", [TRACKED, EVOLVING])
 def test_each_commit_gives_its_rows_the_next_ids(tmp_path, options):
-    table = tracked(tmp_path, (1, "a"), (2, "b"), options=options)
+    table = tracked_table(tmp_path, (1, "a"), (2, "b"), options=options)
     write(table, (3, "c"))
     assert ids(table) == [(1, 0, 1), (2, 1, 1), (3, 2, 2)]
     assert table.latest_snapshot().next_row_id == 3
@@ -40,7 +40,9 @@ def test_each_commit_gives_its_rows_the_next_ids(tmp_path, options):
 
 
 def test_files_of_one_commit_follow_each_other(tmp_path):
-    table = tracked(tmp_path, options={**TRACKED, "target-file-size": "1 b"}, partition_keys=["k"])
+    table = tracked_table(
+        tmp_path, options={**TRACKED, "target-file-size": "1 b"}, partition_keys=["k"]
+    )
     write(table, *[(n % 3, str(n)) for n in range(30)])
     found = ids(table, "k", "v")
     assert sorted(each[2] for each in found) == list(range(30))
@@ -48,12 +50,12 @@ def test_files_of_one_commit_follow_each_other(tmp_path):
 
 
 def test_lost_race_assigns_ids_again(tmp_path):
-    table = tracked(tmp_path, (1, "a"))
-    others = []
+    table = tracked_table(tmp_path, (1, "a"))
+    commits = []
 
     def other_is_faster(_latest):
-        if not others:
-            others.append(write(table, (2, "b"), (3, "c")))
+        if not commits:
+            commits.append(write(table, (2, "b"), (3, "c")))
 
     write_by(table.new_write_builder().with_condition(other_is_faster), (4, "d"))
     assert ids(table) == [(1, 0, 1), (2, 1, 2), (3, 2, 2), (4, 3, 3)]
@@ -61,14 +63,14 @@ def test_lost_race_assigns_ids_again(tmp_path):
 
 
 def test_an_overwrite_gives_new_ids(tmp_path):
-    table = tracked(tmp_path, (1, "a"), (2, "b"))
+    table = tracked_table(tmp_path, (1, "a"), (2, "b"))
     write_by(table.new_write_builder().with_overwrite(), (3, "c"))
     assert ids(table) == [(3, 2, 2)]
     assert table.latest_snapshot().next_row_id == 3
 
 
 def test_snapshots_without_rows_keep_the_next_id(tmp_path):
-    table = tracked(tmp_path, (1, "a"), (2, "b"))
+    table = tracked_table(tmp_path, (1, "a"), (2, "b"))
     table.analyze()
     assert table.latest_snapshot().commit_kind is CommitKind.ANALYZE
     write(table, (3, "c"))
@@ -79,7 +81,7 @@ def test_snapshots_without_rows_keep_the_next_id(tmp_path):
 
 
 def test_rollback_continues_from_its_snapshot(tmp_path):
-    table = tracked(tmp_path, (1, "a"))
+    table = tracked_table(tmp_path, (1, "a"))
     write(table, (2, "b"))
     table.rollback_to(1)
     write(table, (3, "c"))
@@ -87,7 +89,7 @@ def test_rollback_continues_from_its_snapshot(tmp_path):
 
 
 def test_a_refused_batch_and_a_branch_take_no_ids_of_the_table(tmp_path):
-    table = tracked(tmp_path, (1, "a"))
+    table = tracked_table(tmp_path, (1, "a"))
     seen = []
     audited = table.new_write_builder().with_audit(
         lambda batch: seen.append(batch.new_read_builder().to_arrow().to_pylist())
@@ -98,7 +100,7 @@ def test_a_refused_batch_and_a_branch_take_no_ids_of_the_table(tmp_path):
 
 
 def test_folded_manifests_know_the_ids_of_their_files(tmp_path):
-    table = tracked(tmp_path, options={**TRACKED, "manifest.merge-min-count": "3"})
+    table = tracked_table(tmp_path, options={**TRACKED, "manifest.merge-min-count": "3"})
     for number in range(7):
         write(table, (number, "x"))
     assert min(low for low, _ in manifests(table)) == 0
@@ -111,7 +113,7 @@ VECTORS = {**TRACKED, "deletion-vectors.enabled": "true"}
 
 @pytest.mark.parametrize("options", [TRACKED, VECTORS], ids=["rewritten", "marked"])
 def test_changed_rows_keep_their_ids_and_only_they_are_new(tmp_path, options):
-    table = tracked(tmp_path, (1, "a"), (2, "b"), (3, "c"), (4, "d"), options=options)
+    table = tracked_table(tmp_path, (1, "a"), (2, "b"), (3, "c"), (4, "d"), options=options)
     table.new_row_change_builder().update({"v": "x"}, "k = 2")
     assert ids(table, "k", "v") == [
         (1, "a", 0, 1), (2, "x", 1, 2), (3, "c", 2, 1), (4, "d", 3, 1),
@@ -135,7 +137,7 @@ def test_changed_rows_keep_their_ids_and_only_they_are_new(tmp_path, options):
 
 
 def test_rows_of_a_rewritten_file_are_found_by_its_statistics(tmp_path):
-    table = tracked(tmp_path, (1, "a"), (2, "b"))
+    table = tracked_table(tmp_path, (1, "a"), (2, "b"))
     table.new_row_change_builder().update({"v": "x"}, "k = 2")
     assert table.new_read_builder().with_filter("k > 5").plan().splits == ()
     assert read(table, ["k", ROW_ID], "k = 2") == [(2, 1)]
@@ -143,7 +145,7 @@ def test_rows_of_a_rewritten_file_are_found_by_its_statistics(tmp_path):
 
 @pytest.mark.parametrize("options", [TRACKED, VECTORS], ids=["rewritten", "marked"])
 def test_rows_are_found_and_changed_by_their_ids(tmp_path, options):
-    table = tracked(tmp_path, *[(n, "a") for n in range(10)], options=options)
+    table = tracked_table(tmp_path, *[(n, "a") for n in range(10)], options=options)
     write(table, *[(n, "b") for n in range(10, 20)])
     assert read(table, ["k"], "_ROW_ID = 13") == [(13,)]
     (split,) = table.new_read_builder().with_filter("_ROW_ID > 13").plan().splits
@@ -158,6 +160,6 @@ def test_rows_are_found_and_changed_by_their_ids(tmp_path, options):
 
 
 def test_change_that_would_lose_ids_is_refused(tmp_path):
-    table = tracked(tmp_path, (1, "a"), (2, "b"), options=EVOLVING)
+    table = tracked_table(tmp_path, (1, "a"), (2, "b"), options=EVOLVING)
     with pytest.raises(UnsupportedFeatureError):
         table.delete("k = 1")

@@ -1,4 +1,4 @@
-"""Rows merged into tables; and all changes of rows, interleaved with others', against a model."""
+"""Merged rows; and random histories of row changes with concurrent writers, against a model."""
 
 import datetime as dt
 import tempfile
@@ -42,11 +42,11 @@ SOURCE = row_changing.arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40
 
 def test_source_marks_the_matches_to_delete(table):
     on = on_of(table)
-    goes = SOURCE.append_column("goes", pa.array([True, False, None, True]))
+    flagged = SOURCE.append_column("is_deleted", pa.array([True, False, None, True]))
     builder = row_changing.changing(table)
-    source = ArrowSource.of("db.t", table.schema, goes, on, row_changing.EXECUTOR)
+    source = ArrowSource.of("db.t", table.schema, flagged, on, row_changing.EXECUTOR)
     values = {"v": parse_expression("source.v")}
-    outcome = builder.merge_from(source, when_matched=values, deletes="goes")
+    outcome = builder.merge_from(source, when_matched=values, deletes="is_deleted")
     assert (outcome.rows_matched, outcome.rows_inserted) == (3, 1)
     expected = {row[1]: row for row in row_changing.FIRST if row[1] != 2}
     expected.update({3: ("b", 3, 300), 10: ("a", 10, 0), 40: ("a", 40, 400)})
@@ -235,37 +235,37 @@ def _full(rows):
 
 
 def perform(table, step, executor=row_changing.EXECUTOR):
-    verb, what = step
+    verb, argument = step
     change = row_changing.changing(table)
     match verb:
         case "write":
-            row_changing.write(table, *_full(what))
+            row_changing.write(table, *_full(argument))
         case "merge":
-            source = row_changing.arrow(*_full(what))
+            source = row_changing.arrow(*_full(argument))
             changed = {"v": parse_expression("source.v")}
             change.merge(source, on=on_of(table), when_matched=changed, executor=executor)
         case "delete":
-            change.delete(f"v < {what}", executor)
+            change.delete(f"v < {argument}", executor)
         case "remove":
-            change.delete(f"id = {what} AND p = '{'ab'[what % 2]}'", executor)
+            change.delete(f"id = {argument} AND p = '{'ab'[argument % 2]}'", executor)
         case "update":
-            change.update({"v": parse_expression("v + 1")}, f"id >= {what}", executor)
+            change.update({"v": parse_expression("v + 1")}, f"id >= {argument}", executor)
         case _:
             table.new_compaction_builder().with_strategy("full").run(row_changing.EXECUTOR)
 
 
-def expected(rows, step, *, keyed):
+def expected_rows(rows, step, *, keyed):
     """Return the rows after a step, as a sorted tuple."""
-    verb, what = step
+    verb, argument = step
     rows = list(rows)
     if verb == "delete":
-        rows = [row for row in rows if row[2] is None or row[2] >= what]
+        rows = [row for row in rows if row[2] is None or row[2] >= argument]
     elif verb == "remove":
-        rows = [row for row in rows if row[1] != what]
+        rows = [row for row in rows if row[1] != argument]
     elif verb == "update":
-        rows = [(p, n, v + 1 if v is not None and n >= what else v) for p, n, v in rows]
+        rows = [(p, n, v + 1 if v is not None and n >= argument else v) for p, n, v in rows]
     elif verb in ("write", "merge"):
-        new = {row[1]: row for row in _full(what)}
+        new = {row[1]: row for row in _full(argument)}
         if keyed:
             rows = [row for row in rows if row[1] not in new] + list(new.values())
         elif verb == "write":
@@ -304,7 +304,7 @@ def test_changes_beside_changes(kind, steps):
             for order in orders:
                 for state in states:
                     for each in order:
-                        state = expected(state, each, keyed=keyed)  # noqa: PLW2901
+                        state = expected_rows(state, each, keyed=keyed)  # noqa: PLW2901
                     outcomes.add(state)
             found = tuple(row_changing.read(table))
             assert found in outcomes, (step, happened, Counter(found))

@@ -1,4 +1,4 @@
-"""Changing tables through the API: judged first, made once, while others read and write."""
+"""Schema changes through the API: checked first, committed once, while other writers commit."""
 
 import logging
 
@@ -153,35 +153,35 @@ def test_loss_is_refused_or_allowed(table):
 def test_rows_written_during_a_check_are_checked_again(table):
     plans = []
 
-    def judged(plan):
+    def judge(plan):
         plans.append(plan)
         if len(plans) == 1:
             write(table, k=[9], v=[70_000])
 
     with pytest.raises(errors.InvalidInputError, match="70000"):
-        table.alter_checked([sc.update_column_type("v", "SMALLINT")], judged=judged)
+        table.alter_checked([sc.update_column_type("v", "SMALLINT")], judged=judge)
     assert [plan.loses for plan in plans] == [False, True]
 
 
 def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
     plans = []
 
-    def judged(plan):
+    def judge(plan):
         plans.append(plan)
         if len(plans) == 1:
             table.alter([sc.add_column("x", "INT")])
 
-    made = table.alter_checked([sc.rename_column("v", "w")], judged=judged)
+    made = table.alter_checked([sc.rename_column("v", "w")], judged=judge)
     assert (len(plans), made.new.id) == (2, 2)
     assert table.refresh().schema.field_names == ("k", "w", "x")
 
 
 def test_permanently_overtaken_change_gives_up(table):
-    def judged(plan):
+    def judge(plan):
         write(table, k=[plan.snapshot_id], v=[1])
 
     with pytest.raises(errors.CommitConflictError, match="fewer writers"):
-        table.alter_checked([sc.update_column_type("v", "BIGINT")], judged=judged)
+        table.alter_checked([sc.update_column_type("v", "BIGINT")], judged=judge)
 
 
 def test_a_change_that_was_made_is_found(table):
@@ -325,19 +325,19 @@ def test_a_schema_that_could_not_be_read_is_not_published(catalog):
     assert catalog.list_tables("db") == []
 
 
-def declared(**options):
+def schema_with(**options):
     return Schema.of({"id": "INT"}, options=options)
 
 
 def test_a_table_with_a_wrong_option_is_not_created(new_catalog):
     with pytest.raises(errors.InvalidInputError, match=r"'file\.format' has the value 'xyz'"):
-        new_catalog.create_table("db.t", declared(**{"file.format": "xyz"}))
+        new_catalog.create_table("db.t", schema_with(**{"file.format": "xyz"}))
     with pytest.raises(errors.NotFoundError):
         new_catalog.get_table("db.t")
 
 
 def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
-    table = new_table(new_catalog, declared())
+    table = new_table(new_catalog, schema_with())
     for change in ("file.format", "xyz"), ("snapshot.num-retained.max", "5"), ("bucket", "two"):
         with pytest.raises(errors.InvalidInputError, match=change[0]):
             table.alter([sc.set_option(*change)])
@@ -346,7 +346,7 @@ def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
 
 def test_option_with_dependents_is_not_removed(new_catalog):
     keeping = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "5"}
-    table = new_table(new_catalog, declared(**keeping))
+    table = new_table(new_catalog, schema_with(**keeping))
     with pytest.raises(errors.InvalidInputError, match="= 10 must not be above"):
         table.alter([sc.remove_option("snapshot.num-retained.min")])
     table.alter([sc.remove_option(key) for key in keeping])
@@ -354,7 +354,7 @@ def test_option_with_dependents_is_not_removed(new_catalog):
 
 def test_an_unknown_key_is_warned_of_once_and_kept(new_catalog, caplog):
     with caplog.at_level(logging.WARNING):
-        table = new_table(new_catalog, declared(bucke="1", mine="2"))
+        table = new_table(new_catalog, schema_with(bucke="1", mine="2"))
         table = table.alter([sc.set_option("file-format", "orc")])
     hints = [record.getMessage() for record in caplog.records]
     assert ["'bucke'" in hints[0], "did you mean 'bucket'" in hints[0]] == [True, True]

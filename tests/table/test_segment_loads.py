@@ -1,4 +1,4 @@
-"""Loads of the table's own in SHOW SEGMENTS: numbers, statuses, and what commands do to them."""
+"""A table's own loads in SHOW SEGMENTS: numbers, statuses, and effects of commands."""
 
 import shutil
 import tempfile
@@ -64,12 +64,14 @@ def check_whole(table):
     assert ids == sorted(set(ids))
     lives = [item for item in listed if item.status == "Success"]
     loads = Counter(f.file_name for item in lives if isinstance(item, Load) for f in item.files)
-    others = Counter(f.file_name for item in lives if isinstance(item, Segment) for f in item.files)
+    segments = Counter(
+        f.file_name for item in lives if isinstance(item, Segment) for f in item.files
+    )
     entries = table.state.live_files()
     own = {entry.file.file_name for entry in entries if not is_external(options, entry.file)}
     foreign = {entry.file.file_name for entry in entries} - own
     assert {name for name in loads if name in own} == own
-    assert set(others) == foreign
+    assert set(segments) == foreign
     assert all(loads[name] == 1 for name in own)
     assert all(any(f.file_name in own | foreign for f in item.files) for item in lives)
     return listed
@@ -161,7 +163,7 @@ def test_ids_outlive_the_snapshots_once_a_command_gave_them(table, tmp_path):
         append(table, (number, "x"))
     store = table.segments().store
     expire_snapshots(store, retention=LAST_ONE)
-    before, newest = check_whole(table)  # nobody asked yet: what expired is one load
+    before, newest = check_whole(table)  # first question: expired snapshots are one load
     assert (before.added, before.row_count, newest.added.snapshot_id) == (None, 2, 3)
     assert before.load_start_ms <= before.load_end_ms <= newest.load_end_ms
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))

@@ -46,12 +46,12 @@ def test_files_are_pruned_by_the_statistics_of_their_footers(table, tmp_path, na
 
 
 def test_bounds_of_every_type_lose_no_row(catalog, tmp_path):
-    moment = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)
+    before_epoch = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)
     values = {
         "i": (pa.int8(), "TINYINT", [-5, None, 3]),
         "d": (pa.decimal128(20, 3), "DECIMAL(20, 3)", [Decimal("-1.5"), Decimal("9.125"), None]),
-        "t": (pa.timestamp("ns"), "TIMESTAMP(3)", [moment, None, dt.datetime(2020, 1, 1)]),
-        "z": (pa.timestamp("us", "UTC"), "TIMESTAMP_LTZ(6)", [moment, moment, None]),
+        "t": (pa.timestamp("ns"), "TIMESTAMP(3)", [before_epoch, None, dt.datetime(2020, 1, 1)]),
+        "z": (pa.timestamp("us", "UTC"), "TIMESTAMP_LTZ(6)", [before_epoch, before_epoch, None]),
         "s": (pa.string(), "STRING", ["z" * 40, "a" * 40, None]),
         "y": (pa.binary(), "BYTES", [b"\xff" * 20, None, b""]),
         "f": (pa.float64(), "DOUBLE", [float("nan"), 1.0, None]),
@@ -61,9 +61,11 @@ def test_bounds_of_every_type_lose_no_row(catalog, tmp_path):
     schema = Schema.of({name: kind for name, (_, kind, _) in values.items()})
     data = pa.table({name: pa.array(items, kind) for name, (kind, _, items) in values.items()})
     table = catalog.create_table("db.types", schema)
-    pq.write_table(data, _made(tmp_path / "p") / "1.parquet")
-    pq.write_table(data, _made(tmp_path / "i") / "1.parquet", use_deprecated_int96_timestamps=True)
-    orc.write_table(data.drop_columns(["z"]), _made(tmp_path / "o") / "1.orc")
+    pq.write_table(data, _make_folder(tmp_path / "p") / "1.parquet")
+    pq.write_table(
+        data, _make_folder(tmp_path / "i") / "1.parquet", use_deprecated_int96_timestamps=True
+    )
+    orc.write_table(data.drop_columns(["z"]), _make_folder(tmp_path / "o") / "1.orc")
     add(table, tmp_path / "p")
     add(table, tmp_path / "i")
     with pytest.raises(errors.InvalidInputError, match="column 'z'"):
@@ -80,7 +82,7 @@ def test_bounds_of_every_type_lose_no_row(catalog, tmp_path):
     assert sorted(set(times.cast(pa.int64()).to_pylist())) == [-1, expected[1] // 1_000_000]
 
 
-def _made(folder):
+def _make_folder(folder):
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -187,7 +189,7 @@ def test_csv_has_names_quotes_and_nulls(catalog, tmp_path):
         "db.csv", Schema.of({"a": "INT", "s": "STRING", "d": "DATE", "n": "DECIMAL(6, 2)"})
     )
     text = 'n,s,extra,d,a\n1.25,"two\nlines",q,2020-02-29,7\n,"",q,,\n'
-    folder = _made(tmp_path / "csv")
+    folder = _make_folder(tmp_path / "csv")
     (folder / "1.csv.gz").write_bytes(gzip.compress(text.encode()))
     add(table, folder, "csv")
     assert read(table) == [
@@ -197,25 +199,25 @@ def test_csv_has_names_quotes_and_nulls(catalog, tmp_path):
     (folder / "1.csv.gz").write_bytes(gzip.compress(text.replace("7\n", "seven\n").encode()))
     with pytest.raises(errors.FormatError, match=r"1\.csv\.gz"):
         table.segments().refresh([0])
-    (_made(tmp_path / "bad") / "1.csv").write_text("n,s,d\n1,x,\n")
+    (_make_folder(tmp_path / "bad") / "1.csv").write_text("n,s,d\n1,x,\n")
     with pytest.raises(errors.InvalidInputError, match="column 'a' INT is missing"):
         add(table, tmp_path / "bad", "csv")
 
 
 def test_json_members_may_be_absent_but_not_of_another_name(catalog, tmp_path):
     table = catalog.create_table("db.json", Schema.of({"a": "INT", "b": "STRING", "c": "DOUBLE"}))
-    folder = _made(tmp_path / "json")
+    folder = _make_folder(tmp_path / "json")
     (folder / "1.json").write_text('{"a": 1, "more": [1]}\n{"b": "x", "a": null, "c": 2}\n')
     add(table, folder, "json")
     assert read(table) == [(None, "x", 2.0), (1, None, None)]
-    (_made(tmp_path / "other") / "1.json").write_text('{"id": 1}\n')
+    (_make_folder(tmp_path / "other") / "1.json").write_text('{"id": 1}\n')
     with pytest.raises(errors.InvalidInputError, match="column 'a' INT is missing"):
         add(table, tmp_path / "other", "json")
 
 
 def test_text_is_a_row_a_line(catalog, tmp_path):
     table = catalog.create_table("db.text", Schema.of({"value": "STRING"}))
-    folder = _made(tmp_path / "text")
+    folder = _make_folder(tmp_path / "text")
     (folder / "1.txt").write_bytes('one\r\n\nthré,e"\n'.encode())
     (folder / "2.txt").write_bytes(b"")
     add(table, folder, "text")
@@ -333,7 +335,7 @@ def _parquet(path, *pairs):
     return write(path, rows(*pairs))
 
 
-def _restored(table, folder):
+def _restore(table, folder):
     (folder / "1.parquet").unlink()
     (folder.parent / "aside").rename(folder / "1.parquet")
 
@@ -341,7 +343,7 @@ def _restored(table, folder):
 @pytest.mark.parametrize(
     ("way_out", "expected"),
     [
-        (_restored, [(1, "x")]),
+        (_restore, [(1, "x")]),
         (lambda table, _: table.segments().refresh([0]), [(5, "new")]),
         (lambda table, _: table.segments().delete([0]), []),
     ],
@@ -364,15 +366,15 @@ def test_each_way_out_of_files_of_a_live_segment_works(table, tmp_path):
     add(table, above / "in")
     _parquet(above / "2.parquet", (2, "y"))
 
-    def refused():
+    def refusal_kind():
         with pytest.raises(errors.AlreadyExistsError, match="only new files") as caught:
             add(table, above)
         return caught.value.kind
 
-    assert refused() == "segment-path-overlap"
+    assert refusal_kind() == "segment-path-overlap"
     add(table, above, only_new=True)
     assert read(table.refresh()) == [(1, "x"), (2, "y")]
-    assert refused() == "segment-path-duplicate"
+    assert refusal_kind() == "segment-path-duplicate"
     table.segments().delete([0, 1])
     add(table, above)
     assert read(table.refresh()) == [(1, "x"), (2, "y")]

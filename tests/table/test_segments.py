@@ -41,7 +41,7 @@ def table(catalog):
 
 
 @pytest.fixture
-def partitioned(catalog):
+def partitioned_table(catalog):
     columns = {"v": "INT", "name": "STRING", "age": "INT"}
     return catalog.create_table("db.p", Schema.of(columns, partition_keys=["name", "age"]))
 
@@ -53,7 +53,7 @@ def landing(tmp_path):
     return folder
 
 
-def refused(table, path, message, kind=None, error=InvalidInputError, **more):
+def check_refused(table, path, message, kind=None, error=InvalidInputError, **more):
     before = table.latest_snapshot()
     with pytest.raises(error, match=message) as caught:
         add(table, path, **more)
@@ -87,7 +87,9 @@ def test_s1_columns_of_the_table_are_taken_where_they_lie(table, landing):
 
 def test_s2_a_missing_column_is_refused(table, landing):
     write(landing / "1.parquet", rows((1, "x")).select(["a"]))
-    refused(table, landing, "Schema is not same.*column 'b' STRING is missing", "segment-schema")
+    check_refused(
+        table, landing, "Schema is not same.*column 'b' STRING is missing", "segment-schema"
+    )
 
 
 def test_s3_s4_other_columns_are_not_seen_and_order_does_not_count(table, landing):
@@ -99,7 +101,7 @@ def test_s3_s4_other_columns_are_not_seen_and_order_does_not_count(table, landin
 
 def test_s5_another_letter_case_is_refused_before_it_reads_as_nulls(table, landing):
     write(landing / "1.parquet", rows((1, "x")).rename_columns(["A", "B"]))
-    refused(table, landing, "column 'a' is called 'A'.*letter case")
+    check_refused(table, landing, "column 'a' is called 'A'.*letter case")
 
 
 @pytest.mark.parametrize(
@@ -112,19 +114,19 @@ def test_s5_another_letter_case_is_refused_before_it_reads_as_nulls(table, landi
 )
 def test_s6_another_type_is_refused(table, landing, column, shown):
     write(landing / "1.parquet", pa.table({"a": column, "b": ["x"]}))
-    refused(table, landing, f"Schema is not same.*column 'a' is INT in the table and {shown}")
+    check_refused(table, landing, f"Schema is not same.*column 'a' is INT in the table and {shown}")
 
 
 def test_bytes_without_the_annotation_of_texts_are_refused_with_a_hint(table, landing):
     data = pa.table({"a": pa.array([1], pa.int32()), "b": [b"x"]})
     write(landing / "1.parquet", data)
-    refused(table, landing, "a text without its annotation")
+    check_refused(table, landing, "a text without its annotation")
 
 
 def test_every_file_is_checked_not_only_the_first(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     write(landing / "deep" / "er" / "2.parquet", rows((1, "x")).select(["b"]))
-    error = refused(table, landing, "Schema is not same.*2.parquet")
+    error = check_refused(table, landing, "Schema is not same.*2.parquet")
     assert error.details["path"].endswith("deep/er/2.parquet")
 
 
@@ -175,42 +177,44 @@ def test_s9_a_deleted_segment_can_be_added_again(table, landing):
 
 
 def test_s10_the_path_must_name_a_folder_with_files(table, landing, tmp_path):
-    refused(table, None, "PATH is mandatory")
-    refused(table, "", "PATH cannot be empty")
-    refused(table, tmp_path / "gone", "does not exist", "segment-path-not-found", NotFoundError)
+    check_refused(table, None, "PATH is mandatory")
+    check_refused(table, "", "PATH cannot be empty")
+    check_refused(
+        table, tmp_path / "gone", "does not exist", "segment-path-not-found", NotFoundError
+    )
     (landing / "_SUCCESS").touch()
     (landing / ".part.crc").touch()
-    refused(table, landing, "no partition data is found", "segment-no-data")
+    check_refused(table, landing, "no partition data is found", "segment-no-data")
 
 
 def test_s11_an_unknown_format_is_refused_before_the_files_are_looked_for(table, landing):
-    refused(
+    check_refused(
         table, landing, "Format not supported: 'foo'", error=UnsupportedFeatureError,
         format_name="foo",
     )  # fmt: skip
     write(landing / "1.parquet", rows((1, "x")))
-    refused(table, landing, "1.parquet", error=FormatError, format_name="orc")
+    check_refused(table, landing, "1.parquet", error=FormatError, format_name="orc")
 
 
 def test_s12_an_option_of_partitions_needs_partitions(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
-    refused(table, landing, "Invalid option: partition", partition="a:int")
+    check_refused(table, landing, "Invalid option: partition", partition="a:int")
 
 
-def test_s13_each_partition_folder_is_a_segment(partitioned, landing):
+def test_s13_each_partition_folder_is_a_segment(partitioned_table, landing):
     people(landing, ("amy", 12), ("bob", 12), ("bob", 30))
-    outcome = add(partitioned, landing, partition=OPTION)
+    outcome = add(partitioned_table, landing, partition=OPTION)
     assert [segment.partition_text for segment in outcome.segments] == [
         "name=amy,age=12",
         "name=bob,age=12",
         "name=bob,age=30",
     ]
-    assert len(partitioned.snapshots()) == 1
-    assert read(partitioned, where="age = 12") == [(0, "amy", 12), (1, "bob", 12)]
-    plan = partitioned.new_read_builder().with_filter("name = 'amy'").plan()
+    assert len(partitioned_table.snapshots()) == 1
+    assert read(partitioned_table, where="age = 12") == [(0, "amy", 12), (1, "bob", 12)]
+    plan = partitioned_table.new_read_builder().with_filter("name = 'amy'").plan()
     assert sum(len(split.data_files) for split in plan.splits) == 1
-    partitioned.segments().delete([1])
-    assert read(partitioned) == [(0, "amy", 12), (2, "bob", 30)]
+    partitioned_table.segments().delete([1])
+    assert read(partitioned_table) == [(0, "amy", 12), (2, "bob", 30)]
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
@@ -246,35 +250,41 @@ def test_folder_decides_about_the_partition_of_its_files(catalog, landing, held,
         ("name:string,age:integr", "unsupported data type: integr"),
     ],
 )
-def test_s14_to_s17_the_option_names_the_partition_columns(partitioned, landing, option, message):
+def test_s14_to_s17_the_option_names_the_partition_columns(
+    partitioned_table, landing, option, message
+):
     people(landing, ("amy", 12))
-    refused(partitioned, landing, message, partition=option)
+    check_refused(partitioned_table, landing, message, partition=option)
 
 
-def test_s18_to_s20_folders_stand_for_the_partition_columns(partitioned, landing):
+def test_s18_to_s20_folders_stand_for_the_partition_columns(partitioned_table, landing):
     people(landing / "good", ("amy", 12))
     leaf = landing / "good" / "name=amy" / "age=12"
-    refused(partitioned, leaf, "invalid partition path", partition=OPTION)
+    check_refused(partitioned_table, leaf, "invalid partition path", partition=OPTION)
     data = pa.table({"v": pa.array([1], pa.int32())})
     write(landing / "half" / "name=amy" / "1.parquet", data)
-    refused(partitioned, landing / "half", "does not comply to partitions", partition=OPTION)
+    check_refused(
+        partitioned_table, landing / "half", "does not comply to partitions", partition=OPTION
+    )
     write(landing / "flat" / "1.parquet", data)
-    refused(partitioned, landing / "flat", "invalid partition path", partition=OPTION)
+    check_refused(partitioned_table, landing / "flat", "invalid partition path", partition=OPTION)
     write(landing / "turned" / "age=12" / "name=amy" / "1.parquet", data)
-    refused(partitioned, landing / "turned", "does not comply to partitions", partition=OPTION)
+    check_refused(
+        partitioned_table, landing / "turned", "does not comply to partitions", partition=OPTION
+    )
     write(landing / "bad" / "name=amy" / "age=x" / "1.parquet", data)
-    refused(partitioned, landing / "bad", "'x' is not a value", partition=OPTION)
+    check_refused(partitioned_table, landing / "bad", "'x' is not a value", partition=OPTION)
 
 
-def test_the_columns_are_the_earlier_error(partitioned, landing):
+def test_the_columns_are_the_earlier_error(partitioned_table, landing):
     write(landing / "1.parquet", pa.table({"v": ["no int"]}))
-    refused(partitioned, landing, "Schema is not same", partition=OPTION)
+    check_refused(partitioned_table, landing, "Schema is not same", partition=OPTION)
 
 
-def test_s21_letter_case_and_blanks_of_the_option_do_not_count(partitioned, landing):
+def test_s21_letter_case_and_blanks_of_the_option_do_not_count(partitioned_table, landing):
     people(landing, ("amy", 12))
-    add(partitioned, landing, partition=" NAME : STRING , Age:INT ")
-    assert read(partitioned) == [(0, "amy", 12)]
+    add(partitioned_table, landing, partition=" NAME : STRING , Age:INT ")
+    assert read(partitioned_table) == [(0, "amy", 12)]
 
 
 def test_s22_rows_cannot_change_beside_another_format(table, landing):
@@ -314,16 +324,16 @@ def test_s24_deleting_and_cleaning_forget_metadata_alone(table, landing):
     assert tag.name == "tag-__segment_hold_1_2"
 
 
-def test_s26_s27_folder_names_are_hives(partitioned, landing):
+def test_s26_s27_folder_names_are_hives(partitioned_table, landing):
     people(landing, ("__HIVE_DEFAULT_PARTITION__", 1), ("a%2Fb", 2), ("__DEFAULT_PARTITION__", 3))
-    add(partitioned, landing, partition=OPTION)
-    assert read(partitioned) == [(0, None, 1), (1, "a/b", 2), (2, None, 3)]
+    add(partitioned_table, landing, partition=OPTION)
+    assert read(partitioned_table) == [(0, None, 1), (1, "a/b", 2), (2, None, 3)]
 
 
-def test_show_has_the_columns_and_words_of_the_seed(partitioned, table, landing):
+def test_show_has_the_columns_and_words_of_the_seed(partitioned_table, table, landing):
     people(landing / "p", ("amy", 12), ("bob", 3))
-    add(partitioned, landing / "p", partition=OPTION)
-    shown = show_segments(partitioned.segments().listed())
+    add(partitioned_table, landing / "p", partition=OPTION)
+    shown = show_segments(partitioned_table.segments().listed())
     assert shown.column_names == [
         "ID", "Status", "Load Start Time", "Load Time Taken", "Partition", "Data Size",
         "Index Size", "File Format", "Path", "Options",
@@ -334,7 +344,7 @@ def test_show_has_the_columns_and_words_of_the_seed(partitioned, table, landing)
     assert newest["Partition"] == "{name=bob,age=3}"
     assert newest["Load Time Taken"].endswith("S")
     assert (newest["Index Size"], newest["File Format"]) == ("NA", "parquet")
-    assert show_segments(partitioned.segments().listed(), limit=1).num_rows == 1
+    assert show_segments(partitioned_table.segments().listed(), limit=1).num_rows == 1
     write(landing / "u" / "1.parquet", rows((1, "x")))
     add(table, landing / "u")
     assert show_segments(table.segments().listed()).column("Partition").to_pylist() == ["NA"]
@@ -359,20 +369,20 @@ def test_folders_that_tables_own_are_refused(catalog, table, landing, tmp_path):
     inside = Path(table.path) / "landing"
     write(inside / "1.parquet", rows((1, "x")))
     message = "cannot become a segment"
-    refused(table, inside, "in the directory of table", "segment-path-owned")
+    check_refused(table, inside, "in the directory of table", "segment-path-owned")
     beside = Path(table.path).parent / "files"
     write(beside / "1.parquet", rows((1, "x")))
-    refused(table, beside, "database of the warehouse")
-    refused(table, tmp_path, "holds table")
+    check_refused(table, beside, "database of the warehouse")
+    check_refused(table, tmp_path, "holds table")
     other = landing / "paimon"
     write(other / "data" / "1.parquet", rows((1, "x")))
     (other / "schema").mkdir()
     (other / "schema" / "schema-0").write_text("{}")
-    refused(table, other / "data", message)
+    check_refused(table, other / "data", message)
     write(landing / "delta" / "1.parquet", rows((1, "x")))
     (landing / "delta" / "_delta_log").mkdir()
-    refused(table, landing / "delta", "a Delta table", error=UnsupportedFeatureError)
-    refused(table, "s3://bucket/x", "must be on the table's", error=UnsupportedFeatureError)
+    check_refused(table, landing / "delta", "a Delta table", error=UnsupportedFeatureError)
+    check_refused(table, "s3://bucket/x", "must be on the table's", error=UnsupportedFeatureError)
 
 
 def test_a_column_that_is_not_null_takes_files_that_say_so(catalog, landing):
@@ -401,17 +411,17 @@ def test_a_dry_run_shows_files_columns_and_differences(table, landing):
     assert table.segments().listed() == []
 
 
-def test_only_new_files_are_taken_where_asked(partitioned, landing):
+def test_only_new_files_are_taken_where_asked(partitioned_table, landing):
     people(landing, ("amy", 12))
-    add(partitioned, landing, partition=OPTION)
-    assert add(partitioned, landing, partition=OPTION, only_new=True).snapshot is None
+    add(partitioned_table, landing, partition=OPTION)
+    assert add(partitioned_table, landing, partition=OPTION, only_new=True).snapshot is None
     people(landing, ("amy", 13), ("bob", 1))
     (landing / "name=amy" / "age=12" / "part-9.parquet").write_bytes(
         (landing / "name=bob" / "age=1" / "part-0.parquet").read_bytes()
     )
-    outcome = add(partitioned, landing, partition=OPTION, only_new=True)
+    outcome = add(partitioned_table, landing, partition=OPTION, only_new=True)
     assert [segment.id for segment in outcome.segments] == [1, 2, 3]
-    assert len(read(partitioned)) == 4
+    assert len(read(partitioned_table)) == 4
 
 
 def test_adding_again_under_one_name_finds_the_first_time(table, landing):
@@ -646,11 +656,11 @@ def test_of_two_imports_of_the_same_files_at_once_one_commits(
     assert [item.status for item in table.segments().listed()] == ["Success"]
 
 
-def test_segments_are_queried_by_the_names_of_the_seed(catalog, partitioned, landing):
+def test_segments_are_queried_by_the_names_of_the_seed(catalog, partitioned_table, landing):
     people(landing, ("amy", 12), ("bob", 3))
-    add(partitioned, landing, partition=OPTION)
-    show = f"SHOW SEGMENTS FOR TABLE {partitioned.name}"
-    view = f"{partitioned.name.rpartition('.')[2]}_segments"
+    add(partitioned_table, landing, partition=OPTION)
+    show = f"SHOW SEGMENTS FOR TABLE {partitioned_table.name}"
+    view = f"{partitioned_table.name.rpartition('.')[2]}_segments"
     query = f"{show} AS SELECT id, dataSize > 0 AS has, partitions[1] AS p FROM {view} WHERE id < 9"
     found = catalog.execute(f"{query} ORDER BY id").to_pylist()
     assert [row["id"] for row in found] == [0, 1]

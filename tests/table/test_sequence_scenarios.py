@@ -1,4 +1,4 @@
-"""Merge scenarios M1-M8 of sequence padding: what survives, through whole tables."""
+"""Merge scenarios M1-M8 of sequence padding, through whole tables."""
 
 import pyarrow as pa
 import pytest

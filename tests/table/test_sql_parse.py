@@ -25,24 +25,24 @@ from tests.testkit.errors import refused
 T = Identifier("db", "t")
 
 
-def parsed(text, database="db"):
+def parse(text, database="db"):
     return parse_sql(text, st.Names(database=database))
 
 
 @pytest.mark.parametrize("name", ["t", "db.t", "paimon.db.t", "`db`.`t`", "db . t"])
 def test_names_mean_tables_of_the_catalog(name):
-    assert parsed(f"TRUNCATE TABLE {name}") == st.Truncate(table=T)
+    assert parse(f"TRUNCATE TABLE {name}") == st.Truncate(table=T)
 
 
 @pytest.mark.parametrize("name", ["other.db.t", "a.b.c.d"])
 def test_names_of_other_catalogs_are_refused(name):
     with refused(InvalidInputError, "no table of this catalog", kind="name"):
-        parsed(f"TRUNCATE TABLE {name}")
+        parse(f"TRUNCATE TABLE {name}")
 
 
 def test_a_name_alone_needs_a_database():
     with pytest.raises(InvalidInputError, match=r"write database\.table"):
-        parsed("TRUNCATE TABLE t", database=None)
+        parse("TRUNCATE TABLE t", database=None)
 
 
 @pytest.mark.parametrize(
@@ -103,22 +103,22 @@ def test_a_name_alone_needs_a_database():
     ],
 )  # fmt: skip
 def test_statements(text, statement):
-    assert parsed(text) == statement
+    assert parse(text) == statement
 
 
 def test_a_table_as_flink_writes_it():
-    flink = parsed(
+    flink = parse(
         "CREATE TABLE t (id INT, p STRING, PRIMARY KEY (id, p) NOT ENFORCED) COMMENT 'x'"
         " PARTITIONED BY (p) WITH ('bucket' = '2')"
     )
-    spark = parsed(
+    spark = parse(
         "CREATE TABLE t (id INT, p STRING) COMMENT 'x' PARTITIONED BY (p)"
         " TBLPROPERTIES ('bucket' = '2', 'primary-key' = 'id,p')"
     )
     assert flink == spark
     with pytest.raises(InvalidInputError, match="either PRIMARY KEY"):
-        parsed("CREATE TABLE t (id INT, PRIMARY KEY (id)) WITH ('primary-key' = 'id')")
-    query = parsed("CREATE TABLE t WITH a AS (SELECT 1) SELECT * FROM a")
+        parse("CREATE TABLE t (id INT, PRIMARY KEY (id)) WITH ('primary-key' = 'id')")
+    query = parse("CREATE TABLE t WITH a AS (SELECT 1) SELECT * FROM a")
     assert query.query == "WITH a AS (SELECT 1) SELECT * FROM a"
 
 
@@ -143,11 +143,11 @@ def test_a_table_as_flink_writes_it():
     ],
 )  # fmt: skip
 def test_changes_of_a_schema(change, expected):
-    assert parsed(f"ALTER TABLE t {change}") == st.AlterTable(table=T, changes=tuple(expected))
+    assert parse(f"ALTER TABLE t {change}") == st.AlterTable(table=T, changes=tuple(expected))
 
 
 def test_create_table():
-    found = parsed(
+    found = parse(
         "CREATE TABLE IF NOT EXISTS t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP,"
         " s STRUCT<a: INT, `b c`: MAP<STRING, TIMESTAMP_NTZ>>, d DECIMAL(10, 2) DEFAULT 1.5,"
         " p STRING DEFAULT 'it''s') USING paimon PARTITIONED BY (p) COMMENT 'all'"
@@ -167,7 +167,7 @@ def test_create_table():
 
 
 def test_a_merge_keeps_its_whens_in_their_order():
-    found = parsed(
+    found = parse(
         "MERGE INTO t USING db.s VERSION AS OF 1 AS s ON t.a = s.a"
         " WHEN MATCHED AND t.a = 5 THEN UPDATE SET b = CASE WHEN s.b > 1 THEN 1 END, t.c = s.c"
         " WHEN MATCHED THEN DELETE"
@@ -194,7 +194,7 @@ def test_a_merge_keeps_its_whens_in_their_order():
 
 @pytest.mark.parametrize("source", ["s", "db.s", "(SELECT 1 AS a) s", "(SELECT 1 AS a) AS s"])
 def test_the_source_of_a_merge_has_a_name(source):
-    found = parsed(f"MERGE INTO t USING {source} ON t.a = s.a WHEN MATCHED THEN DELETE")
+    found = parse(f"MERGE INTO t USING {source} ON t.a = s.a WHEN MATCHED THEN DELETE")
     assert (found.source, found.source_alias) == (source, "s")
 
 
@@ -221,7 +221,7 @@ def test_the_source_of_a_merge_has_a_name(source):
 )
 def test_unsupported_format_is_refused_by_name(text, name):
     with pytest.raises(UnsupportedFeatureError) as refused:
-        parsed(text)
+        parse(text)
     assert refused.value.kind == "statement-unsupported"
     assert name in refused.value.message
     assert "; " in refused.value.message
@@ -248,7 +248,7 @@ def test_unsupported_format_is_refused_by_name(text, name):
 )
 def test_value_that_is_null_for_spark_is_refused(text, expected):
     with pytest.raises(InvalidInputError, match=expected):
-        parsed(text)
+        parse(text)
 
 
 def test_segments_are_added_shown_and_deleted_by_statements(catalog, tmp_path):

@@ -59,17 +59,17 @@ def test_time_travel_and_system_tables_are_read(catalog):
     table.tags.create("first", 1)
     count = "select count(*) as n from db.orders {} o"
 
-    def counted(moment):
-        return catalog.sql(count.format(moment)).to_arrow()["n"].to_pylist()
+    def count_at(target):
+        return catalog.sql(count.format(target)).to_arrow()["n"].to_pylist()
 
-    assert counted("version as of 1") == [2]
-    assert counted("for version as of 'first'") == [2]
+    assert count_at("version as of 1") == [2]
+    assert count_at("for version as of 'first'") == [2]
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
-    assert counted(f"timestamp as of '{later:%Y-%m-%d %H:%M:%S}'") == [4]
+    assert count_at(f"timestamp as of '{later:%Y-%m-%d %H:%M:%S}'") == [4]
     with pytest.raises(NotFoundError, match="no snapshot at or before"):
-        counted("timestamp as of timestamp '1999-01-01'")
+        count_at("timestamp as of timestamp '1999-01-01'")
     with pytest.raises(InvalidInputError, match="is no time"):
-        counted("timestamp as of now()")
+        count_at("timestamp as of now()")
     both = (
         "select a.n - b.n as new from (select count(*) n from db.orders) a, "
         "(select count(*) n from db.orders version as of 1) b"

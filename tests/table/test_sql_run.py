@@ -1,4 +1,4 @@
-"""Statements that need no query engine do what the table API does, on this process."""
+"""Statements that need no query engine have the effects of the table API."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def rows(catalog, name="db.t"):
     return tables.read(catalog.get_table(name))
 
 
-def shown(catalog, statement):
+def show(catalog, statement):
     return [tuple(row.values()) for row in catalog.execute(statement).to_pylist()]
 
 
@@ -62,7 +62,7 @@ def test_schemas_are_changed(catalog):
     assert rows(catalog, "db.s") == [(None, 1, 10, "a"), (None, 2, 20, "a"), (None, 3, 30, "b")]
     schema = catalog.get_table("db.s").schema
     assert (schema.comment, schema.options["bucket"]) == ("c", "2")
-    assert shown(catalog, "DESCRIBE db.s") == [
+    assert show(catalog, "DESCRIBE db.s") == [
         ("w", "string", "x"),
         ("id", "bigint", None),
         ("u", "bigint", None),
@@ -75,19 +75,19 @@ def test_schemas_are_changed(catalog):
 
 def test_existing_objects_are_shown(catalog):
     catalog.views.create("db.w", "SELECT 1 AS a", {"a": "INT"})
-    assert shown(catalog, "SHOW DATABASES") == [("db",)]
-    assert shown(catalog, "SHOW TABLES IN db") == [("db", "t", False)]
-    assert shown(catalog, "SHOW TABLES IN db LIKE 'x*|T'") == [("db", "t", False)]
-    assert shown(catalog, "SHOW VIEWS IN db") == [("db", "w", False)]
-    assert shown(catalog, "SHOW PARTITIONS db.t") == [("p=a",), ("p=b",)]
-    assert shown(catalog, "SHOW PARTITIONS db.t PARTITION (p = 'b')") == [("p=b",)]
-    assert shown(catalog, "SHOW COLUMNS FROM db.t") == [("id",), ("v",), ("p",)]
-    assert ("bucket", "1") in shown(catalog, "SHOW TBLPROPERTIES db.t")
-    assert shown(catalog, "DESCRIBE db.w") == [("a", "int", None)]
+    assert show(catalog, "SHOW DATABASES") == [("db",)]
+    assert show(catalog, "SHOW TABLES IN db") == [("db", "t", False)]
+    assert show(catalog, "SHOW TABLES IN db LIKE 'x*|T'") == [("db", "t", False)]
+    assert show(catalog, "SHOW VIEWS IN db") == [("db", "w", False)]
+    assert show(catalog, "SHOW PARTITIONS db.t") == [("p=a",), ("p=b",)]
+    assert show(catalog, "SHOW PARTITIONS db.t PARTITION (p = 'b')") == [("p=b",)]
+    assert show(catalog, "SHOW COLUMNS FROM db.t") == [("id",), ("v",), ("p",)]
+    assert ("bucket", "1") in show(catalog, "SHOW TBLPROPERTIES db.t")
+    assert show(catalog, "DESCRIBE db.w") == [("a", "int", None)]
 
 
 def test_shown_statement_creates_the_same(catalog):
-    ((text,),) = shown(catalog, "SHOW CREATE TABLE db.t")
+    ((text,),) = show(catalog, "SHOW CREATE TABLE db.t")
     before = catalog.get_table("db.t").schema
     catalog.execute("DROP TABLE db.t")
     catalog.execute(text)
@@ -117,7 +117,7 @@ def test_tags_branches_and_rollbacks(catalog):
     catalog.execute("ALTER TABLE db.t CREATE TAG one RETAIN 7 DAYS")
     write(catalog, [(4, 40, "b")])
     catalog.execute("CALL sys.create_tag('db.t', 'two', 2)")
-    assert shown(catalog, "SHOW TAGS db.t") == [("one",), ("two",)]
+    assert show(catalog, "SHOW TAGS db.t") == [("one",), ("two",)]
     catalog.execute("ALTER TABLE db.t RENAME TAG two TO deux")
     catalog.execute("ALTER TABLE db.t CREATE OR REPLACE TAG deux AS OF VERSION 1")
     assert catalog.get_table("db.t").tags.get("deux").snapshot.id == 1
@@ -127,9 +127,9 @@ def test_tags_branches_and_rollbacks(catalog):
     catalog.execute("CALL sys.rename_branch('db.t', 'b1', 'b2')")
     catalog.execute("CALL sys.delete_branch('db.t', 'b2')")
     assert list(catalog.get_table("db.t").branches.list()) == []
-    assert shown(catalog, "CALL sys.rollback(table => 'db.t', tag => 'one')") == [(2, 1)]
+    assert show(catalog, "CALL sys.rollback(table => 'db.t', tag => 'one')") == [(2, 1)]
     assert rows(catalog) == ROWS
-    assert shown(catalog, "SHOW TAGS db.t") == [("one",)]
+    assert show(catalog, "SHOW TAGS db.t") == [("one",)]
 
 
 def test_tables_are_kept_up(catalog):
@@ -138,15 +138,15 @@ def test_tables_are_kept_up(catalog):
     with pytest.raises(InvalidInputError, match="'p' = 'b'"):
         catalog.execute(no_column)
     compact = "CALL sys.compact(table => 'db.t', where => 'p = \"b\"')"
-    assert shown(catalog, compact) == [(True,)]
+    assert show(catalog, compact) == [(True,)]
     table = catalog.get_table("db.t")
     assert sorted(entry.file.level > 0 for entry in table.state.live_files()) == [False, True]
     before = len(table.snapshots())
     expire = "CALL sys.expire_snapshots(table => 'db.t', retain_max => 1, retain_min => 1)"
-    assert shown(catalog, expire) == [(before - 1,)]
+    assert show(catalog, expire) == [(before - 1,)]
     orphans = "CALL sys.remove_orphan_files('db.t', dry_run => true)"
-    assert shown(catalog, orphans) == [(0, 0)]
-    assert shown(catalog, "CALL sys.compact_manifest('db.t')") == [(True,)]
+    assert show(catalog, orphans) == [(0, 0)]
+    assert show(catalog, "CALL sys.compact_manifest('db.t')") == [(True,)]
     (done,) = catalog.execute("ANALYZE TABLE db.t COMPUTE STATISTICS").to_pylist()
     assert done["snapshot_id"] == catalog.get_table("db.t").latest_snapshot().id
     assert len(rows(catalog)) == 4
@@ -160,7 +160,7 @@ def test_consumers_are_reset(catalog):
 
 
 @pytest.mark.parametrize(
-    ("statement", "error", "said"),
+    ("statement", "error", "message"),
     [
         ("SELECT 1", UnsupportedFeatureError, "--executor spark"),
         ("INSERT INTO db.t VALUES (1)", UnsupportedFeatureError, "--executor spark"),
@@ -182,8 +182,8 @@ def test_consumers_are_reset(catalog):
         ("ALTER TABLE db.t ADD COLUMN v INT", InvalidInputError, "'v'"),
     ],
 )
-def test_refused_statement_changes_nothing(catalog, statement, error, said):
-    with pytest.raises(error, match=said):
+def test_refused_statement_changes_nothing(catalog, statement, error, message):
+    with pytest.raises(error, match=message):
         catalog.execute(statement)
     table = catalog.get_table("db.t")
     assert (table.latest_snapshot().id, table.schema.id, table.tags.list()) == (1, 0, [])

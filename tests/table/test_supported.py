@@ -17,35 +17,35 @@ TOO_LARGE = {"merge-source-size"}
 
 
 def _refusal_rows() -> Iterator[tuple[str, str]]:
-    """Yield (what, kind) of the table of refusals; every row has five cells, none of them empty."""
+    """Yield (feature, kind) of the table of refusals; every row has five filled cells."""
     section = DOCUMENT.read_text(encoding="utf-8").partition("\n## What is refused\n")[2]
     for row in [line for line in section.splitlines() if line.startswith("|")][2:]:
-        what, kind, reason, way_out = (cell.strip() for cell in row.strip("|").split(" | "))
-        assert what, row
+        feature, kind, reason, way_out = (cell.strip() for cell in row.strip("|").split(" | "))
+        assert feature, row
         assert reason, row
         assert way_out, row
-        yield what, kind.strip("`")
+        yield feature, kind.strip("`")
 
 
 ROWS_OF_DOCUMENT = dict(_refusal_rows())
 
 
-def _provocation(what: str) -> Provocation:
-    found = [provoke for start, provoke in REFUSALS.items() if what.startswith(start)]
-    assert len(found) == 1, f"{what}: provoked by {len(found)} tests"
+def _provocation(feature: str) -> Provocation:
+    found = [provoke for start, provoke in REFUSALS.items() if feature.startswith(start)]
+    assert len(found) == 1, f"{feature}: provoked by {len(found)} tests"
     return found[0]
 
 
-@pytest.mark.parametrize(("what", "kind"), ROWS_OF_DOCUMENT.items())
-def test_refusals_of_the_document_have_their_kinds(what, kind, catalog, tmp_path):
+@pytest.mark.parametrize(("feature", "kind"), ROWS_OF_DOCUMENT.items())
+def test_refusals_of_the_document_have_their_kinds(feature, kind, catalog, tmp_path):
     with pytest.raises(PaimonError) as caught:
-        _provocation(what)(Place(catalog, tmp_path))
+        _provocation(feature)(Place(catalog, tmp_path))
     assert caught.value.kind == kind, caught.value.message
 
 
 def test_nothing_is_provoked_that_the_document_does_not_name():
     for start in REFUSALS:
-        assert [what for what in ROWS_OF_DOCUMENT if what.startswith(start)], start
+        assert [feature for feature in ROWS_OF_DOCUMENT if feature.startswith(start)], start
 
 
 def _kinds_in_code() -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""System tables: their columns, and rows that agree with what lies in the table."""
+"""System tables: their columns, and rows that agree with the table's files."""
 
 import datetime as dt
 import json
@@ -237,7 +237,7 @@ def databases(warehouse):
     return databases
 
 
-def listed(databases, kind):
+def list_rows(databases, kind):
     system = databases.get_system_table(f"sys.{kind}")
     read = system.to_arrow()
     assert read.schema == system.arrow_schema
@@ -246,7 +246,7 @@ def listed(databases, kind):
 
 def test_tables_of_all_databases_with_facts_of_their_lists(databases):
     found = {
-        f"{row['database_name']}.{row['table_name']}": row for row in listed(databases, "tables")
+        f"{row['database_name']}.{row['table_name']}": row for row in list_rows(databases, "tables")
     }
     assert list(found) == ["a.days", "a.empty", "b.files", "b.plain"]
     days = found["a.days"]
@@ -262,7 +262,7 @@ def test_tables_of_all_databases_with_facts_of_their_lists(databases):
 
 
 def test_partitions_of_all_tables(databases):
-    found = listed(databases, "partitions")
+    found = list_rows(databases, "partitions")
     names = [(row["database_name"], row["table_name"], row["partition_name"]) for row in found]
     assert names == [("a", "days", "dt=x/hour=3"), ("a", "days", "dt=y/hour=4")]
     own = databases.get_system_table("a.days$partitions").to_arrow()
@@ -274,7 +274,7 @@ def test_partitions_of_all_tables(databases):
 
 
 def test_options_of_all_tables_without_their_secrets(databases, warehouse):
-    found = [tuple(row.values()) for row in listed(databases, "all_table_options")]
+    found = [tuple(row.values()) for row in list_rows(databases, "all_table_options")]
     assert [row[1:] for row in found if row[:2] == ("a", "days")] == [
         ("days", "bucket", "1"),
         ("days", "fields.id.default-value", "1"),
@@ -300,7 +300,7 @@ def test_options_of_the_catalog_without_their_secrets(warehouse):
     }
     found = {
         row["key"]: row["value"]
-        for row in listed(open_catalog(warehouse, given), "catalog_options")
+        for row in list_rows(open_catalog(warehouse, given), "catalog_options")
     }
     assert found == {
         **dict.fromkeys(given, "******"),
@@ -315,19 +315,19 @@ def test_options_of_the_catalog_without_their_secrets(warehouse):
 def test_a_broken_table_hides_no_other(databases, warehouse, caplog, damaged):
     (Path(warehouse) / "a.db" / "days" / damaged).write_bytes(b"{")
     with caplog.at_level(logging.WARNING):
-        found = {row["table_name"]: row for row in listed(databases, "tables")}
+        found = {row["table_name"]: row for row in list_rows(databases, "tables")}
     assert list(found) == ["days", "empty", "files", "plain"]
     assert found["days"]["table_type"] is None
     assert "a.days cannot be shown in the system tables" in caplog.text
-    assert listed(databases, "partitions") == []
-    names = {row["table_name"] for row in listed(databases, "all_table_options")}
+    assert list_rows(databases, "partitions") == []
+    names = {row["table_name"] for row in list_rows(databases, "all_table_options")}
     assert names >= {"empty", "files", "plain"}
 
 
 def test_more_tables_than_are_opened_in_one_step(databases):
     for number in range(70):
         databases.create_table(f"empty.t{number:02}", Schema.of({"id": "BIGINT"}))
-    found = [row["table_name"] for row in listed(databases, "tables")]
+    found = [row["table_name"] for row in list_rows(databases, "tables")]
     assert found == ["days", "empty", "files", "plain", *(f"t{n:02}" for n in range(70))]
 
 

@@ -91,9 +91,9 @@ def test_time_travel_reads_the_table_as_it_was(catalog):
     builder = table.new_read_builder().with_columns(["id"])
     assert builder.at_snapshot(1).to_arrow().column("id").to_pylist() == [1]
     assert builder.at_timestamp(first.time_millis).to_arrow().num_rows >= 1
-    moment = dt.datetime.fromtimestamp(first.time_millis / 1000, dt.UTC) - dt.timedelta(days=1)
+    time = dt.datetime.fromtimestamp(first.time_millis / 1000, dt.UTC) - dt.timedelta(days=1)
     with pytest.raises(NotFoundError, match="no snapshot at or before"):
-        builder.at_timestamp(moment).plan()
+        builder.at_timestamp(time).plan()
     with pytest.raises(NotFoundError, match="Snapshot 9 "):
         builder.at_snapshot(9).plan()
 
@@ -361,10 +361,10 @@ def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
 
 def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
     table = new_table(catalog, {"at": "TIMESTAMP(0)"}, name="db.seconds")
-    moment = dt.datetime(2024, 1, 1)
-    write(table, {"at": pa.array([moment], pa.timestamp("s"))})
+    time = dt.datetime(2024, 1, 1)
+    write(table, {"at": pa.array([time], pa.timestamp("s"))})
     for where in ("at = '2024-01-01'", "at <= '2024-01-01'", "at IN ('2024-01-01')"):
-        assert table.to_arrow(where=where)["at"].to_pylist() == [moment], where
+        assert table.to_arrow(where=where)["at"].to_pylist() == [time], where
 
 
 @pytest.mark.parametrize("scheme", ["FILE:", "FILE://", "File:"])

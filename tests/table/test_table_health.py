@@ -1,4 +1,4 @@
-"""The health of tables: one definition of what is due, from metadata, for a table and a catalog."""
+"""Health of tables: due work by metadata alone, of a table and of a catalog."""
 
 import datetime as dt
 from pathlib import Path
@@ -27,20 +27,20 @@ class LaterClock:
         raise AssertionError("health waits for nothing")
 
 
-def filled(catalog, pieces, options=None, *, keyed=True, name="t"):
+def table_with_rows(catalog, pieces, options=None, *, keyed=True, name="t"):
     shape = {"pieces": pieces, "rows": 100, "keys": 50, "keyed": keyed}
     return compacting.fill_table(catalog, name, options, **shape)
 
 
 def test_a_table_without_snapshot_needs_nothing(catalog):
-    health = table_health(filled(catalog, 0).state.store)
+    health = table_health(table_with_rows(catalog, 0).state.store)
     assert (health.score, health.reason, health.file_count) == (100, None, 0)
     assert (health.newest_snapshot_ms, health.snapshot_count, health.is_due) == (None, 0, False)
 
 
 @pytest.mark.parametrize(("pieces", "score"), [(1, 90), (4, 60), (5, 50), (10, 25)])
 def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
-    health = table_health(filled(catalog, pieces).state.store)
+    health = table_health(table_with_rows(catalog, pieces).state.store)
     assert (health.score, health.is_due) == (score, score <= 50)
     expected = f"{pieces} runs on level 0 of a bucket" if health.is_due else None
     assert health.reason == expected
@@ -48,7 +48,7 @@ def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
 
 
 def test_a_compaction_heals(catalog):
-    table = filled(catalog, 6)
+    table = table_with_rows(catalog, 6)
     before = table_health(table.state.store)
     compact(table, "full")
     after = table_health(table.state.store)
@@ -58,7 +58,7 @@ def test_a_compaction_heals(catalog):
 
 
 def test_every_reason_is_named(catalog):
-    table = filled(catalog, 6, keyed=False)
+    table = table_with_rows(catalog, 6, keyed=False)
     delete_rows(table, {entry.file.file_name: [0, 1] for entry in table.state.live_files()})
     health = table_health(table.state.store)
     assert health.small_file_ratio == 1.0
@@ -70,7 +70,7 @@ def test_every_reason_is_named(catalog):
 
 
 def test_snapshots_that_should_have_expired_are_due(catalog):
-    table = filled(catalog, 12, {"snapshot.time-retained": "1 h"}, keyed=False)
+    table = table_with_rows(catalog, 12, {"snapshot.time-retained": "1 h"}, keyed=False)
     limits = HealthLimits(debt=FileDebt(small_files=None))
     store = table._store
     assert table_health(store, limits, LaterClock(table, 0)).reason is None
@@ -83,7 +83,7 @@ def test_snapshots_that_should_have_expired_are_due(catalog):
 
 
 def test_lagging_consumer_is_reported(catalog):
-    table = filled(catalog, 4)
+    table = table_with_rows(catalog, 4)
     table._store.consumers.reset("slow", 2)
     table._store.consumers.reset("done", 5)
     health = table_health(table.state.store, HealthLimits(consumer_lag=3))
@@ -92,7 +92,7 @@ def test_lagging_consumer_is_reported(catalog):
 
 
 def test_orphans_are_looked_for_if_they_are_limited(catalog):
-    table = filled(catalog, 1)
+    table = table_with_rows(catalog, 1)
     orphan = Path(table.path) / "bucket-0" / ORPHAN
     orphan.write_bytes(b"x" * 2000)
     assert table_health(table.state.store).orphan_bytes is None
@@ -106,8 +106,8 @@ def test_orphans_are_looked_for_if_they_are_limited(catalog):
 
 
 def test_a_catalog_shows_all_its_tables(catalog):
-    filled(catalog, 5, name="due")
-    filled(catalog, 1, name="fine")
+    table_with_rows(catalog, 5, name="due")
+    table_with_rows(catalog, 1, name="fine")
     rows = catalog.get_system_table("sys.table_health").to_arrow().to_pylist()
     shown = {row["table_name"]: (row["score"], row["reason"]) for row in rows}
     assert shown == {"due": (50, "5 runs on level 0 of a bucket"), "fine": (90, None)}
@@ -115,7 +115,7 @@ def test_a_catalog_shows_all_its_tables(catalog):
 
 def test_patterns_choose_tables_and_a_wrong_name_is_an_error(catalog):
     for name in ("a", "b"):
-        filled(catalog, 1, name=name)
+        table_with_rows(catalog, 1, name=name)
     assert catalog.health("db.a")["table_name"].to_pylist() == ["a"]
     assert catalog.health("db.*")["table_name"].to_pylist() == ["a", "b"]
     with pytest.raises(NotFoundError, match=r"db\.c"):
@@ -123,8 +123,8 @@ def test_patterns_choose_tables_and_a_wrong_name_is_an_error(catalog):
 
 
 def test_a_table_that_cannot_be_read_hides_no_other(catalog, caplog):
-    filled(catalog, 1, name="fine")
-    broken = filled(catalog, 1, name="broken")
+    table_with_rows(catalog, 1, name="fine")
+    broken = table_with_rows(catalog, 1, name="broken")
     (Path(broken.path) / "snapshot" / "snapshot-1").write_text("{")
     rows = {row["table_name"]: row["score"] for row in catalog.health().to_pylist()}
     assert rows == {"broken": None, "fine": 90}
@@ -132,7 +132,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(catalog, caplog):
 
 
 def test_a_history_is_a_table(catalog):
-    filled(catalog, 5, name="due")
+    table_with_rows(catalog, 5, name="due")
     for _ in range(2):
         history = catalog.record_health("db.history", catalog.health("db.due"))
     assert (
@@ -142,7 +142,7 @@ def test_a_history_is_a_table(catalog):
     assert history.to_arrow()["measured_at"].null_count == 0
 
 
-def shaped(catalog, pieces, options=None, *, keyed=True, **settings):
+def table_with_deletes(catalog, pieces, options=None, *, keyed=True, **settings):
     table = create(catalog, "t", options, keyed=keyed, **settings)
     rng = np.random.default_rng(0)
     for _ in range(pieces):
@@ -151,12 +151,12 @@ def shaped(catalog, pieces, options=None, *, keyed=True, **settings):
 
 
 def test_a_table_without_snapshot_has_no_shape(catalog):
-    shape = shaped(catalog, 0).state.shape()
+    shape = table_with_deletes(catalog, 0).state.shape()
     assert (shape.buckets, shape.total_bytes, shape.read_amplification) == ((), 0, 1.0)
 
 
 def test_each_run_of_a_bucket_counts(catalog):
-    table = shaped(catalog, 4, {"rowkind.field": "kind"})
+    table = table_with_deletes(catalog, 4, {"rowkind.field": "kind"})
     shape = table.state.shape()
     assert (shape.level_0_runs, shape.most_runs, shape.read_amplification) == (4, 4, 4.0)
     assert shape.deleted_rows == sum(e.file.delete_row_count for e in table.state.live_files()) > 0
@@ -169,7 +169,7 @@ def test_each_run_of_a_bucket_counts(catalog):
 
 
 def test_files_without_key_count_against_as_many_as_they_fill(catalog):
-    table = shaped(catalog, 6, keyed=False)
+    table = table_with_deletes(catalog, 6, keyed=False)
     shape = table.state.shape()
     assert (shape.small_files, shape.level_0_runs, shape.read_amplification) == (6, 0, 6.0)
     tiny = table.copy({"target-file-size": "1 b"}).state.shape()
@@ -178,6 +178,6 @@ def test_files_without_key_count_against_as_many_as_they_fill(catalog):
 
 
 def test_marked_rows_are_deleted_rows(catalog):
-    table = shaped(catalog, 2, {"deletion-vectors.enabled": "true"}, keyed=False)
+    table = table_with_deletes(catalog, 2, {"deletion-vectors.enabled": "true"}, keyed=False)
     delete_rows(table, {entry.file.file_name: [1, 2, 3] for entry in table.state.live_files()})
     assert table.state.shape().deleted_rows == 6

@@ -7,7 +7,7 @@ from paimon_assets.engine.table.sql.table_uses import find_tables, names_in
 from tests.testkit.errors import refused
 
 
-def numbered(text, dialect="spark", quote="`"):
+def number_tables(text, dialect="spark", quote="`"):
     """Return the names found, and the text with numbers for them."""
     query = find_tables(text, dialect)
     places = {use.start: number for number, use in enumerate(query.uses, 1)}
@@ -49,11 +49,11 @@ def numbered(text, dialect="spark", quote="`"):
     ],
 )  # fmt: skip
 def test_tables_are_replaced_and_the_rest_stays(text, names, replaced):
-    assert numbered(text) == (names, replaced)
+    assert number_tables(text) == (names, replaced)
 
 
 def test_other_dialects_have_their_own_quotes():
-    assert numbered('SELECT "d"."t".x FROM "d"."t"', "duckdb", '"') == (
+    assert number_tables('SELECT "d"."t".x FROM "d"."t"', "duckdb", '"') == (
         ["d.t"],
         'SELECT "t".x FROM <1> AS "t"',
     )
@@ -66,7 +66,7 @@ def test_unchosen_files_stay():
 
 
 @pytest.mark.parametrize(
-    ("moment", "version", "timestamp"),
+    ("clause", "version", "timestamp"),
     [
         ("VERSION AS OF 3", "3", None),
         ("version as of 'a tag'", "a tag", None),
@@ -78,8 +78,8 @@ def test_unchosen_files_stay():
         ("FOR SYSTEM_TIME AS OF 1700000000", None, "1700000000"),
     ],
 )  # fmt: skip
-def test_time_travel_is_bound_to_its_table(moment, version, timestamp):
-    query = find_tables(f"SELECT * FROM db.t {moment} WHERE x = 1")
+def test_time_travel_is_bound_to_its_table(clause, version, timestamp):
+    query = find_tables(f"SELECT * FROM db.t {clause} WHERE x = 1")
     assert [(use.version, use.timestamp) for use in query.uses] == [(version, timestamp)]
     assert query.replace_tables(lambda _: "p") == "SELECT * FROM p AS `t` WHERE x = 1"
 

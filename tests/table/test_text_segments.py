@@ -30,7 +30,7 @@ from tests.testkit.tables import new_table
 
 COLUMNS = {"a": "INT", "s": "STRING", "d": "DATE", "t": "TIMESTAMP(6)", "n": "DECIMAL(8, 2)"}
 _ONE = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
-MOMENT = dt.datetime(2024, 2, 29, 13, 5, 7, 250_000)
+TIME = dt.datetime(2024, 2, 29, 13, 5, 7, 250_000)
 
 
 def read_back(catalog, folder, text, file_format, columns=None, **options):
@@ -56,7 +56,7 @@ def test_a_csv_of_another_country_without_a_header_is_read(catalog, tmp_path):
         dateFormat="dd.MM.yyyy", timestampFormat="dd.MM.yyyy HH:mm:ss,SSS", locale="de-DE",
     )  # fmt: skip
     assert found == [
-        (1, "ä;b", dt.date(2024, 2, 29), MOMENT, Decimal("1234.50")),
+        (1, "ä;b", dt.date(2024, 2, 29), TIME, Decimal("1234.50")),
         (2, "two\n# lines", None, None, None),
     ]
 
@@ -168,7 +168,7 @@ def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
         timestampFormat="yyyy-MM-dd'T'HH:mm:ss.SSS",
     )  # fmt: skip
     assert found == [
-        (1, 'x],{"\\', None, MOMENT, None),
+        (1, 'x],{"\\', None, TIME, None),
         (None, "ü", dt.date(2024, 2, 29), None, None),
     ]
 
@@ -223,7 +223,7 @@ def test_segments_have_no_changelog_in_any_format(catalog, tmp_path, name):
 
 @pytest.fixture(params=["csv", "json"])
 def changing(request, catalog, tmp_path):
-    """Return a table of one own row, and what makes a segment of one row."""
+    """Return a table of one own row, and a function that adds a segment of one row."""
     name = request.param
     table = new_table(catalog, {"a": "INT", "b": "STRING"}, rows((0, "own")))
 
@@ -490,7 +490,7 @@ AS_SPARK = [
     (r"a\\b", r"a\\b"), (r'"a\,b"', r"a\,b"), (r'"x\\\\"', r"x\\"), (r'"\\n"', r"\n"), ("\\", "\\"),
     (r'"\\\\\"q"', r'\\"q'), (r'"a\\c\"d"', r'a\c"d'), (r'"a\""', 'a"'), ('"#x"', "#x"),
 ]  # fmt: skip
-"""Value of a CSV → what Spark 4 reads with its defaults; multiLine gives the same."""
+"""Value of a CSV → value that Spark 4 reads with its defaults; multiLine gives the same."""
 
 
 @pytest.mark.parametrize("escape", [None, "\\", "^"])
@@ -520,7 +520,7 @@ _CELLS = st.text(st.sampled_from('a\\",\n'), max_size=6)
 
 @given(st.lists(st.lists(_CELLS, min_size=2, max_size=2), min_size=1, max_size=6), st.data())
 def test_output_of_spark_is_read_with_any_block_size(rows_, data):
-    def written(cell):
+    def quote(cell):
         return '"' + cell.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
     def bare(cell):
@@ -529,7 +529,7 @@ def test_output_of_spark_is_read_with_any_block_size(rows_, data):
     lines, expected = [], []
     for row in rows_:
         quoted = [not bare(cell) or data.draw(st.booleans()) for cell in row]
-        lines.append(",".join(written(c) if q else c for c, q in zip(row, quoted, strict=True)))
+        lines.append(",".join(quote(c) if q else c for c, q in zip(row, quoted, strict=True)))
         expected.append(['"' + c.replace('"', '""') + '"' if q else c
                          for c, q in zip(row, quoted, strict=True)])  # fmt: skip
     text = "".join(f"{line}\n" for line in lines).encode()

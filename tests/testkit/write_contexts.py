@@ -12,7 +12,7 @@ from tests.testkit.tables import table_schema
 FILE_IO = LocalFileIO()
 
 
-def keyed(columns=None, **options):
+def key_schema(columns=None, **options):
     columns = columns or {"k": "INT", "seq": "BIGINT", "v": "STRING"}
     return table_schema(columns, primary_keys=["k"], options={"bucket": "1", **options})
 

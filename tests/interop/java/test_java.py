@@ -8,7 +8,7 @@ import pytest
 from paimon_assets.engine.table.api import open_catalog
 from tests.interop import ours
 from tests.interop.cases import CASES, PADDED_CASES, TableCase
-from tests.interop.java_values import as_java_says, java_rows
+from tests.interop.java_values import as_java_texts, java_rows
 from tests.testkit.model import ModelTable
 from tests.testkit.oracle import Oracle
 from tests.testkit.rows import plain_rows, rows_to_arrow
@@ -19,7 +19,7 @@ READABLE = [*CASES, *PADDED_CASES]
 
 
 def _java_rows(model: ModelTable, case: TableCase) -> list[str]:
-    return as_java_says(rows_to_arrow(model.rows(), case.schema), case.schema.fields)
+    return as_java_texts(rows_to_arrow(model.rows(), case.schema), case.schema.fields)
 
 
 def _model(case: TableCase, times: int = 1) -> ModelTable:
@@ -62,7 +62,7 @@ def test_we_read_javas_tables(case: TableCase, java: Oracle, shared_warehouse: P
     java.call("create_like", source=source, target=target)
     java.call("copy", source=source, target=target)
     found = ours.read(shared_warehouse, target)
-    assert as_java_says(found, case.schema.fields) == java_rows(java, target, case.schema.fields)
+    assert as_java_texts(found, case.schema.fields) == java_rows(java, target, case.schema.fields)
     if case in READABLE:
         expected = plain_rows(ours.read(shared_warehouse, source), case.columns)
         assert plain_rows(found, case.columns) == expected
@@ -73,19 +73,19 @@ def test_java_appends_to_our_table_and_we_go_on(
     case: TableCase, java: Oracle, shared_warehouse: Path
 ) -> None:
     added, table = f"java_added.{case.name}", f"java_appends.{case.name}"
-    first, *others = case.commits
+    first, *rest = case.commits
     ours.create(shared_warehouse, added, case.schema)
     ours.write(shared_warehouse, added, first, case.schema)
     _write_ours(shared_warehouse, table, case)
     java.call("copy", source=added, target=table)
-    for commit in others:
+    for commit in rest:
         ours.write(shared_warehouse, table, commit, case.schema)
 
     model = _model(case)
     only_first = ModelTable(case.schema)
     only_first.write(first)
     model.write(only_first.rows())
-    for commit in others:
+    for commit in rest:
         model.write(commit)
     expected = plain_rows(rows_to_arrow(model.rows(), case.schema), case.columns)
     assert plain_rows(ours.read(shared_warehouse, table), case.columns) == expected

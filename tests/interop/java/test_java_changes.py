@@ -1,7 +1,7 @@
-"""What changed between two snapshots, whoever wrote the changelog: we and Java tell the same.
+"""Changes between two snapshots are the same here and in Java, with changelogs of either.
 
-Some things are said differently. Of a diff Java tells a row as it was stored: +I though there was
-one of its key before, and the record that deleted; we tell +U, and the row that is gone.
+A diff differs: Java returns rows as they were stored, +I even for a known key, and the record that
+deleted; we return +U, and the deleted row.
 """
 
 from itertools import cycle, pairwise
@@ -20,21 +20,21 @@ NAMES = ("rowkind", "day", "id", "kind", "text")
 TURNS = {"we": "o", "java": "j", "we-java": "oj", "java-we": "jo"}
 PRODUCERS = ("none", "input", "lookup", "full-compaction")
 
-Told = list[tuple[object, ...]]
+Changes = list[tuple[object, ...]]
 
 
-def _ours(table: Table, start: int, end: int, mode: str) -> Told:
+def _ours(table: Table, start: int, end: int, mode: str) -> Changes:
     builder = table.new_read_builder().between(start, end, mode).with_row_kinds()
     return plain_rows(builder.to_arrow(), NAMES)
 
 
-def _javas(java: Oracle, table: str, start: int, end: int, mode: str) -> Told:
+def _javas(java: Oracle, table: str, start: int, end: int, mode: str) -> Changes:
     options = {"incremental-between": f"{start},{end}", "incremental-between-scan-mode": mode}
     rows = java.call("rows", table=f"{table}$audit_log", options=options)
     return sorted(map(tuple, rows), key=repr)
 
 
-def _comparable(diff: Told) -> Told:
+def _comparable(diff: Changes) -> Changes:
     """Return new rows as inserts, and the keys of those that are gone."""
     return sorted((k, *row[:2]) if k == "-D" else ("+I", *row) for k, *row in diff)
 
@@ -53,8 +53,8 @@ def test_changes_are_reported_alike(producer: str, turns: str, java: Oracle, our
     for start, end in {*pairwise(range(newest + 1)), (0, newest), (1, newest - 1), (2, newest)}:
         between = (start, end)
         for mode in ("changelog", "delta"):
-            told = _ours(table, *between, mode)
-            assert told == _javas(java, name, *between, mode), (mode, between)
+            changes = _ours(table, *between, mode)
+            assert changes == _javas(java, name, *between, mode), (mode, between)
         if start:  # Java has no state before the first snapshot
             diff = _javas(java, name, *between, "diff")
             assert _comparable(_ours(table, *between, "diff")) == _comparable(diff), between

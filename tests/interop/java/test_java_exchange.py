@@ -41,7 +41,7 @@ def test_plans_are_read_by_the_other(scenario: Scenario, java: Oracle, ours: Our
     assert plain_rows(found, NAMES) == expected
 
 
-def _created(ours: OurSide, name: str, bucket: str) -> Table:
+def _create(ours: OurSide, name: str, bucket: str) -> Table:
     scenario = Scenario(name=name, options={"bucket": bucket}, steps=())
     table = ours.create(f"exchange.{name}", scenario.schema)
     ours.do(table.name, Write(FIRST))
@@ -50,7 +50,7 @@ def _created(ours: OurSide, name: str, bucket: str) -> Table:
 
 @pytest.mark.parametrize("bucket", ["2", "-1"])
 def test_java_commits_our_messages(bucket: str, java: Oracle, ours: OurSide) -> None:
-    table = _created(ours, f"ours_{bucket.strip('-')}", bucket)
+    table = _create(ours, f"ours_{bucket.strip('-')}", bucket)
     builder = table.new_write_builder()
     result = ours.executor.map_rows(builder.prepare(), rows_to_arrow(MORE, table.schema))
     data = base64.b64encode(dump_java_messages(result.messages)).decode()
@@ -61,7 +61,7 @@ def test_java_commits_our_messages(bucket: str, java: Oracle, ours: OurSide) -> 
 
 
 def test_we_commit_javas_messages(java: Oracle, ours: OurSide) -> None:
-    table = _created(ours, "javas", "2")
+    table = _create(ours, "javas", "2")
     scratch = JavaSide(java, ours).scratch(table.name, MORE)
     version, text = java.call("messages", source=scratch, target=table.name)
     table.new_write_builder().commit(load_java_messages(base64.b64decode(text), version))
@@ -73,7 +73,7 @@ def test_we_commit_javas_messages(java: Oracle, ours: OurSide) -> None:
 def test_we_refuse_javas_messages_that_leave_an_index_beside_the_old_one(
     java: Oracle, ours: OurSide
 ) -> None:
-    table = _created(ours, "javas_dynamic", "-1")
+    table = _create(ours, "javas_dynamic", "-1")
     scratch = JavaSide(java, ours).scratch(table.name, MORE)
     version, text = java.call("messages", source=scratch, target=table.name)
     with pytest.raises(CommitConflictError) as raised:

@@ -24,9 +24,9 @@ def test_java_marks_rows_and_we_go_on(width: str, java: Oracle, ours: OurSide) -
     table = ours.create(f"hidden.marked_{width}", scenario.schema)
 
     def expect(*expected: Sequence[Row]) -> None:
-        said = plain_rows([row for part in expected for row in part], NAMES)
-        assert plain_rows(table.new_read_builder().to_arrow(), NAMES) == said
-        assert sorted(map(tuple, java.call("rows", table=table.name)), key=repr) == said
+        plain = plain_rows([row for part in expected for row in part], NAMES)
+        assert plain_rows(table.new_read_builder().to_arrow(), NAMES) == plain
+        assert sorted(map(tuple, java.call("rows", table=table.name)), key=repr) == plain
 
     ours.do(table.name, Write(rows(range(6), "a")))
     theirs.do(table.name, Write(rows(range(6, 12), "b")))

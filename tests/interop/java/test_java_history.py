@@ -20,7 +20,7 @@ PLAIN = Scenario(name="history", options={**KEYED, "bucket": "2"}, steps=())
 MORE = Write(rows(range(100, 110), "more"))
 
 
-def _created(warehouse: Path, name: str) -> tuple[OurSide, Table]:
+def _create(warehouse: Path, name: str) -> tuple[OurSide, Table]:
     ours = OurSide(warehouse)
     table = ours.create(f"history.{name}", PLAIN.schema)
     for step in (Write(rows(range(20), "a")), Write(rows(range(10, 30), "b")), MORE):
@@ -44,7 +44,7 @@ def _same(java: Oracle, table: Table, name: str = "", **options: str) -> list[An
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_tags_are_read_by_both(maker: str, java: Oracle, shared_warehouse: Path) -> None:
-    ours, table = _created(shared_warehouse, f"tags_{maker}")
+    ours, table = _create(shared_warehouse, f"tags_{maker}")
     if maker == "we":
         table.tags.create("t1", 1)
         table.tags.create("t2", 2)
@@ -57,8 +57,8 @@ def test_tags_are_read_by_both(maker: str, java: Oracle, shared_warehouse: Path)
         tagged = _same(java, table, **{"scan.tag-name": f"t{number}"})
         assert tagged == _ours(table, **{"scan.snapshot-id": str(number)})
     between = {"incremental-between": "t1,t2"}
-    told = plain_rows(table.new_read_builder().with_options(between).to_arrow(), NAMES)
-    assert told == _java(java, table.name, **between)
+    changes = plain_rows(table.new_read_builder().with_options(between).to_arrow(), NAMES)
+    assert changes == _java(java, table.name, **between)
     assert len(table.tags.list()) == 2
     if maker == "we":
         java.call("change", table=table.name, action="delete_tag", name="t1")
@@ -72,7 +72,7 @@ def test_tags_are_read_by_both(maker: str, java: Oracle, shared_warehouse: Path)
 def test_branches_are_read_written_and_forwarded_by_both(
     maker: str, java: Oracle, shared_warehouse: Path
 ) -> None:
-    ours, table = _created(shared_warehouse, f"branches_{maker}")
+    ours, table = _create(shared_warehouse, f"branches_{maker}")
     table.tags.create("t2", 2)
     if maker == "we":
         table.branches.create("b", tag="t2")
@@ -106,7 +106,7 @@ def test_branches_are_read_written_and_forwarded_by_both(
 def test_both_go_on_after_a_rollback(
     maker: str, target: str, java: Oracle, shared_warehouse: Path
 ) -> None:
-    ours, table = _created(shared_warehouse, f"rollback_{target}_{maker}")
+    ours, table = _create(shared_warehouse, f"rollback_{target}_{maker}")
     table.tags.create("t1", 1)
     wanted = _ours(table, **{"scan.snapshot-id": "1"})
     if maker == "we":

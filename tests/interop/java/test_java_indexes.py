@@ -47,7 +47,7 @@ RULED_OUT: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
 SIGNS = {"equal": "=", "greaterOrEqual": ">=", "lessThan": "<"}
 
 
-def _created(ours: OurSide, java: Oracle, name: str, writer: str, options: dict[str, str]) -> Table:
+def _create(ours: OurSide, java: Oracle, name: str, writer: str, options: dict[str, str]) -> Table:
     table = ours.create(f"indexes.{name}", Schema.of(COLUMNS, options={**OPTIONS, **options}))
     (ours if writer == "we" else JavaSide(java, ours)).do(table.name, Write(ROWS))
     return table
@@ -82,7 +82,7 @@ def test_indexes_rule_files_out(
         "file-index.bitmap.kind.version": version,
     }
     name = f"{writer}_{place.replace(' ', '_')}_{version}"
-    table = _created(OurSide(shared_warehouse), java, name, writer, options)
+    table = _create(OurSide(shared_warehouse), java, name, writer, options)
     for asked in FOUND:
         found = _our_ids(table, *asked)
         assert found

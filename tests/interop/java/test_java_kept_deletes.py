@@ -38,9 +38,9 @@ def test_java_takes_no_kept_delete_for_a_row(
     late_side = ours if writer == "we" else theirs
 
     def expect(*expected: tuple[Row, ...]) -> None:
-        said = plain_rows([row for part in expected for row in part], tuple(COLUMNS))
-        assert plain_rows(table.new_read_builder().to_arrow(), tuple(COLUMNS)) == said
-        assert sorted(map(tuple, java.call("rows", table=name)), key=repr) == said
+        plain = plain_rows([row for part in expected for row in part], tuple(COLUMNS))
+        assert plain_rows(table.new_read_builder().to_arrow(), tuple(COLUMNS)) == plain
+        assert sorted(map(tuple, java.call("rows", table=name)), key=repr) == plain
 
     ours.do(name, Write(rows(range(40), "+I", 1, "a")))
     ours.do(name, Write(rows(range(10), "-D", 9, "a")))
@@ -81,12 +81,12 @@ def test_a_kept_delete_is_no_row_in_a_changelog(
     side.do(name, Write(rows(range(4, 5), "+U", 10, "updated")))
     side.do(name, Compact(is_full=False))
     ends = (before, len(table.snapshots()))
-    told = [("+I", 1, "new"), ("+U", 4, "updated"), ("-U", 4, "a")]
+    changes = [("+I", 1, "new"), ("+U", 4, "updated"), ("-U", 4, "a")]
     between = table.new_read_builder().between(*ends, "changelog").with_row_kinds()
-    assert plain_rows(between.to_arrow(), ("rowkind", "id", "text")) == told
+    assert plain_rows(between.to_arrow(), ("rowkind", "id", "text")) == changes
     options = {
         "incremental-between": ",".join(map(str, ends)),
         "incremental-between-scan-mode": "changelog",
     }
     seen = java.call("rows", table=f"{name}$audit_log", options=options)
-    assert sorted((row[0], row[1], row[-1]) for row in seen) == told
+    assert sorted((row[0], row[1], row[-1]) for row in seen) == changes

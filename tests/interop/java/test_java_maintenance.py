@@ -42,7 +42,7 @@ def _same_history(java: Oracle, table: Table) -> list[int]:
     return ids
 
 
-def _created(
+def _create(
     java: Oracle, warehouse: Path, name: str, options: dict[str, str]
 ) -> tuple[dict[str, Side], Table]:
     ours = OurSide(warehouse)
@@ -56,7 +56,7 @@ def _created(
 def test_all_is_read_after_maintenance(
     kind: str, maker: str, java: Oracle, shared_warehouse: Path
 ) -> None:
-    sides, table = _created(java, shared_warehouse, f"{kind}_{maker}", KINDS[kind])
+    sides, table = _create(java, shared_warehouse, f"{kind}_{maker}", KINDS[kind])
     other = sides[next(name for name in MAKERS if name != maker)]
     for step in COMPACTED[:-1]:
         sides["we"].do(table.name, step)
@@ -68,8 +68,8 @@ def test_all_is_read_after_maintenance(
         assert _same(java, table) == expected
     assert len(_same_history(java, table)) == 1
     assert _same(java, table, **{"scan.tag-name": "t2"}) == tagged
-    told = java.call("change", table=table.name, action="statistics")
-    assert told["rows"] == len(expected)
+    statistics = java.call("change", table=table.name, action="statistics")
+    assert statistics["rows"] == len(expected)
 
     for step in (Compact(), Write(rows(range(200, 210), "more")), Compact(is_full=False)):
         other.do(table.name, step)
@@ -89,8 +89,8 @@ def test_all_is_read_after_maintenance(
 
 
 def test_we_write_on_manifests_that_java_compacted(java: Oracle, shared_warehouse: Path) -> None:
-    """Its snapshot has the properties of ours before, the one on what that is built too."""
-    sides, table = _created(java, shared_warehouse, "manifests", {"manifest.merge-min-count": "2"})
+    """Java's snapshot copies our properties, with the base."""
+    sides, table = _create(java, shared_warehouse, "manifests", {"manifest.merge-min-count": "2"})
     for step in (*CHANGES, Compact()):
         sides["we"].do(table.name, step)
     for number in (300, 310):
@@ -100,22 +100,22 @@ def test_we_write_on_manifests_that_java_compacted(java: Oracle, shared_warehous
 
 
 def test_java_reads_our_statistics(java: Oracle, shared_warehouse: Path) -> None:
-    sides, table = _created(java, shared_warehouse, "statistics", {})
+    sides, table = _create(java, shared_warehouse, "statistics", {})
     for step in CHANGES:
         sides["we"].do(table.name, step)
     table.analyze()
-    told = java.call("change", table=table.name, action="statistics")
-    assert told["snapshot"] == len(CHANGES)
+    statistics = java.call("change", table=table.name, action="statistics")
+    assert statistics["snapshot"] == len(CHANGES)
     found = _same(java, table)
-    assert told["rows"] == len(found)
+    assert statistics["rows"] == len(found)
     ids, days = [row[1] for row in found], {row[0] for row in found}
-    assert told["columns"]["id"] == [len(ids), str(min(ids)), str(max(ids)), 0]
-    assert told["columns"]["day"][0] == len(days)
+    assert statistics["columns"]["id"] == [len(ids), str(min(ids)), str(max(ids)), 0]
+    assert statistics["columns"]["day"][0] == len(days)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_each_finds_the_same_orphans(maker: str, java: Oracle, shared_warehouse: Path) -> None:
-    sides, table = _created(java, shared_warehouse, f"orphans_{maker}", KINDS["dynamic"])
+    sides, table = _create(java, shared_warehouse, f"orphans_{maker}", KINDS["dynamic"])
     for number, step in enumerate(COMPACTED):
         sides[MAKERS[number % 2]].do(table.name, step)
     table.tags.create("t2", 2)

@@ -97,7 +97,7 @@ SETS: dict[AggregateFunction, Callable[[bytes], Any]] = {
         stored
     ).get_estimate(),
 }
-"""What a set of bytes says: the bytes may lie in another order."""
+"""Function → members of a stored set, whose bytes may have another order."""
 
 
 def timed_map() -> list[Any]:
@@ -240,9 +240,9 @@ def plain(value: Any, field: DataField, aggregation: FieldAggregation | None) ->
     if aggregation is not None and aggregation.function in SETS:
         stored = value if isinstance(value, bytes) else base64.b64decode(value)
         return SETS[aggregation.function](stored)
-    said = inner(value)
+    members = inner(value)
     is_loose = aggregation is not None and (aggregation.distinct or aggregation.nested_key)
-    return sorted(said, key=repr) if is_loose or field.type.root == "MAP" else said
+    return sorted(members, key=repr) if is_loose or field.type.root == "MAP" else members
 
 
 def inner(value: Any) -> Any:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def server(tmp_path_factory):
     with served_to_outsiders(tmp_path_factory.mktemp("served")) as found:
         yield found
 
@@ -21,9 +21,9 @@ def served(tmp_path_factory):
     [BEARER, signed_by("default"), signed_by("openapi")],
     ids=["bearer", "default", "openapi"],
 )
-def test_java_walks_through(served, options, request):
+def test_java_walks_through(server, options, request):
     database = f"java_{request.node.callspec.id}"
-    seen = served.walk(java_program("RestWalk"), database, options)
+    seen = server.walk(java_program("RestWalk"), database, options)
     assert seen == {
         "database twice": "DatabaseAlreadyExistException",
         "made-by": "java",

@@ -27,7 +27,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.spec.evolution.schema_change import UpdateComment
 from paimon_assets.engine.spec.types.data_types import DataField
-from tests.interop.java_values import as_java_says, java_rows
+from tests.interop.java_values import as_java_texts, java_rows
 from tests.interop.steps import JavaSide, OurSide, Write
 from tests.testkit.cast_vectors import VECTORS, NotInArrowError, scalar_of, type_of
 from tests.testkit.oracle import Oracle
@@ -43,8 +43,8 @@ NO_TEXT = "\\x"
 def _is_mended_later(vector: dict[str, str]) -> bool:
     """Whether Java 1.4 fails to truncate: no more digits in the nanoseconds than in the target."""
     target, (_, _, fraction) = vector["dst_type"], vector["input"].partition(".")
-    are_moments = target.startswith("TIMESTAMP(") and vector["src_type"].startswith("TIMESTAMP")
-    if not (are_moments and fraction.isdecimal()):
+    are_timestamps = target.startswith("TIMESTAMP(") and vector["src_type"].startswith("TIMESTAMP")
+    if not (are_timestamps and fraction.isdecimal()):
         return False
     return len(str(int(fraction))) <= int(target.removeprefix("TIMESTAMP(").rstrip(")"))
 
@@ -96,7 +96,7 @@ def test_casts_on_read_are_javas(source: str, java: Oracle, ours: OurSide) -> No
     for name, target in columns.items():
         table = table.alter([update_column_type(name, type_of(target))])
     found = table.new_read_builder().to_arrow()
-    assert as_java_says(found, table.schema.fields) == java_rows(
+    assert as_java_texts(found, table.schema.fields) == java_rows(
         java, table.name, table.schema.fields
     )
 
@@ -158,7 +158,7 @@ def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, ours: OurSid
         new = {field.name: 1 if field.type.root in {"INT", "BIGINT"} else "z" for field in fields}
         for side in (ours, theirs):
             side.do(table.name, Write(({**new, "k": 100},)))
-        found = as_java_says(table.new_read_builder().to_arrow(), fields)
+        found = as_java_texts(table.new_read_builder().to_arrow(), fields)
         assert java_rows(java, table.name, fields) == found
         assert len(found) == len(ROWS) + (1 if is_keyed else 2)
 
@@ -174,7 +174,7 @@ def test_defaults_take_the_place_of_nulls(writer: str, java: Oracle, ours: OurSi
         table.name, Write(({"k": 1, **nulls}, {"k": 2, **nulls, "n": 3}))
     )
     fields = table.schema.fields
-    found = as_java_says(table.new_read_builder().to_arrow(), fields)
+    found = as_java_texts(table.new_read_builder().to_arrow(), fields)
     assert java_rows(java, table.name, fields) == found
     assert found == ["[1, 7, 'none', 19782, '1.50']", "[2, 3, 'none', 19782, '1.50']"]
 

@@ -11,7 +11,7 @@ from paimon_assets import Schema, SegmentSource, Table
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
-from tests.interop.java_values import as_java_says, java_rows
+from tests.interop.java_values import as_java_texts, java_rows
 from tests.interop.steps import Compact, Empty, JavaSide, OurSide, Write
 from tests.testkit.foreign import states, write
 from tests.testkit.oracle import Oracle
@@ -29,7 +29,7 @@ _NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=99)
 OWN = Write(tuple({"v": n, "s": "own", "day": n % 2} for n in range(4)))
 
 
-def _imported(
+def _import_folder(
     warehouse: Path, folder: Path, name: str, data: pa.Table, suffix: str
 ) -> tuple[OurSide, Table]:
     """Return a table of two segments and a commit of its own rows."""
@@ -48,7 +48,7 @@ def _imported(
 
 def _same(java: Oracle, table: Table, **options: Any) -> list[str]:
     fields = table.schema.fields
-    found = as_java_says(table.new_read_builder().with_options(options).to_arrow(), fields)
+    found = as_java_texts(table.new_read_builder().with_options(options).to_arrow(), fields)
     assert java_rows(java, table.name, fields, options=options) == found
     return found
 
@@ -61,7 +61,7 @@ def test_java_reads_imported_segments(
     if suffix == "avro" and layout == "wrong_partition_column":
         pytest.skip("one layout with the column is enough for a format without statistics")
     name = f"java_{layout}_{suffix}"
-    _, table = _imported(shared_warehouse, tmp_path, name, LAYOUTS[layout], suffix)
+    _, table = _import_folder(shared_warehouse, tmp_path, name, LAYOUTS[layout], suffix)
     before = states(tmp_path)
     assert len(_same(java, table)) == 16
     asked = {"column": "v", "function": "equal", "literals": [2]}
@@ -94,7 +94,7 @@ REMOVALS: dict[str, Callable[[OurSide, Table], Any]] = {
 def test_javas_expiration_spares_held_files(
     removal: str, java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
-    ours, table = _imported(shared_warehouse, tmp_path, f"held_{removal}", ROWS, "parquet")
+    ours, table = _import_folder(shared_warehouse, tmp_path, f"held_{removal}", ROWS, "parquet")
     before = states(tmp_path)
     REMOVALS[removal](ours, table)
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_javas_expiration_spares_held_files(
 def test_java_spares_files_whose_hold_went_with_all_that_named_them(
     java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
-    ours, table = _imported(shared_warehouse, tmp_path, "let_go", ROWS, "parquet")
+    ours, table = _import_folder(shared_warehouse, tmp_path, "let_go", ROWS, "parquet")
     before = states(tmp_path)
     for name in ("early", "late"):
         table.tags.create(name)
@@ -139,7 +139,7 @@ def test_java_spares_files_whose_hold_went_with_all_that_named_them(
 def test_we_read_after_java_compacted_around_segments(
     java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
-    ours, table = _imported(shared_warehouse, tmp_path, "around", ROWS, "parquet")
+    ours, table = _import_folder(shared_warehouse, tmp_path, "around", ROWS, "parquet")
     expected = _same(java, table)
     table.tags.create("keep")
     before = states(tmp_path)

@@ -40,12 +40,12 @@ def test_each_prunes_by_the_statistics_of_the_other(
     sides: tuple[Side, ...] = (ours, JavaSide(java, ours))
     for number, side in enumerate(sides * 2):
         side.do(table.name, Write(_rows(10 + number * 10)))
-    for column, said, known in (("id", 12, KNOWS_IDS), ("name", "name 23", KNOWS_NAMES)):
-        read = table.new_read_builder().with_filter(f"{column} = {said!r}")
+    for column, literal, known in (("id", 12, KNOWS_IDS), ("name", "name 23", KNOWS_NAMES)):
+        read = table.new_read_builder().with_filter(f"{column} = {literal!r}")
         planned = sorted(
             file.file_name for split in read.plan().splits for file in split.data_files
         )
-        asked = {"column": column, "function": "equal", "literals": [said]}
+        asked = {"column": column, "function": "equal", "literals": [literal]}
         assert java.call("files", table=table.name, filter=asked) == planned
         assert len(planned) == (1 if mode in known else 4)
         assert len(java.call("rows", table=table.name, filter=asked)) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_assets import FormatError, Schema
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
-from tests.interop.java_values import as_java_says, java_rows
+from tests.interop.java_values import as_java_texts, java_rows
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
 from tools.fuzz.values import arrow_rows
@@ -38,16 +38,16 @@ def test_orc_timestamps_of_every_year_are_read(codec: str, java: Oracle, ours: O
         "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     }  # fmt: skip
     table = ours.create(f"times.orc_{codec}", Schema.of(columns, options=options))
-    moments = [second * SECOND + fraction for second in SECONDS for fraction in FRACTIONS]
+    times = [second * SECOND + fraction for second in SECONDS for fraction in FRACTIONS]
     rows: list[list[Any]] = [
         [number, None if number % 7 == 3 else at, at // 10**6 * 10**6, at]
-        for number, at in enumerate(moments * 20)
+        for number, at in enumerate(times * 20)
     ]
     java.call("put", table=table.name, rows=rows)
     fields = table.schema.fields
-    found = as_java_says(table.new_read_builder().to_arrow(), fields)
+    found = as_java_texts(table.new_read_builder().to_arrow(), fields)
     assert found == sorted(map(repr, rows))
-    # Days of the Julian calendar Java itself reads as others than it wrote.
+    # Java reads days of the Julian calendar differently from its own writes.
     theirs = java_rows(java, table.name, fields)
     today = {repr(row) for row in rows if row[3] >= GREGORIAN * SECOND}
     assert [row for row in theirs if row in today] == [row for row in found if row in today]
@@ -60,22 +60,22 @@ def test_orc_timestamps_of_every_year_are_read_by_java(java: Oracle, ours: OurSi
         "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     }  # fmt: skip
     table = ours.create("times.orc_ours", Schema.of(columns, options=options))
-    moments = [
+    times = [
         second * SECOND + (fraction if second >= 0 else fraction // 10**6 * 10**6)
         for second in SECONDS
         for fraction in FRACTIONS
     ]
     rows: list[list[Any]] = [
         [number, None if number % 7 == 3 else at, at // 10**6 * 10**6, at // SECOND * SECOND, at]
-        for number, at in enumerate(moments)
+        for number, at in enumerate(times)
     ]
     fields = table.schema.fields
     table.new_write_builder().write(arrow_rows(rows, fields), ours.executor)
-    found = as_java_says(table.new_read_builder().to_arrow(), fields)
+    found = as_java_texts(table.new_read_builder().to_arrow(), fields)
     assert found == sorted(map(repr, rows))
     assert java_rows(java, table.name, fields) == found
     # Below, Java takes the bounds of a file for days of the Julian calendar.
-    for at in [each for each in moments if each >= GREGORIAN * SECOND]:
+    for at in [each for each in times if each >= GREGORIAN * SECOND]:
         for function, compare in (("equal", operator.eq), ("greaterOrEqual", operator.ge)):
             asked = {"column": "t", "function": function, "literals": [at], "internal": True}
             wanted = [row for row in rows if row[1] is not None and compare(row[1], at)]
@@ -102,7 +102,7 @@ def test_orc_instants_of_java_in_any_zone_are_read(
         4_102_444_800 + 180 * 86_400, 4_110_000_000, 7_000_000_000,
     ]  # fmt: skip
     far = [*SECONDS, 9_223_286_400, 253_402_200_000, 253_390_000_000]
-    moments = [at * SECOND + fraction for at in near for fraction in (*FRACTIONS, 999_999_999)]
+    times = [at * SECOND + fraction for at in near for fraction in (*FRACTIONS, 999_999_999)]
     rows: list[list[Any]] = [
         [
             number,
@@ -112,7 +112,7 @@ def test_orc_instants_of_java_in_any_zone_are_read(
             far[number % len(far)] * SECOND,
             None if number % 7 == 6 else [[at // 10**6 * 10**6], [None], None],
         ]
-        for number, at in enumerate(moments)
+        for number, at in enumerate(times)
     ]
     java = java_in(zone)
     java.call("put", table=table.name, rows=rows)
@@ -125,7 +125,7 @@ def test_orc_instants_of_java_in_any_zone_are_read(
         assert raised.value.kind == "orc-zone"
         table = table.copy({"cast.time-zone": zone})
     found = table.new_read_builder().to_arrow()
-    assert as_java_says(found, fields) == sorted(repr(row[:-1]) for row in rows)
+    assert as_java_texts(found, fields) == sorted(repr(row[:-1]) for row in rows)
     inside = {
         number: None if each is None else [row and row["z"] for row in each]
         for number, each in zip(
@@ -174,7 +174,7 @@ def test_old_orc_timestamps_of_java_in_any_zone_are_read(
     java_in(zone).call("put", table=table.name, rows=rows)
     found = table.new_read_builder().to_arrow().sort_by("id")
     *fields, _ = table.schema.fields
-    assert as_java_says(found.select(["id", "t", "far"]), fields) == sorted(
+    assert as_java_texts(found.select(["id", "t", "far"]), fields) == sorted(
         repr(row[:-1]) for row in rows
     )
     unix = dt.datetime(1970, 1, 1)
@@ -193,7 +193,7 @@ def test_nanoseconds_beside_years_far_away_are_kept_or_refused(
     rows: list[list[Any]] = [[1, -9_223_372_036 * SECOND, 0], [2, 752_466_791, 0], [3, None, 0]]
     java.call("put", table=table.name, rows=rows)
     found = table.new_read_builder().to_arrow()
-    assert as_java_says(found, table.schema.fields) == sorted(map(repr, rows))
+    assert as_java_texts(found, table.schema.fields) == sorted(map(repr, rows))
     java.call("put", table=table.name, rows=[[4, -9_300_000_000 * SECOND, 0], [5, 1, 0]])
     with pytest.raises(FormatError, match="both nanoseconds and years outside") as raised:
         table.new_read_builder().to_arrow()

@@ -38,10 +38,10 @@ def read(table: Any) -> list[Any]:
     return sorted([list(row.values()) for row in found.to_pylist()], key=str)
 
 
-def raised(what: Any, *arguments: Any) -> str:
+def error_name(call: Any, *arguments: Any) -> str:
     """Return the name of the error that a call raises."""
     try:
-        what(*arguments)
+        call(*arguments)
     except Exception as error:  # noqa: BLE001 - its name is the result
         return type(error).__name__
     return "nothing"
@@ -50,15 +50,15 @@ def raised(what: Any, *arguments: Any) -> str:
 def walk(catalog: Any, database: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     catalog.create_database(database, False, {"made-by": "pypaimon"})
-    seen["database twice"] = raised(catalog.create_database, database, False)
+    seen["database twice"] = error_name(catalog.create_database, database, False)
     seen["databases"] = database in catalog.list_databases()
     seen["properties"] = catalog.get_database(database).options
     name = f"{database}.t"
     identifier = Identifier.from_string(name)
     schema = Schema.from_pyarrow_schema(SCHEMA, options={"bucket": "-1"})
-    seen["no table"] = raised(catalog.get_table, name)
+    seen["no table"] = error_name(catalog.get_table, name)
     catalog.create_table(name, schema, False)
-    seen["table twice"] = raised(catalog.create_table, name, schema, False)
+    seen["table twice"] = error_name(catalog.create_table, name, schema, False)
     for number in range(3):
         write(catalog.get_table(name), rows(number))
     seen["written"] = read(catalog.get_table(name))

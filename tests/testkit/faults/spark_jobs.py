@@ -243,7 +243,7 @@ class Killer:
         self._rng = rng
         self._opened = Opened(directory)
         self._done = threading.Event()
-        self._moments = sorted(rng.uniform(0, seconds) for _ in range(rng.choice((0, 1, 2))))
+        self._seconds = sorted(rng.uniform(0, seconds) for _ in range(rng.choice((0, 1, 2))))
         self._thread = threading.Thread(target=self._run, args=(_victims(rng), rng.randint(1, 6)))
 
     def __enter__(self) -> Self:
@@ -260,8 +260,8 @@ class Killer:
             return
         self._kill(first)
         began = time.monotonic()
-        for moment in self._moments:
-            if self._done.wait(max(0.0, began + moment - time.monotonic())):
+        for second in self._seconds:
+            if self._done.wait(max(0.0, began + second - time.monotonic())):
                 return
             name, pids = _victims(self._rng)
             self._kill((name, [self._rng.choice(pids)] if pids else []))
