@@ -20,14 +20,9 @@ from paimon_assets.engine.codec.rows.binary_row import (
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.types.data_types import AtomicType, TypeRoot, bigint, string
 from paimon_assets.engine.spec.types.type_text import parse_type
+from tests.testkit import codec_strategies
 from tests.testkit.builders import data_file
-from tests.testkit.codec_strategies import (
-    arrow_columns,
-    atomic_types,
-    nested_types,
-    typed_rows,
-    values,
-)
+from tests.testkit.codec_strategies import values
 
 SENTENCE = (
     "Two roads diverged in a wood, and I took the one less traveled by, "
@@ -79,13 +74,13 @@ def test_a_row_without_fields_is_the_empty_row():
     assert serialize_row((), ()) == EMPTY_ROW
 
 
-@given(typed_rows())
+@given(codec_strategies.typed_rows())
 def test_every_row_survives(typed):
     types, [row] = typed
     assert deserialize_row(serialize_row(row, types), types) == row
 
 
-@given(typed_rows())
+@given(codec_strategies.typed_rows())
 def test_rows_are_whole_eights_behind_the_arity(typed):
     types, [row] = typed
     assert len(row_bytes(row, types)) % 8 == 0
@@ -99,11 +94,11 @@ def test_null_bits_spread_over_as_many_words_as_there_are_fields(row):
     assert len(data) == 4 + (8 if len(row) <= 56 else 16 if len(row) <= 120 else 24) + 8 * len(row)
 
 
-@given(typed_rows(atomic_types, max_rows=4))
+@given(codec_strategies.typed_rows(codec_strategies.atomic_types, max_rows=4))
 def test_arrow_columns_give_the_bytes_of_their_rows(typed):
     types, rows = typed
     expected = [serialize_row(row, types) for row in rows]
-    assert serialize_columns(arrow_columns(types, rows), types) == expected
+    assert serialize_columns(codec_strategies.arrow_columns(types, rows), types) == expected
 
 
 def test_other_arrow_widths_of_a_type_give_the_same_bytes():
@@ -113,7 +108,7 @@ def test_other_arrow_widths_of_a_type_give_the_same_bytes():
     assert serialize_columns(other, types) == serialize_columns(plain, types)
 
 
-@given(st.binary(max_size=80), st.lists(nested_types, max_size=4))
+@given(st.binary(max_size=80), st.lists(codec_strategies.nested_types, max_size=4))
 def test_arbitrary_bytes_are_values_or_damage(data, types):
     try:
         row_values(data, types)
@@ -121,7 +116,7 @@ def test_arbitrary_bytes_are_values_or_damage(data, types):
         return
 
 
-@given(typed_rows(), st.data())
+@given(codec_strategies.typed_rows(), st.data())
 def test_a_cut_row_is_never_an_unexpected_error(typed, data):
     types, [row] = typed
     whole = serialize_row(row, types)
@@ -161,9 +156,9 @@ def test_maps_are_refused_but_their_nulls_are_written():
     assert deserialize_row(serialize_row([None], [map_type]), [map_type]) == (None,)
 
 
-@given(st.data(), nested_types)
+@given(st.data(), codec_strategies.nested_types)
 def test_only_typed_errors_leave_the_encoder(data, data_type):
-    value = data.draw(values(data.draw(nested_types)))
+    value = data.draw(values(data.draw(codec_strategies.nested_types)))
     try:
         serialize_row([value], [data_type])
     except errors.PaimonError:

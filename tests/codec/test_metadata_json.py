@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from paimon_assets import FormatError, PaimonError, UnsupportedFeatureError
+from paimon_assets import FormatError, PaimonError
 from paimon_assets.engine.codec.json.metadata_json import (
     schema_from_json,
     schema_to_json,
@@ -16,7 +16,6 @@ from paimon_assets.engine.codec.json.metadata_json import (
 from paimon_assets.engine.spec.metadata.snapshot import ColumnStatistics, CommitKind, Statistics
 from tests.testkit.builders import snapshot
 from tests.testkit.codec_strategies import file_names, longs, texts
-from tests.testkit.errors import refused
 from tests.testkit.tables import table_schema
 
 JAVA_SNAPSHOT = {
@@ -143,13 +142,6 @@ def test_invalid_metadata_names_the_file(data):
         snapshot_from_json(data, "snapshot-7")
     with pytest.raises(FormatError, match="schema-7"):
         schema_from_json(data, "schema-7")
-
-
-def test_newer_versions_are_refused_by_name():
-    with refused(UnsupportedFeatureError, "snapshot version 4", kind="snapshot-version"):
-        parse_snapshot({**JAVA_SNAPSHOT, "version": 4})
-    with refused(UnsupportedFeatureError, "schema version 4", kind="schema-version"):
-        parse_schema({**JAVA_SCHEMA, "version": 4})
 
 
 def test_statistics_are_written_without_unknown_values():

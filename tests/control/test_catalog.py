@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
-from paimon_assets.engine.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    NotFoundError,
-    StorageError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import add_column
@@ -46,9 +41,9 @@ def catalog(request, kind, tmp_path):
     ["", " ", "a/b", "a\\b", "..", "a..b", ".hidden", "/etc", "a\nb", "a\x00", " a", "a ", "\x7f"],
 )
 def test_a_name_that_could_leave_the_warehouse_is_refused(name):
-    with pytest.raises(InvalidInputError, match="name"):
+    with pytest.raises(errors.InvalidInputError, match="name"):
         Identifier("db", name)
-    with pytest.raises(InvalidInputError, match="name"):
+    with pytest.raises(errors.InvalidInputError, match="name"):
         Identifier(name, "t")
 
 
@@ -56,7 +51,7 @@ def test_a_name_that_could_leave_the_warehouse_is_refused(name):
 def test_every_accepted_name_is_one_directory_below_its_database(database, table):
     try:
         identifier = Identifier(database, table)
-    except InvalidInputError:
+    except errors.InvalidInputError:
         return
     path = FilesystemCatalog("/w", LocalFileIO()).get_table_location(identifier)
     assert path.split("/") == ["", "w", f"{database}.db", table]
@@ -65,19 +60,19 @@ def test_every_accepted_name_is_one_directory_below_its_database(database, table
 
 @pytest.mark.parametrize("name", [["x", "orders"], ("x", "orders"), None, 7])
 def test_invalid_text_names_no_table(name):
-    with pytest.raises(InvalidInputError, match=r"names no table; write database\.table"):
+    with pytest.raises(errors.InvalidInputError, match=r"names no table; write database\.table"):
         Identifier.parse(name)
 
 
 def test_a_text_without_a_dot_names_no_table():
-    with pytest.raises(InvalidInputError, match=r"database\.table"):
+    with pytest.raises(errors.InvalidInputError, match=r"database\.table"):
         Identifier.parse("flights")
 
 
 def test_databases_are_created_listed_and_dropped(catalog):
     catalog.create_database("other")
     assert catalog.list_databases() == ["db", "other"]
-    with pytest.raises(AlreadyExistsError, match="'other'"):
+    with pytest.raises(errors.AlreadyExistsError, match="'other'"):
         catalog.create_database("other")
     catalog.create_database("other", ignore_if_exists=True)
     catalog.drop_database("other")
@@ -86,7 +81,7 @@ def test_databases_are_created_listed_and_dropped(catalog):
 
 def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
     catalog.create_table(T, SCHEMA)
-    with pytest.raises(InvalidInputError, match="cascade"):
+    with pytest.raises(errors.InvalidInputError, match="cascade"):
         catalog.drop_database("db")
     catalog.drop_database("db", cascade=True)
     assert catalog.list_databases() == []
@@ -96,7 +91,9 @@ def test_only_an_empty_folder_is_dropped_without_cascade(catalog):
     file_io = catalog.file_io
     foreign = f"{catalog.database_path('db')}/landing/a.csv"
     file_io.write_bytes(foreign, b"a\n1\n")
-    with refused(InvalidInputError, "'landing', which is no table", kind="database-not-empty"):
+    with refused(
+        errors.InvalidInputError, "'landing', which is no table", kind="database-not-empty"
+    ):
         catalog.drop_database("db")
     assert file_io.read_bytes(foreign) == b"a\n1\n"
     catalog.drop_database("db", cascade=True)
@@ -129,7 +126,7 @@ def test_table_created_while_its_database_is_dropped_stays(tmp_path, scheme, has
         turn = _create_and_commit(other, step, made)
         file_io = FaultyFileIO(file_io_for(warehouse), before=turn)
         is_refused = True
-        with suppress(InvalidInputError):
+        with suppress(errors.InvalidInputError):
             FilesystemCatalog(warehouse, file_io).drop_database("db")
             is_refused = False
         if is_refused and has_id:
@@ -148,7 +145,7 @@ def _create_and_commit(catalog, step, made):
 
     def turn(number, _method, _path):
         if number == step:
-            with suppress(NotFoundError):  # the drop won
+            with suppress(errors.NotFoundError):  # the drop won
                 table = catalog.create_table("db.t", SCHEMA)
                 table.new_write_builder().write(pa.table({"a": pa.array([1], pa.int32())}))
                 made.append(table)
@@ -164,7 +161,7 @@ def test_a_missing_database_is_named(catalog):
         (catalog.create_table, nowhere, SCHEMA),
         (catalog.load_schema, nowhere),
     ):
-        with refused(NotFoundError, kind="database-not-found"):
+        with refused(errors.NotFoundError, kind="database-not-found"):
             call(*arguments)
 
 
@@ -172,7 +169,7 @@ def test_a_drop_that_dies_leaves_no_table_but_a_hidden_directory(tmp_path):
     catalog = FilesystemCatalog(str(tmp_path), FaultyFileIO(LocalFileIO(), fail_on=".t.*.dropped"))
     catalog.create_database("db")
     catalog.create_table(T, Schema.of({"a": "INT"}))
-    with pytest.raises(StorageError):
+    with pytest.raises(errors.StorageError):
         catalog.drop_table(T)
     assert catalog.list_tables("db") == []
     assert len(list(tmp_path.glob("db.db/.t.*.dropped"))) == 1
@@ -185,9 +182,9 @@ def test_tables_are_created_listed_loaded_and_dropped(catalog):
     assert catalog.load_schema(T) == created
     catalog.drop_table(T)
     assert catalog.list_tables("db") == []
-    with pytest.raises(NotFoundError, match=r"db\.t"):
+    with pytest.raises(errors.NotFoundError, match=r"db\.t"):
         catalog.load_schema(T)
-    with pytest.raises(NotFoundError, match=r"db\.t"):
+    with pytest.raises(errors.NotFoundError, match=r"db\.t"):
         catalog.drop_table(T)
     catalog.drop_table(T, ignore_if_missing=True)
 
@@ -198,7 +195,7 @@ def test_a_directory_without_a_schema_is_no_table(catalog):
     file_io.write_bytes(f"{location}/schema/other-0", b"{}")
     file_io.write_bytes(f"{location}/schema/schema-x", b"{}")
     assert catalog.list_tables("db") == []
-    with pytest.raises(InvalidInputError, match="holds 'schema/other-0'"):
+    with pytest.raises(errors.InvalidInputError, match="holds 'schema/other-0'"):
         catalog.create_table(T, SCHEMA)
 
 
@@ -212,26 +209,26 @@ def test_a_directory_without_a_schema_is_no_table(catalog):
     ],
 )
 def test_half_a_character_is_no_text(catalog, schema):
-    with refused(InvalidInputError, r"U\+DCE9.*half.udce9", kind="half-character"):
+    with refused(errors.InvalidInputError, r"U\+DCE9.*half.udce9", kind="half-character"):
         catalog.create_table(T, schema)
     assert catalog.list_tables("db") == []
     catalog.create_table(T, SCHEMA)
-    with pytest.raises(InvalidInputError, match=r"U\+DCE9"):
+    with pytest.raises(errors.InvalidInputError, match=r"U\+DCE9"):
         catalog.alter_table(T, [add_column("half\udce9", "INT")])
-    with pytest.raises(InvalidInputError, match=r"U\+DCE9"):
+    with pytest.raises(errors.InvalidInputError, match=r"U\+DCE9"):
         catalog.alter_database("db", updates={"a": "half\udce9"})
 
 
 def test_an_existing_table_is_kept(catalog):
     created = catalog.create_table(T, SCHEMA)
     other = Schema.of({"b": "INT"})
-    with pytest.raises(AlreadyExistsError, match=r"db\.t"):
+    with pytest.raises(errors.AlreadyExistsError, match=r"db\.t"):
         catalog.create_table(T, other)
     assert catalog.create_table(T, other, ignore_if_exists=True) == created
 
 
 def test_a_bad_schema_writes_nothing(catalog):
-    with pytest.raises(InvalidInputError):
+    with pytest.raises(errors.InvalidInputError):
         catalog.create_table(T, Schema.of({"a": "INT"}, primary_keys=["nowhere"]))
     location = catalog.get_table_location(T)
     assert not file_io_for(location).exists(location)
@@ -242,13 +239,13 @@ def test_a_table_is_renamed_into_another_database_but_not_onto_another_table(cat
     created = catalog.create_table(T, SCHEMA)
     moved = Identifier("other", "moved")
     catalog.create_table(Identifier("db", "taken"), SCHEMA)
-    with pytest.raises(AlreadyExistsError, match=r"db\.taken"):
+    with pytest.raises(errors.AlreadyExistsError, match=r"db\.taken"):
         catalog.rename_table(T, Identifier("db", "taken"))
-    with pytest.raises(NotFoundError, match="nowhere"):
+    with pytest.raises(errors.NotFoundError, match="nowhere"):
         catalog.rename_table(T, Identifier("nowhere", "t"))
     catalog.rename_table(T, moved)
     assert catalog.load_schema(moved) == created
-    with pytest.raises(NotFoundError, match=r"db\.t'"):
+    with pytest.raises(errors.NotFoundError, match=r"db\.t'"):
         catalog.rename_table(T, moved)
 
 
@@ -258,7 +255,7 @@ def _create(kind: str, warehouse: str, index: int, barrier, answers) -> None:
     try:
         catalog.create_table(T, Schema.of({f"column{index}": "INT"}))
         answers.put((index, True))
-    except AlreadyExistsError:
+    except errors.AlreadyExistsError:
         answers.put((index, False))
 
 

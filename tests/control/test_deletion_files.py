@@ -26,17 +26,8 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import string
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.table import Table
-from tests.testkit.metadata_tables import (
-    commit,
-    keyed_file,
-    live_names,
-    message,
-    new_store,
-    newest,
-    plain_file,
-    vectors_of,
-    with_index,
-)
+from tests.testkit import metadata_tables as kit
+from tests.testkit.metadata_tables import newest
 from tests.testkit.tables import new_catalog_in, new_table
 
 BUCKET = {(EMPTY_ROW, 0)}
@@ -58,9 +49,9 @@ def splits_of(store):
 
 
 def test_split_has_the_offsets_of_the_vectors_of_its_files(store):
-    commit(store, message(plain_file("a"), plain_file("b"), plain_file("c")))
-    entry = vectors_of(vector("c", 1), vector("a", 31, 24, None), file_name="index-7")
-    with_index(store, entry)
+    kit.commit(store, kit.message(kit.plain_file("a"), kit.plain_file("b"), kit.plain_file("c")))
+    entry = kit.vectors_of(vector("c", 1), vector("a", 31, 24, None), file_name="index-7")
+    kit.with_index(store, entry)
     (split,) = splits_of(store)
     path = f"{store.table_path}/index/index-7"
     assert split.deletion_files == (
@@ -71,17 +62,17 @@ def test_split_has_the_offsets_of_the_vectors_of_its_files(store):
 
 
 def test_split_without_deletions_is_marked(store):
-    commit(store, message(plain_file("a")))
-    with_index(store, vectors_of(vector("gone")), vectors_of())
+    kit.commit(store, kit.message(kit.plain_file("a")))
+    kit.with_index(store, kit.vectors_of(vector("gone")), kit.vectors_of())
     (split,) = splits_of(store)
     assert split.deletion_files is None
 
 
 def test_a_vector_is_for_the_file_of_its_own_bucket(tmp_path):
-    store = new_store(tmp_path, PARTITIONED)
+    store = kit.new_store(tmp_path, PARTITIONED)
     for text in ("x", "y"):
-        commit(store, message(plain_file("same"), partition=partition(text)))
-    with_index(store, vectors_of(vector("same"), partition=partition("y")))
+        kit.commit(store, kit.message(kit.plain_file("same"), partition=partition(text)))
+    kit.with_index(store, kit.vectors_of(vector("same"), partition=partition("y")))
     x, y = splits_of(store)
     assert x.deletion_files is None
     assert y.deletion_files is not None
@@ -98,19 +89,19 @@ def test_a_vector_is_for_the_file_of_its_own_bucket(tmp_path):
 )
 def test_index_files_lie_in_three_places(tmp_path, external, in_data, expected):
     declared = replace(PARTITIONED, options={"index-file-in-data-file-dir": in_data})
-    store = new_store(tmp_path, declared)
-    commit(store, message(plain_file("a"), partition=partition("x")))
-    entry = vectors_of(
+    store = kit.new_store(tmp_path, declared)
+    kit.commit(store, kit.message(kit.plain_file("a"), partition=partition("x")))
+    entry = kit.vectors_of(
         vector("a"), partition=partition("x"), file_name="index-7", external_path=external
     )
-    snapshot = with_index(store, entry)
+    snapshot = kit.with_index(store, entry)
     (found,) = deletion_files(store, snapshot, {(partition("x"), 0)}).values()
     assert found.path == expected.format(table=store.table_path)
 
 
 def test_vectors_count_whatever_the_options_say(store):
-    commit(store, message(plain_file("a")))
-    with_index(store, vectors_of(vector("a")))
+    kit.commit(store, kit.message(kit.plain_file("a")))
+    kit.with_index(store, kit.vectors_of(vector("a")))
     without = FileStore.open(
         store.file_io, store.table_path, options={"deletion-vectors.enabled": "false"}
     )
@@ -119,36 +110,36 @@ def test_vectors_count_whatever_the_options_say(store):
 
 
 def test_other_indexes_do_not_matter_to_readers_and_are_carried_by_commits(store):
-    commit(store, message(plain_file()))
-    entry = vectors_of()
-    indexed = with_index(
+    kit.commit(store, kit.message(kit.plain_file()))
+    entry = kit.vectors_of()
+    indexed = kit.with_index(
         store, replace(entry, file=replace(entry.file, index_type="HASH", deletion_vectors=None))
     )
     assert deletion_files(store, indexed, BUCKET) == {}
     assert len(FileStoreScan(store).needed_files(newest(store))) == 1
-    assert commit(store, message(plain_file())).index_manifest == indexed.index_manifest
+    assert kit.commit(store, kit.message(kit.plain_file())).index_manifest == indexed.index_manifest
 
 
 def test_a_vector_of_a_deleted_index_file_does_not_count(store):
-    commit(store, message(plain_file("a")))
-    old = vectors_of(vector("a", 1), file_name="old")
-    new = vectors_of(vector("a", 31), file_name="new")
-    snapshot = with_index(store, old, replace(old, kind=FileKind.DELETE), new)
+    kit.commit(store, kit.message(kit.plain_file("a")))
+    old = kit.vectors_of(vector("a", 1), file_name="old")
+    new = kit.vectors_of(vector("a", 31), file_name="new")
+    snapshot = kit.with_index(store, old, replace(old, kind=FileKind.DELETE), new)
     assert deletion_files(store, snapshot, BUCKET)[EMPTY_ROW, 0, "a"].offset == 31
 
 
 def test_two_vectors_for_one_file_are_an_error(store):
-    commit(store, message(plain_file("a")))
-    snapshot = with_index(store, vectors_of(vector("a")), vectors_of(vector("a")))
+    kit.commit(store, kit.message(kit.plain_file("a")))
+    snapshot = kit.with_index(store, kit.vectors_of(vector("a")), kit.vectors_of(vector("a")))
     with pytest.raises(FormatError, match="gives data file 'a' two deletion vectors"):
         deletion_files(store, snapshot, BUCKET)
 
 
 def test_vectors_of_buckets_that_are_not_read_are_left_out(tmp_path):
-    store = new_store(tmp_path, PARTITIONED)
-    commit(store, message(plain_file("a"), partition=partition("x")))
-    entries = [vectors_of(vector("a"), partition=partition(text)) for text in ("x", "y")]
-    snapshot = with_index(store, *entries)
+    store = kit.new_store(tmp_path, PARTITIONED)
+    kit.commit(store, kit.message(kit.plain_file("a"), partition=partition("x")))
+    entries = [kit.vectors_of(vector("a"), partition=partition(text)) for text in ("x", "y")]
+    snapshot = kit.with_index(store, *entries)
     assert list(deletion_files(store, snapshot, {(partition("y"), 0)})) == [
         (partition("y"), 0, "a")
     ]
@@ -296,23 +287,25 @@ def _names(store: FileStore, predicate: pred.Predicate | None = None) -> list[st
 
 def test_files_come_in_the_order_they_were_committed(store):
     for name in ("b", "a", "c"):
-        commit(store, message(plain_file(name)))
+        kit.commit(store, kit.message(kit.plain_file(name)))
     assert _names(store) == ["b", "a", "c"]
 
 
 def test_deleted_files_are_not_live(store):
-    first, second = plain_file("first"), plain_file("second")
-    commit(store, message(first, second))
-    commit(store, message(plain_file("third"), deleted=[first]), kind=CommitKind.OVERWRITE)
-    assert live_names(store) == ["second", "third"]
+    first, second = kit.plain_file("first"), kit.plain_file("second")
+    kit.commit(store, kit.message(first, second))
+    kit.commit(
+        store, kit.message(kit.plain_file("third"), deleted=[first]), kind=CommitKind.OVERWRITE
+    )
+    assert kit.live_names(store) == ["second", "third"]
     assert _names(store) == ["second", "third"]
 
 
 @pytest.fixture
 def partitioned_store(tmp_path):
-    store = new_store(tmp_path, PARTITIONED)
+    store = kit.new_store(tmp_path, PARTITIONED)
     for text in ("a", "b", None, "c"):
-        commit(store, message(plain_file(str(text)), partition=partition(text)))
+        kit.commit(store, kit.message(kit.plain_file(str(text)), partition=partition(text)))
     return store
 
 
@@ -354,13 +347,13 @@ def test_a_bucket_is_found_by_the_count_its_entry_was_written_with(tmp_path):
         primary_keys=["p", "k"],
         options={"bucket": "4"},
     )
-    store = new_store(tmp_path, schema)
+    store = kit.new_store(tmp_path, schema)
     for text, buckets in (("old", 10), ("new", 4)):
         for bucket in range(buckets):
-            commit(
+            kit.commit(
                 store,
-                message(
-                    plain_file(f"{text}-{bucket}"),
+                kit.message(
+                    kit.plain_file(f"{text}-{bucket}"),
                     partition=partition(text),
                     bucket=bucket,
                     total_buckets=buckets,
@@ -385,12 +378,12 @@ def _buckets(store: FileStore, predicate: pred.Predicate | None) -> list[str]:
 
 
 def test_a_delete_outlives_bucket_pruning(keyed):
-    gone = keyed_file(1, 1, file_name="gone")
-    commit(keyed, message(gone, bucket=1, total_buckets=2))
+    gone = kit.keyed_file(1, 1, file_name="gone")
+    kit.commit(keyed, kit.message(gone, bucket=1, total_buckets=2))
     # The DELETE tells another bucket count than the ADD, as after a rescale.
-    commit(
+    kit.commit(
         keyed,
-        message(keyed_file(5, 5), bucket=1, total_buckets=7, deleted=[gone]),
+        kit.message(kit.keyed_file(5, 5), bucket=1, total_buckets=7, deleted=[gone]),
         kind=CommitKind.OVERWRITE,
     )
     for key in range(20):
@@ -399,17 +392,20 @@ def test_a_delete_outlives_bucket_pruning(keyed):
 
 def test_files_are_pruned_by_their_keys(keyed):
     for low, high in ((0, 9), (5, 14), (20, 29)):
-        commit(keyed, message(keyed_file(low, high, file_name=f"{low}-{high}"), total_buckets=2))
+        kit.commit(
+            keyed,
+            kit.message(kit.keyed_file(low, high, file_name=f"{low}-{high}"), total_buckets=2),
+        )
     assert _names(keyed, pred.Comparison("a", pred.CompareOp.LT, 5)) == ["0-9"]
     assert _names(keyed, pred.Comparison("a", pred.CompareOp.GT, 9)) == ["5-14", "20-29"]
     assert _names(keyed, pred.Comparison("b", pred.CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
 
 
 def test_a_postpone_bucket_is_refused_by_name(store):
-    commit(store, message(plain_file("waiting"), bucket=-2, total_buckets=-2))
+    kit.commit(store, kit.message(kit.plain_file("waiting"), bucket=-2, total_buckets=-2))
     with pytest.raises(UnsupportedFeatureError, match=r"waiting.*bucket-postpone"):
         _names(store)
-    assert live_names(store) == ["waiting"]
+    assert kit.live_names(store) == ["waiting"]
 
 
 def test_a_directory_without_a_table_cannot_be_opened(tmp_path):

@@ -15,6 +15,7 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, CompactI
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import pointed_ledger
+from paimon_assets.engine.control.maintenance import tag_files
 from paimon_assets.engine.control.maintenance.expire_partitions import (
     compact_manifests,
     expire_partitions,
@@ -25,11 +26,6 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.maintenance.tag_files import (
-    create_auto_tags,
-    delete_tag,
-    expire_tags,
-)
 from paimon_assets.engine.control.partition_age import PartitionTime
 from paimon_assets.engine.control.rollback import rollback_to_snapshot
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -152,15 +148,15 @@ def test_the_first_snapshot_after_a_day_is_tagged_with_it(tmp_path):
     options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "1 h"}
     store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
     commit_at(store, 2024, 1, 1, 10)
-    assert create_auto_tags(store, dry_run=True).created == ("2023-12-31",)
-    assert create_auto_tags(store).created == ("2023-12-31",)
+    assert tag_files.create_auto_tags(store, dry_run=True).created == ("2023-12-31",)
+    assert tag_files.create_auto_tags(store).created == ("2023-12-31",)
     commit_at(store, 2024, 1, 1, 20)
     commit_at(store, 2024, 1, 2, 0, 30)  # within the delay
     commit_at(store, 2024, 1, 2, 1)
     commit_at(store, 2024, 1, 5, 7)
-    assert create_auto_tags(store).created == ("2024-01-01", "2024-01-04")
+    assert tag_files.create_auto_tags(store).created == ("2024-01-01", "2024-01-04")
     assert [tag.snapshot.id for tag in store.tags.list()] == [1, 4, 5]
-    assert create_auto_tags(store).created == ()
+    assert tag_files.create_auto_tags(store).created == ()
 
 
 @pytest.mark.parametrize("completes", ["false", "true"])
@@ -174,16 +170,16 @@ def test_a_clock_that_was_years_ahead_does_not_end_the_tags(tmp_path, completes,
     store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
     if not first:
         commit_at(store, 2024, 1, 1, 10)
-        assert create_auto_tags(store).created == ("2023-12-31",)
+        assert tag_files.create_auto_tags(store).created == ("2023-12-31",)
     commit_at(store, 2034, 1, 1, 20)
-    ahead = create_auto_tags(store).created
+    ahead = tag_files.create_auto_tags(store).created
     assert ahead == (("2024-01-01",) if completes == "true" and not first else ("2033-12-31",))
     for day in range(2, 7):
         commit_at(store, 2024, 1, day, 1)
-    made = create_auto_tags(store)
+    made = tag_files.create_auto_tags(store)
     assert made.created[-4:] == ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05")
     assert [tag.name for tag in store.tags.list()] == ["2024-01-03", "2024-01-04", "2024-01-05"]
-    assert create_auto_tags(store).created == ()
+    assert tag_files.create_auto_tags(store).created == ()
 
 
 def test_periods_without_a_snapshot_are_made_up_for(tmp_path):
@@ -197,10 +193,10 @@ def test_periods_without_a_snapshot_are_made_up_for(tmp_path):
     for time in ((1,), (5,), (5, 10), (5, 20), (5, 30), (5, 40)):
         commit_at(store, 2024, 1, 1, *time)
     made = ("2024010100", "2024010101", "2024010102", "2024010103", "2024010104")
-    assert create_auto_tags(store).created == made
+    assert tag_files.create_auto_tags(store).created == made
     assert [tag.snapshot.id for tag in store.tags.list()] == [1, 2, 3, 4, 5]
     commit_at(store, 2024, 1, 1, 6)
-    assert create_auto_tags(store).created == ("2024010105",)
+    assert tag_files.create_auto_tags(store).created == ("2024010105",)
 
 
 def test_the_oldest_automatic_tags_go(tmp_path):
@@ -215,7 +211,7 @@ def test_the_oldest_automatic_tags_go(tmp_path):
     store.tags.create("by hand", commit_at(store, 2024, 1, 1, 0))
     for hour in (5, 6, 9, 10):
         commit_at(store, 2024, 1, 1, hour, watermark=millis(2024, 1, 1, hour))
-    made = create_auto_tags(store)
+    made = tag_files.create_auto_tags(store)
     assert made.created == ("20240101 02", "20240101 04", "20240101 06", "20240101 08")
     assert [gone.tag.name for gone in made.deleted] == ["20240101 02", "20240101 04"]
     left = store.tags.list()
@@ -402,7 +398,7 @@ def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_la
     done = expire_snapshots(store, retention=NEWEST)
     assert ledgers_left() == ["3", "4", "b", "c"]
     assert done.metadata_files >= 3
-    delete_tag(store, "kept")
+    tag_files.delete_tag(store, "kept")
     assert ledgers_left() == ["4", "c"]
     assert clean_orphan_files(store, clock=LATER).files == ()
 
@@ -495,14 +491,14 @@ def test_a_tag_keeps_its_files_until_it_is_deleted(store):
     drop(store, "a", "b", "c")
     expire_snapshots(store, retention=NEWEST)
     assert stored_names(store) == {"a", "b", "c"}
-    assert delete_tag(store, "second", dry_run=True).data_files == 1
-    assert delete_tag(store, "second").data_files == 1
+    assert tag_files.delete_tag(store, "second", dry_run=True).data_files == 1
+    assert tag_files.delete_tag(store, "second").data_files == 1
     assert stored_names(store) == {"a", "b"}
-    assert delete_tag(store, "first").data_files == 2
+    assert tag_files.delete_tag(store, "first").data_files == 2
     assert stored_names(store) == set()
     assert referenced_manifests(store) == manifest_files(store)
     with pytest.raises(NotFoundError):
-        delete_tag(store, "first")
+        tag_files.delete_tag(store, "first")
 
 
 def test_tags_expire_when_their_time_is_over(store):
@@ -510,7 +506,7 @@ def test_tags_expire_when_their_time_is_over(store):
     store.tags.create("short", made, time_retained=dt.timedelta(hours=1))
     store.tags.create("long", made, time_retained=dt.timedelta(days=300_000))
     store.tags.create("ever", made)
-    assert [gone.tag.name for gone in expire_tags(store, clock=LATER)] == ["short"]
+    assert [gone.tag.name for gone in tag_files.expire_tags(store, clock=LATER)] == ["short"]
     assert [tag.name for tag in store.tags.list()] == ["ever", "long"]
 
 

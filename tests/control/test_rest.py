@@ -9,6 +9,7 @@ import pytest
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.rest_catalog import TableStorage
+from paimon_assets.engine.control.rest import http_client
 from paimon_assets.engine.control.rest.auth import (
     BearerAuth,
     DefaultSigner,
@@ -17,13 +18,6 @@ from paimon_assets.engine.control.rest.auth import (
     OpenApiSigner,
     SignedRequest,
     auth_of,
-)
-from paimon_assets.engine.control.rest.http_client import (
-    HttpClient,
-    Pace,
-    Request,
-    RestApi,
-    checked_uri,
 )
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.fileio.delegating import RenewedFileIO
@@ -69,9 +63,9 @@ def pacing():
 
 @pytest.fixture
 def api(server, pacing):
-    pace = Pace(clock=pacing, random_fraction=lambda: 0.0, timeout_s=0.3)
-    client = HttpClient(server.uri, BearerAuth(SECRET), secrets=(SECRET,), pace=pace)
-    return RestApi(client, "p")
+    pace = http_client.Pace(clock=pacing, random_fraction=lambda: 0.0, timeout_s=0.3)
+    client = http_client.HttpClient(server.uri, BearerAuth(SECRET), secrets=(SECRET,), pace=pace)
+    return http_client.RestApi(client, "p")
 
 
 def databases(api):
@@ -190,7 +184,9 @@ def test_refused_connection_is_definite(pacing):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    api = RestApi(HttpClient(f"127.0.0.1:{port}", pace=Pace(clock=pacing)))
+    api = http_client.RestApi(
+        http_client.HttpClient(f"127.0.0.1:{port}", pace=http_client.Pace(clock=pacing))
+    )
     with refused(errors.StorageError, "no connection", kind="server-unreachable"):
         commit(api)
     assert pacing.waited == []
@@ -268,11 +264,13 @@ def test_no_message_shows_a_secret(api, server):
 
 
 def test_client_is_identified_once_for_all(server, pacing):
-    client = HttpClient(f"{server.uri}/at/", BearerAuth(SECRET), headers={"X-Mine": "1"})
+    client = http_client.HttpClient(
+        f"{server.uri}/at/", BearerAuth(SECRET), headers={"X-Mine": "1"}
+    )
     server.will(Say(body={}), Say(body={}))
-    RestApi(client).config("w h")
+    http_client.RestApi(client).config("w h")
     client.with_headers({"X-Theirs": "2"}).ask(
-        Request(method="GET", path="/x"), bodies.ConfigResponse
+        http_client.Request(method="GET", path="/x"), bodies.ConfigResponse
     )
     first, second = server.asked
     assert first.target == "/at/v1/config?warehouse=w%20h"
@@ -286,7 +284,7 @@ def test_client_is_identified_once_for_all(server, pacing):
 )
 def test_invalid_uri_is_refused_without_showing_it(uri):
     with pytest.raises(errors.InvalidInputError, match="'uri'") as refused:
-        checked_uri(uri)
+        http_client.checked_uri(uri)
     assert "u:p" not in str(refused.value)
 
 

@@ -250,35 +250,6 @@ def _schema(declared, **options: str) -> TableSchema:
 
 
 @pytest.mark.parametrize(
-    ("declared", "options", "kind"),
-    [
-        (PLAIN, {"type": "format-table"}, "unsupported-table-type"),
-        (PLAIN, {"chain-table.enabled": "true"}, "unsupported-chain-table"),
-        (PLAIN, {"query-auth.enabled": "true"}, "unsupported-query-auth"),
-        (PLAIN, {"scan.primary-branch": "old"}, "unsupported-branch"),
-        (PLAIN, {"fields.v.map.storage-layout": "shared-shredding"}, "unsupported-map-layout"),
-        (KEY, {"pk-clustering-override": "true"}, "unsupported-key-clustering"),
-        ({"columns": {"b": "BLOB", "v": "INT"}}, {}, "unsupported-column-type"),
-    ],
-)
-def test_table_that_would_be_read_wrongly_is_refused_by_name(declared, options, kind):
-    with refused(errors.UnsupportedFeatureError, r"Cannot read table 'db\.t'", kind=kind):
-        check_readable("db.t", _schema(declared, **options))
-
-
-@pytest.mark.parametrize(
-    ("declared", "options", "kind"),
-    [
-        (PLAIN, {"metadata.iceberg.storage": "rest-catalog"}, "unsupported-iceberg-catalog"),
-        (PLAIN, {"manifest.format": "orc"}, "unsupported-manifest-format"),
-    ],
-)
-def test_table_that_would_be_damaged_is_not_written(declared, options, kind):
-    with refused(errors.UnsupportedFeatureError, kind=kind):
-        check_writable("db.t", _schema(declared, **options))
-
-
-@pytest.mark.parametrize(
     ("declared", "options"),
     [
         (PLAIN, {"row-tracking.enabled": "true"}),

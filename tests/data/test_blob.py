@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
-from tests.testkit.blob_files import PLACEHOLDER, file_bytes
+from tests.testkit.blob_files import file_bytes
 from tests.testkit.split_reads import FILE_IO
 
 OF_JAVA = bytes.fromhex(
@@ -52,13 +52,6 @@ def test_large_values_do_not_share_a_batch(tmp_path, monkeypatch):
     with open_reader(FILE_IO, str(path), file_format="blob", columns=["b"]) as reader:
         sizes = [batch.num_rows for batch in reader.batches(["b"], predicate=None, batch_rows=10)]
     assert sizes == [1, 1, 2]
-
-
-def test_a_row_that_is_not_in_the_file_is_refused(tmp_path):
-    path = tmp_path / "data-1.blob"
-    path.write_bytes(file_bytes([b"x", PLACEHOLDER]))
-    with pytest.raises(UnsupportedFeatureError, match="updates some of its rows only"):
-        read(path)
 
 
 @given(st.data())

@@ -113,11 +113,6 @@ def test_rules_and_kernels_name_the_same_pairs():
             assert supports_cast(*types) is ((source, target) in KERNELS), (source, target)
 
 
-def test_impossible_cast_is_refused_by_both_names():
-    with pytest.raises(UnsupportedFeatureError, match=r"DATE cannot become INT"):
-        cast_array(pa.nulls(1, pa.date32()), parse_type("DATE"), parse_type("INT"))
-
-
 @pytest.mark.parametrize("dialect", list(CastDialect))
 def test_floating_point_becomes_boolean_as_not_zero(dialect):
     column = pa.array([0.0, -0.0, 1.0, float("nan"), None])

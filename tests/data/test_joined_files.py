@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from tests.testkit import split_reads
 from tests.testkit.blob_files import file_bytes
@@ -211,10 +211,3 @@ def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
     ]
     with pytest.raises(FormatError, match="same rows"):
         read_files(tmp_path, files, columns=["a", "b"], schema=BLOBS)
-
-
-def test_blob_column_beside_other_columns_is_a_reference_and_refused(tmp_path):
-    table = pa.table({"a": pa.array([1], pa.int32()), "b": pa.array([b"where"], pa.binary())})
-    file = split_reads.parquet_file(tmp_path / "f.parquet", table)
-    with refused(UnsupportedFeatureError, "as references", kind="blob-reference"):
-        read_files(tmp_path, [file], columns=["a"], schema=BLOBS)

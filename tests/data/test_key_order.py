@@ -4,12 +4,10 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.data.key_order import order_within_groups, order_words, sort_keys
-from paimon_assets.engine.errors import UnsupportedFeatureError
 
 SHORT = st.text(alphabet="ab\x00é\U0001f600", max_size=4)
 LONG = st.sampled_from(["", "shared/prefix/"]).flatmap(
@@ -149,11 +147,6 @@ def test_texts_with_equal_first_bytes_are_compared_by_the_rest():
     found = sort_keys([pa.array(texts)])
     assert int(found.starts.sum()) == 7
     assert [texts[row] for row in found.order] == sorted(texts)
-
-
-def test_nested_keys_are_refused():
-    with pytest.raises(UnsupportedFeatureError, match="list<"):
-        sort_keys([pa.array([[1], [2]])])
 
 
 NUMBERS = st.none() | st.sampled_from([1.0, 5.0, -0.0, 0.0, float("nan")])

@@ -5,19 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.data.key_order import sort_keys
+from paimon_assets.engine.data.merge import sort_merge
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
 from paimon_assets.engine.data.merge.records import Records, adds
-from paimon_assets.engine.data.merge.sort_merge import (
-    MergePlan,
-    RunCursor,
-    key_ranges,
-    merge_runs,
-    read_ahead,
-)
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError
 
-PLAN = MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
+PLAN = sort_merge.MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
 KEY = st.tuples(
     st.sampled_from(["", "é", "long-prefix-1", "long-prefix-12", "x"]), st.integers(-2, 2)
 )
@@ -50,7 +44,7 @@ def check_merge(runs, batch_rows):
         ((*key, value) for key, value in model.items()), key=lambda row: (row[0].encode(), row[1])
     )
     streams = [iter(batches_of([(*key, v) for key, v in run.items()], batch_rows)) for run in runs]
-    assert rows_of(merge_runs(streams, PLAN, Deduplicate(), Threads(2))) == expected
+    assert rows_of(sort_merge.merge_runs(streams, PLAN, Deduplicate(), Threads(2))) == expected
 
 
 @given(
@@ -70,18 +64,18 @@ def test_many_runs_are_merged_alike(runs, batch_rows):
 
 def test_many_small_runs_are_one_range(pool):
     streams = [iter(batches_of([("a", n, 0), ("b", -n, 0)], 9)) for n in range(40)]
-    ranges = list(key_ranges(streams, ["a", "b"], pool))
+    ranges = list(sort_merge.key_ranges(streams, ["a", "b"], pool))
     assert [sum(rows.num_rows for _, rows in slices) for slices in ranges] == [80]
     long = batches_of([("a", n, 0) for n in range(9)], 3)
     streams = [iter(long), *(iter(batches_of([("a", 20 + n, 0)], 9)) for n in range(40))]
-    ranges = list(key_ranges(streams, ["a", "b"], pool))
+    ranges = list(sort_merge.key_ranges(streams, ["a", "b"], pool))
     assert [sum(rows.num_rows for _, rows in slices) for slices in ranges] == [3, 3, 43]
 
 
 def test_rows_that_one_run_alone_holds_are_not_copied(pool):
     left = batches_of([("a", 1, 1), ("a", 2, 2)], 2)
     right = batches_of([("b", 1, 3), ("b", 2, 4)], 2)
-    merged = list(merge_runs([iter(left), iter(right)], PLAN, Deduplicate(), pool))
+    merged = list(sort_merge.merge_runs([iter(left), iter(right)], PLAN, Deduplicate(), pool))
     addresses = [batch.column("v").buffers()[1].address for batch in merged]
     assert addresses == [batch.column("v").buffers()[1].address for batch in (*left, *right)]
 
@@ -94,7 +88,7 @@ def test_a_merge_holds_few_batches_of_every_run(pool):
             pulled[run] += 1
             yield batch
 
-    merged = merge_runs([count_batches(0), count_batches(1)], PLAN, Deduplicate(), pool)
+    merged = sort_merge.merge_runs([count_batches(0), count_batches(1)], PLAN, Deduplicate(), pool)
     given_out = 0
     for batch in merged:
         given_out += batch.num_rows
@@ -110,7 +104,9 @@ def test_an_error_of_a_reader_reaches_the_caller(pool):
 
     with pytest.raises(FormatError, match="page 7"):
         list(
-            merge_runs([break_off(), iter(batches_of([("a", 0, 1)], 1))], PLAN, Deduplicate(), pool)
+            sort_merge.merge_runs(
+                [break_off(), iter(batches_of([("a", 0, 1)], 1))], PLAN, Deduplicate(), pool
+            )
         )
 
 
@@ -124,7 +120,7 @@ def test_closing_early_closes_the_readers(pool):
         finally:
             closed.append(run)
 
-    merged = merge_runs([reader(0), reader(1)], PLAN, Deduplicate(), pool)
+    merged = sort_merge.merge_runs([reader(0), reader(1)], PLAN, Deduplicate(), pool)
     next(merged)
     merged.close()
     assert sorted(closed) == [0, 1]
@@ -132,10 +128,12 @@ def test_closing_early_closes_the_readers(pool):
 
 def test_a_cursor_cuts_at_the_bound_and_refills(pool):
     rows = [("a", number, number) for number in range(7)]
-    cursor = RunCursor(read_ahead(iter(batches_of(rows, 3)), pool), ["a", "b"])
+    cursor = sort_merge.RunCursor(
+        sort_merge.read_ahead(iter(batches_of(rows, 3)), pool), ["a", "b"]
+    )
     last = cursor.last_key()
     assert [row[1] for row in rows_of([cursor.take_up_to(last)])] == [0, 1, 2]
-    middle = RunCursor(iter(batches_of(rows, 7)), ["a", "b"])
+    middle = sort_merge.RunCursor(iter(batches_of(rows, 7)), ["a", "b"])
     assert [row[1] for row in rows_of([middle.take_up_to(last)])] == [0, 1, 2]
     assert rows_of([middle.take_up_to(((1, b"A"), (1, 9)))]) == []
     assert [row[1] for row in rows_of([middle.take_all()])] == [3, 4, 5, 6]
@@ -147,8 +145,8 @@ def test_float_keys_are_cut_in_the_order_they_are_sorted_in():
     batch = pa.record_batch({"f": values})
     assert sort_keys([values]).order.tolist() == [0, 1, 2, 3]
     for cut in range(1, 5):
-        bound = RunCursor(iter([batch.slice(0, cut)]), ["f"]).last_key()
-        assert RunCursor(iter([batch]), ["f"]).take_up_to(bound).num_rows == cut
+        bound = sort_merge.RunCursor(iter([batch.slice(0, cut)]), ["f"]).last_key()
+        assert sort_merge.RunCursor(iter([batch]), ["f"]).take_up_to(bound).num_rows == cut
 
 
 def test_deduplicate_keeps_the_newest_and_drops_retractions():

@@ -10,14 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from paimon_assets.engine.data.format.base import FileToRead
-from paimon_assets.engine.data.format.formats import open_reader, open_writer
+from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS, ParquetPiece
-from paimon_assets.engine.errors import (
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
@@ -146,13 +141,6 @@ def test_an_aborted_file_is_no_parquet_file(tmp_path):
 def test_a_codec_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match=r"file\.compression.*'zip'"):
         open_writer(FILE_IO, str(tmp_path / "a.parquet"), TABLE.schema, compression="zip")
-
-
-def test_formats_that_are_not_there_are_refused_by_name(tmp_path):
-    with pytest.raises(UnsupportedFeatureError, match="lance"):
-        open_writer(FILE_IO, str(tmp_path / "a"), TABLE.schema, file_format="lance")
-    with pytest.raises(UnsupportedFeatureError, match="mosaic"):
-        open_reader(FILE_IO, str(tmp_path / "a.mosaic"), file_format="mosaic")
 
 
 def test_file_of_another_size_than_in_the_manifest_is_refused(two_groups):

@@ -59,6 +59,12 @@ def row(key, value, ts=0):
     return {"id": key, "v": value, "ts": ts}
 
 
+def merged_rows(directory, schema, *commits, **read_options):
+    """Write each list of records as a file, and return the rows of a split of them."""
+    files = [write(directory, n, schema, records) for n, records in enumerate(commits)]
+    return read(context_of(schema, **read_options), split_of(directory, files))
+
+
 def test_the_newest_record_of_a_key_wins(tmp_path):
     schema = keyed_schema()
     files = [
@@ -69,23 +75,22 @@ def test_the_newest_record_of_a_key_wins(tmp_path):
     assert found == [row(1, "new"), row(2, "kept"), row(3, "added")]
 
 
-def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path):
+@pytest.mark.parametrize("thin", [False, True])
+def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path, thin):
+    """Thin files take their keys from the columns."""
     schema = keyed_schema()
     files = [
-        write(tmp_path, 1, schema, [(9, ADD, row(1, "new"))]),
-        write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))]),
+        write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))], thin=thin),
+        write(tmp_path, 1, schema, [(9, ADD, row(1, "new"))], thin=thin),
     ]
-    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "new")]
+    for order in (files, files[::-1]):
+        assert read(context_of(schema), split_of(tmp_path, order)) == [row(1, "new")]
 
 
 @pytest.mark.parametrize("kind", [BEFORE, DELETE])
 def test_a_key_whose_newest_record_retracts_is_gone(tmp_path, kind):
-    schema = keyed_schema()
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, row(1, "a")), (1, ADD, row(2, "b"))]),
-        write(tmp_path, 1, schema, [(2, kind, row(1, "a"))]),
-    ]
-    assert read(context_of(schema), split_of(tmp_path, files)) == [row(2, "b")]
+    commits = [(0, ADD, row(1, "a")), (1, ADD, row(2, "b"))], [(2, kind, row(1, "a"))]
+    assert merged_rows(tmp_path, keyed_schema(), *commits) == [row(2, "b")]
 
 
 def test_retractions_are_dropped_where_nothing_is_merged(tmp_path):
@@ -98,22 +103,19 @@ def test_retractions_are_dropped_where_nothing_is_merged(tmp_path):
 
 def test_ignore_delete_lets_the_last_added_row_stay(tmp_path):
     schema = keyed_schema(**{"ignore-delete": "true"})
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))]),
-        write(tmp_path, 1, schema, [(1, DELETE, row(1, "a")), (2, DELETE, row(2, "b"))]),
-    ]
-    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "a")]
+    commits = [(0, ADD, row(1, "a"))], [(1, DELETE, row(1, "a")), (2, DELETE, row(2, "b"))]
+    assert merged_rows(tmp_path, schema, *commits) == [row(1, "a")]
 
 
 @pytest.mark.parametrize(("order", "winner"), [("ascending", "late"), ("descending", "early")])
 def test_sequence_fields_decide_before_the_sequence_number(tmp_path, order, winner):
     schema = keyed_schema(**{"sequence.field": "ts", "sequence.field.sort-order": order})
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, row(1, "late", 20)), (1, ADD, row(2, "x", None))]),
-        write(tmp_path, 1, schema, [(2, ADD, row(1, "early", 10)), (3, ADD, row(2, "y", 5))]),
-        write(tmp_path, 2, schema, [(4, ADD, row(1, "null", None)), (5, ADD, row(2, "z", None))]),
-    ]
-    found = read(context_of(schema, columns=["id", "v"]), split_of(tmp_path, files))
+    commits = (
+        [(0, ADD, row(1, "late", 20)), (1, ADD, row(2, "x", None))],
+        [(2, ADD, row(1, "early", 10)), (3, ADD, row(2, "y", 5))],
+        [(4, ADD, row(1, "null", None)), (5, ADD, row(2, "z", None))],
+    )
+    found = merged_rows(tmp_path, schema, *commits, columns=["id", "v"])
     assert found == [{"id": 1, "v": winner}, {"id": 2, "v": "y"}]
 
 
@@ -164,23 +166,17 @@ def test_merging_equals_a_dictionary(tmp_path, commits, with_field, shuffled, ba
 def test_text_keys_are_merged_in_the_order_of_their_bytes(tmp_path):
     schema = keyed_schema({"id": "STRING", "v": "STRING"})
     keys = ["\uffee", "\U0001f600", "", "a", "prefix-long-1", "prefix-long-10", "prefix-long-2"]
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, {"id": key, "v": "old"}) for key in sorted(keys)]),
-        write(tmp_path, 1, schema, [(1, ADD, {"id": key, "v": "new"}) for key in keys[1:6:2]]),
-    ]
-    found = read(context_of(schema), split_of(tmp_path, files))
+    old = [(0, ADD, {"id": key, "v": "old"}) for key in sorted(keys)]
+    new = [(1, ADD, {"id": key, "v": "new"}) for key in keys[1:6:2]]
+    found = merged_rows(tmp_path, schema, old, new)
     assert [item["id"] for item in found] == sorted(keys, key=str.encode)
     assert {item["id"] for item in found if item["v"] == "new"} == set(keys[1:6:2])
 
 
 def test_a_value_filter_is_applied_after_the_merge(tmp_path):
-    schema = keyed_schema()
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, row(1, "match"))]),
-        write(tmp_path, 1, schema, [(1, ADD, row(1, "other"))]),
-    ]
+    commits = [(0, ADD, row(1, "match"))], [(1, ADD, row(1, "other"))]
     predicate = Comparison("v", CompareOp.EQ, "match")
-    assert read(context_of(schema, predicate=predicate), split_of(tmp_path, files)) == []
+    assert merged_rows(tmp_path, keyed_schema(), *commits, predicate=predicate) == []
 
 
 def test_a_key_filter_decodes_only_the_row_groups_that_may_match(tmp_path):
@@ -199,23 +195,11 @@ def test_a_key_filter_decodes_only_the_row_groups_that_may_match(tmp_path):
     assert read(context, split_of(tmp_path, files)) == [{"v": "b"}]
 
 
-def test_thin_files_take_their_keys_from_the_columns(tmp_path):
-    schema = keyed_schema()
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, row(1, "old"))], thin=True),
-        write(tmp_path, 1, schema, [(1, ADD, row(1, "new"))], thin=True),
-    ]
-    assert read(context_of(schema), split_of(tmp_path, files)) == [row(1, "new")]
-
-
 def test_keys_and_sequence_fields_need_not_be_projected(tmp_path):
     schema = keyed_schema(**{"sequence.field": "ts"})
-    files = [
-        write(tmp_path, 0, schema, [(0, ADD, row(2, "kept", 5)), (1, ADD, row(1, "one", 1))]),
-        write(tmp_path, 1, schema, [(2, ADD, row(2, "lost", 4))]),
-    ]
-    context = context_of(schema, columns=["v"])
-    assert read(context, split_of(tmp_path, files)) == [{"v": "one"}, {"v": "kept"}]
+    first = [(0, ADD, row(2, "kept", 5)), (1, ADD, row(1, "one", 1))]
+    found = merged_rows(tmp_path, schema, first, [(2, ADD, row(2, "lost", 4))], columns=["v"])
+    assert found == [{"v": "one"}, {"v": "kept"}]
 
 
 def test_partition_columns_come_from_the_split_and_not_from_the_file(tmp_path):

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.hashing.bucket_function import bucket_of
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.data.write.row_key_extractor import (
-    assign_buckets,
-    bucket_path,
-    total_buckets,
-)
+from paimon_assets.engine.data.write import row_key_extractor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.types.data_types import integer, string
 from tests.testkit.tables import table_schema
@@ -51,7 +47,7 @@ def test_each_row_is_routed_as_it_would_be_alone(rows, own_buckets):
     types = [string(), integer()]
     own = {serialize_row([p, 1], types): total for p, total in own_buckets.items()}
     context = context_of("/t", partitioned_schema(), partition_buckets=tuple(own.items()))
-    partitions, ids, buckets = assign_buckets(context, batch_of(rows))
+    partitions, ids, buckets = row_key_extractor.assign_buckets(context, batch_of(rows))
     assert len(set(partitions)) == len(partitions)
     assert set(ids.tolist()) == set(range(len(partitions)))
     assert ids.dtype.name == buckets.dtype.name == "int32"
@@ -59,30 +55,32 @@ def test_each_row_is_routed_as_it_would_be_alone(rows, own_buckets):
         expected = serialize_row([p, q], types)
         assert partitions[partition_id] == expected
         assert bucket == bucket_of([k], [integer()], own.get(expected, 3))
-        assert total_buckets(context, expected) == own.get(expected, 3)
+        assert row_key_extractor.total_buckets(context, expected) == own.get(expected, 3)
 
 
 def test_an_unpartitioned_append_table_has_one_bucket_of_unknown_count():
     context = context_of("/t", table_schema(COLUMNS))
-    partitions, ids, buckets = assign_buckets(context, batch_of([("a", 1, 2)] * 3))
+    partitions, ids, buckets = row_key_extractor.assign_buckets(
+        context, batch_of([("a", 1, 2)] * 3)
+    )
     assert (partitions, ids.tolist(), buckets.tolist()) == ([bytes(12)], [0, 0, 0], [0, 0, 0])
-    assert total_buckets(context, bytes(12)) == -1
-    assert bucket_path(context, bytes(12), 0) == "/t/bucket-0"
+    assert row_key_extractor.total_buckets(context, bytes(12)) == -1
+    assert row_key_extractor.bucket_path(context, bytes(12), 0) == "/t/bucket-0"
 
 
 def test_partition_values_that_are_no_paths_are_escaped():
     schema = partitioned_schema(**{"data-file.path-directory": "data"})
     row = serialize_row(["a/b=%", None], [string(), integer()])
-    path = bucket_path(context_of("/t", schema), row, 2)
+    path = row_key_extractor.bucket_path(context_of("/t", schema), row, 2)
     assert path == "/t/data/p=a%2Fb%3D%25/q=__DEFAULT_PARTITION__/bucket-2"
 
 
 def test_a_partition_value_too_long_for_a_directory_is_refused():
     context = context_of("/t", partitioned_schema())
     fits, too_long = (serialize_row(["ä" * n, 1], [string(), integer()]) for n in (126, 127))
-    assert bucket_path(context, fits, 0).startswith("/t/p=ä")
+    assert row_key_extractor.bucket_path(context, fits, 0).startswith("/t/p=ä")
     with pytest.raises(InvalidInputError, match=r"column 'p'.*256 bytes.*Shorten") as raised:
-        bucket_path(context, too_long, 0)
+        row_key_extractor.bucket_path(context, too_long, 0)
     assert raised.value.kind == "partition-value"
 
 
@@ -94,5 +92,5 @@ def test_keys_that_may_change_partition_are_refused_with_the_way_out(options, op
     schema = table_schema(COLUMNS, primary_keys=["k"], partition_keys=["p"], options=options)
     context = context_of("/t", schema)
     with pytest.raises(UnsupportedFeatureError, match="lacks the partition column 'p'") as raised:
-        assign_buckets(context, batch_of([]))
+        row_key_extractor.assign_buckets(context, batch_of([]))
     assert raised.value.details["option"] == option

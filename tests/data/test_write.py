@@ -16,7 +16,7 @@ from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.write.table_write import write_rows
-from paimon_assets.engine.errors import InvalidInputError, StorageError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, FileOrigin
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
@@ -348,12 +348,6 @@ def test_a_full_disk_is_a_storage_error_and_no_file_is_left(tmp_path, file_forma
     with pytest.raises(StorageError, match=r"Storage failed while writing '.*\.(par|orc|avr)"):
         write(tmp_path, schema, rows_of(20_000), file_io=FullDisk())
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_unwritable_table_is_refused_by_its_option(tmp_path):
-    schema = table_schema(KEYED, options={"file.format": "mosaic"})
-    with pytest.raises(UnsupportedFeatureError, match=r"'file\.format'"):
-        write(tmp_path, schema, rows_of(1))
 
 
 def test_writing_does_not_import_pandas(tmp_path):

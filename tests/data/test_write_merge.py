@@ -1,6 +1,7 @@
-"""Rows that the local merge keeps: scenarios of sequence padding, and order against a model."""
+"""Numbers of the local merge, and its winners against a model.
 
-import logging
+The scenarios of sequence padding are in `tests/table/test_sequence_scenarios.py`.
+"""
 
 import pyarrow as pa
 import pytest
@@ -8,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.testkit.effort import often
-from tests.testkit.write_contexts import files_of, key_schema, read_all, states, write
+from tests.testkit.write_contexts import key_schema, read_all, states, write
 
-SECOND = 1_685_548_953
 COLUMNS = {"k": "INT", "seq": "BIGINT", "op": "STRING", "v": "STRING"}
 ADDS = {0, 2}
 
@@ -47,55 +47,6 @@ def winners(path, schema, *writes):
         if best is None or order >= (best["seq"], best["_SEQUENCE_NUMBER"]):
             winners[row["k"]] = row
     return {key: row["v"] for key, row in winners.items() if row["_VALUE_KIND"] in ADDS}, results
-
-
-@pytest.mark.parametrize("one_commit", [True, False])
-@pytest.mark.parametrize(
-    ("padding", "records", "expected"),
-    [
-        pytest.param("row-kind-flag", [("+U", 10, "new"), ("-U", 10, "old")], "new", id="M1"),
-        pytest.param(None, [("+U", 10, "new"), ("-U", 10, "old")], None, id="M2"),
-        pytest.param("row-kind-flag", [("-U", 10, "old"), ("+U", 10, "new")], "new", id="M3"),
-        pytest.param("row-kind-flag", [("+U", 10, "a"), ("-D", 11, "a")], None, id="M4"),
-        pytest.param(
-            "second-to-micro",
-            [("+I", SECOND, "a1"), ("+I", SECOND, "a2"), ("+I", SECOND, "a3")],
-            "a3",
-            id="M5",
-        ),
-        pytest.param(
-            "second-to-micro", [("+I", SECOND, "a"), ("+I", SECOND - 1, "b")], "a", id="M6"
-        ),
-        pytest.param(
-            "second-to-micro,row-kind-flag",
-            [("+U", SECOND, "new"), ("-U", SECOND, "old")],
-            None,
-            id="M7",
-        ),
-        pytest.param("row-kind-flag", [("+U", 7, "a"), ("+U", 7, "b")], "b", id="later of equals"),
-    ],
-)
-def test_the_promised_row_survives(tmp_path, padding, records, expected, one_commit):
-    writes = [records] if one_commit else [[record] for record in records]
-    rows, _ = winners(tmp_path, schema_of(padding), *writes)
-    assert rows.get(1) == expected
-
-
-def test_a_wrapped_counter_loses_to_the_record_before_it_and_is_counted(tmp_path, caplog):
-    records = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
-    with caplog.at_level(logging.WARNING):
-        rows, (result,) = winners(tmp_path, schema_of("millis-to-micro"), records)
-    assert rows[0] == "v0"
-    assert result.report.sequence_wraps == 1
-    assert "db.t: 1 rows" in caplog.text
-
-
-def test_numbers_restart_behind_the_largest_padded_number(tmp_path):
-    schema = schema_of("second-to-micro")
-    first = [("+I", SECOND, "a", 1), ("+I", SECOND, "b", 2)]
-    _, results = winners(tmp_path, schema, first, [("+I", SECOND, "c", 3)])
-    numbers = [file.max_sequence_number for result in results for file in files_of(result)]
-    assert numbers == [SECOND * 10**6 + 1, SECOND * 10**6 + 2]
 
 
 def test_every_record_counts_whatever_its_key(tmp_path):

@@ -7,15 +7,7 @@ import pandera.pyarrow as pap
 import pyarrow as pa
 import pytest
 
-from paimon_assets import Schema, open_catalog
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonIOManager,
-    audited_asset,
-    build_pandera_checks,
-    paimon_asset,
-    paimon_output,
-)
+from paimon_assets import Schema, assets, open_catalog
 from tests.testkit.oracle import Oracle
 
 pytestmark = [
@@ -25,7 +17,7 @@ pytestmark = [
 ]
 
 POSITIVE = pap.DataFrameSchema({"amount": pap.Column(int, pap.Check.gt(0))}, name="positive")
-CHECKS = build_pandera_checks(None, POSITIVE, when="before_commit")
+CHECKS = assets.build_pandera_checks(None, POSITIVE, when="before_commit")
 SCHEMAS = {
     "append": Schema.of({"id": "BIGINT", "amount": "BIGINT"}),
     "key": Schema.of(
@@ -45,14 +37,14 @@ GOOD, BAD, MENDED = rows(id1=1, id2=2), rows(id2=7, id3=-3), rows(id2=7, id3=3)
 def returning(table: str, schema: Schema, way: str, frame: pa.Table) -> dg.AssetsDefinition:
     if way == "paimon_asset":
 
-        @paimon_asset(table, schema, before_commit=CHECKS, mode="overwrite")
+        @assets.paimon_asset(table, schema, before_commit=CHECKS, mode="overwrite")
         def of_function() -> pa.Table:
             return frame
 
         return of_function
 
-    @audited_asset(
-        before_commit=CHECKS, key=table.split("."), metadata=paimon_output(schema=schema)
+    @assets.audited_asset(
+        before_commit=CHECKS, key=table.split("."), metadata=assets.paimon_output(schema=schema)
     )
     def of_io_manager() -> pa.Table:
         return frame
@@ -70,8 +62,8 @@ def test_the_snapshot_before_stays_current_for_everybody(
     kind: str, way: str, shared_warehouse: Path, pypaimon: Oracle, rust: Oracle
 ) -> None:
     table = f"refused.{kind}_{way}"
-    paimon = PaimonCatalogResource(warehouse=str(shared_warehouse), executor="embedded")
-    resources = {"paimon": paimon, "io_manager": PaimonIOManager(paimon=paimon)}
+    paimon = assets.PaimonCatalogResource(warehouse=str(shared_warehouse), executor="embedded")
+    resources = {"paimon": paimon, "io_manager": assets.PaimonIOManager(paimon=paimon)}
 
     def materialize(frame: pa.Table) -> bool:
         asset = returning(table, SCHEMAS[kind], way, frame)

@@ -23,15 +23,7 @@ from paimon_assets.engine.spec.evolution.schema_change import (
 )
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, Or, bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    AtomicType,
-    TypeRoot,
-    bigint,
-    integer,
-    string,
-    timestamp,
-)
+from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.type_text import parse_type
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
@@ -91,7 +83,7 @@ def test_orc_files_read_alike(spark, new_catalog):
     table = table.alter(
         [
             RenameColumn(field_names=("number",), new_name="whole"),
-            AddColumn(field_names=("late",), data_type=bigint()),
+            AddColumn(field_names=("late",), data_type=data_types.bigint()),
         ]
     )
     for where in (None, "whole IS NULL", "whole > -1000 AND late IS NULL"):
@@ -122,7 +114,9 @@ def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
         assert (native is not None) is (name == "local")
 
 
-@pytest.mark.parametrize("fine", ["DATE", "TIMESTAMP(3)", "CHAR(3)", ArrayType(element=integer())])
+@pytest.mark.parametrize(
+    "fine", ["DATE", "TIMESTAMP(3)", "CHAR(3)", data_types.ArrayType(element=data_types.integer())]
+)
 def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, fine):
     options = {"file.format": "orc"}
     table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
@@ -132,7 +126,7 @@ def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, f
         assert plain_files.is_plain(plan.context, plan.splits[0], schemas) is plain
 
 
-@pytest.mark.parametrize("fine", [INSTANT, ArrayType(element=INSTANT)])
+@pytest.mark.parametrize("fine", [INSTANT, data_types.ArrayType(element=INSTANT)])
 def test_an_orc_file_with_an_instant_is_the_engines_whatever_is_read(new_catalog, fine):
     options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
     table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
@@ -218,8 +212,8 @@ def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_
     table = table.alter(
         [
             RenameColumn(field_names=("value",), new_name="amount"),
-            UpdateColumnType(field_names=("amount",), new_data_type=bigint()),
-            AddColumn(field_names=("extra",), data_type=string()),
+            UpdateColumnType(field_names=("amount",), new_data_type=data_types.bigint()),
+            AddColumn(field_names=("extra",), data_type=data_types.string()),
         ]
     )
     write(table, {"id": 50, "part": "c", "amount": 2**40, "extra": "new"})
@@ -257,7 +251,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
             RenameColumn(field_names=("amount",), new_name="x"),
             RenameColumn(field_names=("id",), new_name="amount"),
             RenameColumn(field_names=("x",), new_name="id"),
-            AddColumn(field_names=("extra",), data_type=string()),
+            AddColumn(field_names=("extra",), data_type=data_types.string()),
         ]
     )
     write(table, {"amount": 9, "id": 1, "extra": "e", "part": "own", "day": 3})
@@ -481,7 +475,7 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
         ("TIMESTAMP(9)", False),
         ("TIMESTAMP(3) WITH LOCAL TIME ZONE", False),
         ("TIMESTAMP(3)", True),
-        (ArrayType(element=integer()), True),
+        (data_types.ArrayType(element=data_types.integer()), True),
         ("TIME(3)", False),
         ("DOUBLE", True),
     ],
@@ -639,8 +633,8 @@ def test_nested_timestamps_and_days_of_the_old_calendar(new_catalog, tmp_path):
         }
     )
     columns = {
-        "many": ArrayType(element=timestamp(6)),
-        "days": ArrayType(element=AtomicType(root=TypeRoot.DATE)),
+        "many": data_types.ArrayType(element=data_types.timestamp(6)),
+        "days": data_types.ArrayType(element=data_types.AtomicType(root=data_types.TypeRoot.DATE)),
         "n": "INT",
     }
     old = listed.replace_schema_metadata({"org.apache.spark.version": "2.4.8"})

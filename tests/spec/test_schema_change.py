@@ -15,12 +15,7 @@ from paimon_assets import (
     update_column_nullability,
     update_column_type,
 )
-from paimon_assets.engine.codec.rest.structure import (
-    change_from_json,
-    change_to_json,
-    changes_from_json,
-    changes_to_json,
-)
+from paimon_assets.engine.codec.rest import structure
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.types.type_text import parse_type
 
@@ -77,28 +72,28 @@ JAVA = (
 
 @pytest.mark.parametrize(("change", "text"), JAVA)
 def test_a_change_is_the_json_of_java_both_ways(change, text):
-    assert json.dumps(change_to_json(change), separators=(",", ":")) == text
-    assert change_from_json(json.loads(text)) == change
+    assert json.dumps(structure.change_to_json(change), separators=(",", ":")) == text
+    assert structure.change_from_json(json.loads(text)) == change
 
 
 def test_list_is_parsed_bare_and_as_a_request():
     changes = tuple(change for change, _ in JAVA)
-    assert changes_from_json(changes_to_json(changes)) == changes
-    assert changes_from_json({"changes": changes_to_json(changes)}) == changes
+    assert structure.changes_from_json(structure.changes_to_json(changes)) == changes
+    assert structure.changes_from_json({"changes": structure.changes_to_json(changes)}) == changes
 
 
 def test_people_write_less_than_java():
-    assert change_from_json({"type": "dropColumn", "fieldNames": "a"}) == drop_column("a")
-    assert change_from_json({"action": "setOption", "key": "k", "value": 4}) == sc.SetOption(
-        key="k", value="4"
-    )
-    assert change_from_json({"action": "setOption", "key": "k", "value": True}) == sc.SetOption(
-        key="k", value="true"
-    )
-    assert change_from_json(
+    assert structure.change_from_json({"type": "dropColumn", "fieldNames": "a"}) == drop_column("a")
+    assert structure.change_from_json(
+        {"action": "setOption", "key": "k", "value": 4}
+    ) == sc.SetOption(key="k", value="4")
+    assert structure.change_from_json(
+        {"action": "setOption", "key": "k", "value": True}
+    ) == sc.SetOption(key="k", value="true")
+    assert structure.change_from_json(
         {"action": "updateColumnType", "fieldNames": "a", "newDataType": "int", "more": 1}
     ) == sc.UpdateColumnType(field_names=("a",), new_data_type=parse_type("INT"))
-    assert change_from_json(
+    assert structure.change_from_json(
         {"action": "updateColumnNullability", "fieldNames": ["a"], "newNullability": "true"}
     ) == update_column_nullability("a", nullable=True)
 
@@ -133,16 +128,16 @@ def test_people_write_less_than_java():
 )
 def test_invalid_change_is_refused(document, message):
     with pytest.raises(InvalidInputError, match=message):
-        change_from_json(document)
+        structure.change_from_json(document)
 
 
 def test_the_wrong_change_of_a_list_is_counted():
     with pytest.raises(InvalidInputError, match=r"Change 2 of 2: .*'renameColumn' needs 'newName'"):
-        changes_from_json(
-            [change_to_json(JAVA[0][0]), {"action": "renameColumn", "fieldNames": ["a"]}]
+        structure.changes_from_json(
+            [structure.change_to_json(JAVA[0][0]), {"action": "renameColumn", "fieldNames": ["a"]}]
         )
     with pytest.raises(InvalidInputError, match="expected a list"):
-        changes_from_json({"change": []})
+        structure.changes_from_json({"change": []})
 
 
 def test_column_moves_to_one_place_only():

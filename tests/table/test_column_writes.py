@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.predicate.predicate import equal
 from tests.testkit.errors import refused
@@ -113,12 +113,6 @@ def test_unfit_values_are_refused_and_leave_no_file(table, function, kind):
     with refused(InvalidInputError, kind=kind):
         builder(table).write(function)
     assert data_files(table) == before
-
-
-def test_tables_without_such_files_are_refused(tmp_path):
-    other = new_table(tmp_path, {"k": "INT", "score": "INT"}, (1, 2))
-    with pytest.raises(UnsupportedFeatureError, match=r"Create it with 'row-tracking.enabled'"):
-        other.new_column_write_builder(["score"], reads=["k"]).write(Doubling())
 
 
 def test_columns_must_exist_and_not_be_partition_keys(table):

@@ -11,19 +11,7 @@ from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameC
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.types.data_types import string
 from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
-from tests.testkit.compacting import (
-    COLUMNS,
-    changelog_of,
-    compact,
-    create,
-    delete_rows,
-    index_files_of,
-    levels_of,
-    replace_file,
-    replay,
-    rows_of,
-    some_rows,
-)
+from tests.testkit import compacting
 from tests.testkit.errors import refused
 from tests.testkit.tables import EXECUTOR, write
 
@@ -93,21 +81,21 @@ LOOKUPS = {
 def work_on(catalog, options, deletes, seed, *, steps=5):
     """Write, and compact some of the time; the rows must be those of the twin."""
     rng = np.random.default_rng(seed)
-    table = create(catalog, "compacted", options)
+    table = compacting.create(catalog, "compacted", options)
     plain = {k: v for k, v in options.items() if not k.startswith(("deletion-vectors", "force-l"))}
-    twin = create(catalog, "twin", {**plain, "changelog-producer": "none"})
+    twin = compacting.create(catalog, "twin", {**plain, "changelog-producer": "none"})
     seen = set()
     for step in range(steps):
-        rows = some_rows(rng, 900 if step == 0 else 60, 700, deletes=deletes)
+        rows = compacting.some_rows(rng, 900 if step == 0 else 60, 700, deletes=deletes)
         write(table, rows)
         write(twin, rows)
         if rng.random() < 0.75 or step == 0:
-            compact(table, "full" if step == 0 else "minor")
-            seen.update(levels_of(table))
-        assert rows_of(table) == rows_of(twin)
-    compact(table, "full")
-    assert rows_of(table) == rows_of(twin)
-    assert len(set(levels_of(table))) == 1
+            compacting.compact(table, "full" if step == 0 else "minor")
+            seen.update(compacting.levels_of(table))
+        assert compacting.rows_of(table) == compacting.rows_of(twin)
+    compacting.compact(table, "full")
+    assert compacting.rows_of(table) == compacting.rows_of(twin)
+    assert len(set(compacting.levels_of(table))) == 1
     return seen
 
 
@@ -125,7 +113,7 @@ def test_rows_are_unchanged(catalog, engine, lookup):
 def test_changelog_replays_to_the_table(catalog, engine, producer):
     options, deletes = ENGINES[engine]
     deduplicates = "true" if len(engine + producer) % 2 else "false"
-    table = create(
+    table = compacting.create(
         catalog,
         "logged",
         {
@@ -137,13 +125,13 @@ def test_changelog_replays_to_the_table(catalog, engine, producer):
     rng = np.random.default_rng(7)
     state = {}
     for step in range(5):
-        write(table, some_rows(rng, 3000 if step == 0 else 60, 2500, deletes=deletes))
+        write(table, compacting.some_rows(rng, 3000 if step == 0 else 60, 2500, deletes=deletes))
         full = producer == "full-compaction" or step == 0
-        outcome = compact(table, "full" if full else "minor")
-        changes = changelog_of(table, outcome.snapshot)
+        outcome = compacting.compact(table, "full" if full else "minor")
+        changes = compacting.changelog_of(table, outcome.snapshot)
         assert sum(bucket.changelog_rows for bucket in outcome.buckets) == len(changes)
-        replay(state, changes)
-        found = {row["id"]: row for row in rows_of(table)}
+        compacting.replay(state, changes)
+        found = {row["id"]: row for row in compacting.rows_of(table)}
         if "rowkind.field" in options:
             assert state.keys() == found.keys()
         assert state == found
@@ -153,26 +141,26 @@ def test_changelog_replays_to_the_table(catalog, engine, producer):
             for old, new in zip(olds, news, strict=True):
                 assert {**old, "_kind": ""} != {**new, "_kind": ""}
     if producer == "lookup":
-        assert max(levels_of(table)) > min(levels_of(table))
+        assert max(compacting.levels_of(table)) > min(compacting.levels_of(table))
 
 
 def test_only_the_first_row_of_a_key_stays(catalog):
     options = {"merge-engine": "first-row", "changelog-producer": "lookup", "write-only": "true"}
-    table = create(catalog, "t", options)
+    table = compacting.create(catalog, "t", options)
     rng = np.random.default_rng(3)
     first, logged = {}, {}
     for step in range(6):
-        rows = some_rows(rng, 500 if step == 0 else 90, 600)
+        rows = compacting.some_rows(rng, 500 if step == 0 else 90, 600)
         write(table, rows)
         for row in rows.to_pylist():
             first.setdefault(row["id"], row)
-        outcome = compact(table, "full" if step == 0 else "minor")
-        assert {row["id"]: row for row in rows_of(table)} == first
-        changes = changelog_of(table, outcome.snapshot)
+        outcome = compacting.compact(table, "full" if step == 0 else "minor")
+        assert {row["id"]: row for row in compacting.rows_of(table)} == first
+        changes = compacting.changelog_of(table, outcome.snapshot)
         assert {change["_kind"] for change in changes} <= {"+I"}
-        replay(logged, changes)
+        compacting.replay(logged, changes)
         assert logged == first
-    assert 0 not in levels_of(table)
+    assert 0 not in compacting.levels_of(table)
 
 
 @pytest.mark.parametrize("bitmap64", ["false", "true"])
@@ -184,59 +172,59 @@ def test_vectors_mark_rows_replaced_by_newer_levels(catalog, engine, bitmap64):
         "deletion-vectors.bitmap64": bitmap64,
         "write-only": "true",
     }
-    table = create(catalog, "t", {**options, **vectors})
-    twin = create(catalog, "twin", options)
+    table = compacting.create(catalog, "t", {**options, **vectors})
+    twin = compacting.create(catalog, "twin", options)
     rng = np.random.default_rng(11)
     most = 0
     for step in range(6):
-        rows = some_rows(rng, 900 if step == 0 else 40, 800, deletes=deletes)
+        rows = compacting.some_rows(rng, 900 if step == 0 else 40, 800, deletes=deletes)
         write(table, rows)
         write(twin, rows)
-        compact(table, "full" if step == 0 else "minor")
-        assert rows_of(table) == rows_of(twin)
-        indexes = index_files_of(table)
+        compacting.compact(table, "full" if step == 0 else "minor")
+        assert compacting.rows_of(table) == compacting.rows_of(twin)
+        indexes = compacting.index_files_of(table)
         assert len(indexes) <= 1
         marked = sum(v.cardinality for index in indexes for v in index.deletion_vectors)
         physical = sum(entry.file.row_count for entry in table.state.live_files())
-        assert physical - marked == len(rows_of(table))
+        assert physical - marked == len(compacting.rows_of(table))
         most = max(most, marked)
     assert most > 20
-    compact(table, "full")
-    assert index_files_of(table) == []
-    assert rows_of(table) == rows_of(twin)
+    compacting.compact(table, "full")
+    assert compacting.index_files_of(table) == []
+    assert compacting.rows_of(table) == compacting.rows_of(twin)
 
 
 def test_top_level_is_rewritten_where_rows_of_it_are_marked(catalog):
     options = {"deletion-vectors.enabled": "true", "write-only": "true", "rowkind.field": "kind"}
-    table = create(catalog, "t", options)
-    rows = some_rows(np.random.default_rng(0), 500, 10_000)
+    table = compacting.create(catalog, "t", options)
+    rows = compacting.some_rows(np.random.default_rng(0), 500, 10_000)
     write(table, rows)
-    compact(table, "full")
+    compacting.compact(table, "full")
     gone = rows.slice(0, 20).set_column(4, "kind", pa.array(["-D"] * 20))
     write(table, gone)
-    compact(table, "minor")
-    assert set(levels_of(table)) == {5}
-    assert len(index_files_of(table)) == 1
-    before = rows_of(table)
-    outcome = compact(table, "full")
+    compacting.compact(table, "minor")
+    assert set(compacting.levels_of(table)) == {5}
+    assert len(compacting.index_files_of(table)) == 1
+    before = compacting.rows_of(table)
+    outcome = compacting.compact(table, "full")
     assert outcome.rows_before - outcome.rows_after == len({r["id"] for r in gone.to_pylist()})
-    assert rows_of(table) == before
-    assert index_files_of(table) == []
+    assert compacting.rows_of(table) == before
+    assert compacting.index_files_of(table) == []
 
 
 @pytest.mark.parametrize("bucketed", [False, True])
 def test_small_append_files_become_large_ones(catalog, bucketed):
     options = {"bucket": "1", "bucket-key": "id"} if bucketed else {}
-    table = create(catalog, "t", options, keyed=False)
+    table = compacting.create(catalog, "t", options, keyed=False)
     rng = np.random.default_rng(0)
     written = []
     for step in range(6):
-        rows = some_rows(rng, 50, 1000)
+        rows = compacting.some_rows(rng, 50, 1000)
         write(table, rows)
         written += rows.to_pylist()
         if step == 3:
-            assert compact(table).snapshot is None
-    outcome = compact(table)
+            assert compacting.compact(table).snapshot is None
+    outcome = compacting.compact(table)
     assert (outcome.files_before, outcome.files_after) == (6, 1)
     assert outcome.rows_before == outcome.rows_after == 300
     assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
@@ -244,66 +232,72 @@ def test_small_append_files_become_large_ones(catalog, bucketed):
     assert table.to_arrow().to_pylist() == written
     file = table.state.live_files()[0].file
     assert (file.min_sequence_number, file.file_source) == (0, 1)
-    assert compact(table).snapshot is None
+    assert compacting.compact(table).snapshot is None
 
 
 @pytest.mark.parametrize("bucketed", [False, True])
 def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
     options = {"bucket": "1", "bucket-key": "id"} if bucketed else {}
-    table = create(catalog, "t", {**options, "deletion-vectors.enabled": "true"}, keyed=False)
+    table = compacting.create(
+        catalog, "t", {**options, "deletion-vectors.enabled": "true"}, keyed=False
+    )
     for number in range(4):
-        write(table, some_rows(np.random.default_rng(number), 50, 1000))
+        write(table, compacting.some_rows(np.random.default_rng(number), 50, 1000))
     files = [entry.file for entry in table.state.live_files()]
     deleted = {files[0].file_name: range(20), files[1].file_name: [0], files[3].file_name: [49]}
-    delete_rows(table, deleted)
+    compacting.delete_rows(table, deleted)
     before = table.to_arrow()
     assert before.num_rows == 200 - 22
     (unit,) = table.new_compaction_builder().plan().units
     assert unit.reason == "deleted-rows"
-    outcome = compact(table)
+    outcome = compacting.compact(table)
     assert outcome.rows_before - outcome.rows_after == sum(
         len(deleted.get(file.file_name, ())) for file in files if file in unit.files
     )
     assert table.to_arrow().num_rows == before.num_rows
     if bucketed:
         assert table.to_arrow().equals(before)
-    left = {v.data_file_name for index in index_files_of(table) for v in index.deletion_vectors}
+    left = {
+        v.data_file_name
+        for index in compacting.index_files_of(table)
+        for v in index.deletion_vectors
+    }
     assert left == deleted.keys() - {file.file_name for file in unit.files}
-    compact(table, "full")
-    assert index_files_of(table) == []
+    compacting.compact(table, "full")
+    assert compacting.index_files_of(table) == []
     assert table.to_arrow().num_rows == before.num_rows
 
 
 def test_foreign_files_and_full_files_are_unchanged(catalog):
-    table = create(catalog, "t", {"target-file-size": "4 kb"}, keyed=False)
-    write(table, some_rows(np.random.default_rng(0), 400, 1000))
+    table = compacting.create(catalog, "t", {"target-file-size": "4 kb"}, keyed=False)
+    write(table, compacting.some_rows(np.random.default_rng(0), 400, 1000))
     for number in range(6):
-        write(table, some_rows(np.random.default_rng(number), 5, 1000))
+        write(table, compacting.some_rows(np.random.default_rng(number), 5, 1000))
     foreign = min(table.state.live_files(), key=lambda entry: entry.file.file_size).file
     path = f"{table.path}/bucket-0/{foreign.file_name}"
-    replace_file(table, foreign, foreign._replace(external_path=path))
+    compacting.replace_file(table, foreign, foreign._replace(external_path=path))
     large = {
         entry.file.file_name for entry in table.state.live_files() if entry.file.file_size > 2900
     }
     assert large
-    before = rows_of(table)
-    compact(table, "full")
-    assert rows_of(table) == before
+    before = compacting.rows_of(table)
+    compacting.compact(table, "full")
+    assert compacting.rows_of(table) == before
     left = {entry.file.file_name for entry in table.state.live_files()}
     assert left >= large | {foreign.file_name}
 
 
 def test_full_takes_two_small_append_files(catalog):
-    table = create(catalog, "t", keyed=False)
+    table = compacting.create(catalog, "t", keyed=False)
     for _ in range(2):
-        write(table, some_rows(np.random.default_rng(0), 5, 10))
-    assert compact(table).snapshot is None
-    assert compact(table, "full").files_after == 1
+        write(table, compacting.some_rows(np.random.default_rng(0), 5, 10))
+    assert compacting.compact(table).snapshot is None
+    assert compacting.compact(table, "full").files_after == 1
 
 
 def test_partitions_are_chosen_by_filter_and_by_age(catalog):
     columns = {"id": "BIGINT", "p": "STRING"}
-    table = create(catalog, "t", columns=columns, partition_keys=("p",))
+    table = compacting.create(catalog, "t", columns=columns, partition_keys=("p",))
     for number in range(6):
         write(table, pa.table({"id": [number] * 2, "p": ["a", "b"]}))
     builder = table.new_compaction_builder()
@@ -314,76 +308,76 @@ def test_partitions_are_chosen_by_filter_and_by_age(catalog):
     with refused(InvalidInputError, kind="partition-spec"):
         builder.with_filter("id = 1").plan()
     builder.with_filter("p = 'a'").run(EXECUTOR)
-    assert sorted(levels_of(table)) == [0] * 6 + [5]
+    assert sorted(compacting.levels_of(table)) == [0] * 6 + [5]
 
 
 def test_plan_shows_the_work_of_a_run(catalog):
-    table = create(catalog, "t")
+    table = compacting.create(catalog, "t")
     for step in range(5):
-        write(table, some_rows(np.random.default_rng(step), 200, 1000))
+        write(table, compacting.some_rows(np.random.default_rng(step), 200, 1000))
     (unit,) = table.new_compaction_builder().plan().units
     assert (unit.reason, unit.runs_before, unit.runs_after) == ("size-amplification", 5, 1)
     assert (len(unit.files), unit.expected_files, unit.upgrades) == (5, 1, 0)
     seen = []
-    outcome = compact(table, on_progress=seen.append)
+    outcome = compacting.compact(table, on_progress=seen.append)
     assert (outcome.files_before, outcome.bytes_before) == (5, unit.file_bytes)
     assert outcome.rows_before == unit.row_count
-    assert outcome.buckets[0].rows_after == outcome.rows_after == len(rows_of(table))
+    assert outcome.buckets[0].rows_after == outcome.rows_after == len(compacting.rows_of(table))
     assert [(p.tasks_done, p.tasks, p.seconds_left) for p in seen] == [(1, 1, 0.0)]
 
 
 def test_sequence_numbers_of_winners_are_kept(catalog):
-    table = create(catalog, "t")
+    table = compacting.create(catalog, "t")
     rows = {"id": [1, 2], "n": [1, 1], "t": ["a", "b"], "seq": [1, 1], "kind": ["+I", "+I"]}
     for _ in range(5):
         write(table, pa.table(rows))
-    compact(table)
+    compacting.compact(table)
     (file,) = (entry.file for entry in table.state.live_files())
     assert (file.min_sequence_number, file.max_sequence_number) == (8, 9)
-    write(table, some_rows(np.random.default_rng(0), 1, 1))
+    write(table, compacting.some_rows(np.random.default_rng(0), 1, 1))
     assert max(e.file.max_sequence_number for e in table.state.live_files()) == 10
 
 
 def test_deletes_are_gone_from_the_top_and_nowhere_else(catalog):
-    table = create(catalog, "t", {"rowkind.field": "kind"})
+    table = compacting.create(catalog, "t", {"rowkind.field": "kind"})
     rng = np.random.default_rng(0)
-    write(table, some_rows(rng, 2000, 5000))
-    compact(table, "full")
+    write(table, compacting.some_rows(rng, 2000, 5000))
+    compacting.compact(table, "full")
     for _ in range(5):
-        write(table, some_rows(rng, 20, 5000, deletes=0.5))
-    compact(table)
+        write(table, compacting.some_rows(rng, 20, 5000, deletes=0.5))
+    compacting.compact(table)
     middle = [entry.file for entry in table.state.live_files() if 0 < entry.file.level < 5]
     assert sum(file.delete_row_count for file in middle) > 0
-    compact(table, "full")
+    compacting.compact(table, "full")
     assert all(entry.file.delete_row_count == 0 for entry in table.state.live_files())
 
 
 def test_files_of_older_schemas_become_files_of_the_newest(catalog):
-    table = create(catalog, "t")
+    table = compacting.create(catalog, "t")
     rng = np.random.default_rng(0)
     for _ in range(2):
-        write(table, some_rows(rng, 50, 200))
+        write(table, compacting.some_rows(rng, 50, 200))
     table = table.alter(
         [
             AddColumn(field_names=("extra",), data_type=string()),
             RenameColumn(field_names=("t",), new_name="u"),
         ]
     )
-    rows = some_rows(rng, 50, 200).rename_columns(["id", "n", "u", "seq", "kind"])
+    rows = compacting.some_rows(rng, 50, 200).rename_columns(["id", "n", "u", "seq", "kind"])
     write(table, rows.append_column("extra", pa.array(["x"] * 50)))
-    before = rows_of(table)
-    compact(table, "full")
-    assert rows_of(table) == before
+    before = compacting.rows_of(table)
+    compacting.compact(table, "full")
+    assert compacting.rows_of(table) == before
     assert {entry.file.schema_id for entry in table.state.live_files()} == {table.schema.id}
 
 
 def test_one_user_and_identifier_compact_once(catalog):
-    table = create(catalog, "t")
+    table = compacting.create(catalog, "t")
     for step in range(5):
-        write(table, some_rows(np.random.default_rng(step), 20, 100))
+        write(table, compacting.some_rows(np.random.default_rng(step), 20, 100))
     builder = table.new_compaction_builder().with_commit_user("me").with_commit_identifier(4)
     first = builder.with_properties({"why": "test"}).run(EXECUTOR)
-    write(table, some_rows(np.random.default_rng(9), 20, 100))
+    write(table, compacting.some_rows(np.random.default_rng(9), 20, 100))
     again = builder.with_strategy("full").run(EXECUTOR)
     assert again.was_already_committed
     assert again.snapshot.id == first.snapshot.id
@@ -391,27 +385,27 @@ def test_one_user_and_identifier_compact_once(catalog):
 
 
 def test_nothing_to_do_makes_no_snapshot(catalog):
-    table = create(catalog, "t")
-    assert compact(table, "full").snapshot is None
-    write(table, some_rows(np.random.default_rng(0), 5, 5))
-    assert compact(table).snapshot is None
-    assert compact(table, "full").snapshot.commit_kind is CommitKind.COMPACT
-    assert compact(table, "full").snapshot is None
+    table = compacting.create(catalog, "t")
+    assert compacting.compact(table, "full").snapshot is None
+    write(table, compacting.some_rows(np.random.default_rng(0), 5, 5))
+    assert compacting.compact(table).snapshot is None
+    assert compacting.compact(table, "full").snapshot.commit_kind is CommitKind.COMPACT
+    assert compacting.compact(table, "full").snapshot is None
 
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_every_file_can_be_rewritten(catalog, keyed):
-    table = create(catalog, "t", {"file.format": "avro"}, keyed=keyed)
+    table = compacting.create(catalog, "t", {"file.format": "avro"}, keyed=keyed)
     for step in range(3):
-        write(table, some_rows(np.random.default_rng(step), 50, 90))
-    compact(table, "full")
-    before = rows_of(table)
-    assert compact(table, "full").snapshot is None
+        write(table, compacting.some_rows(np.random.default_rng(step), 50, 90))
+    compacting.compact(table, "full")
+    before = compacting.rows_of(table)
+    assert compacting.compact(table, "full").snapshot is None
     other = table.copy({"file.format": "orc", "compaction.force-rewrite-all-files": "true"})
     assert [unit.reason for unit in full_plan(other).units] == ["rewrite"]
-    compact(other, "full")
+    compacting.compact(other, "full")
     assert {entry.file.file_format for entry in table.state.live_files()} == {"orc"}
-    assert rows_of(table) == before
+    assert compacting.rows_of(table) == before
 
 
 def full_plan(table):
@@ -425,7 +419,7 @@ def test_only_the_buckets_that_are_named_are_compacted(catalog):
     for _ in range(3):
         table.upsert(pa.table({"id": list(range(40))}))
     builder = table.new_compaction_builder().with_strategy("full")
-    before = rows_of(table)
+    before = compacting.rows_of(table)
     outcome = builder.with_buckets("0-1, 3").run()
     assert sorted(bucket.bucket for bucket in outcome.buckets) == [0, 1, 3]
     files = {entry.bucket: 0 for entry in table.state.live_files()}
@@ -434,7 +428,7 @@ def test_only_the_buckets_that_are_named_are_compacted(catalog):
     assert files == {0: 1, 1: 1, 2: 3, 3: 1}
     assert [unit.task.split.bucket for unit in builder.plan().units] == [2]
     assert not builder.with_buckets([9]).plan().units
-    assert rows_of(table) == before
+    assert compacting.rows_of(table) == before
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-9999999999", "1,,2"])
@@ -450,12 +444,16 @@ def test_partitions_about_to_expire_are_left_out_if_asked(catalog, strategy):
         "partition.expiration-time": "30 d",
         "partition.expiration-strategy": strategy,
     }
-    table = create(
-        catalog, "days", options, partition_keys=["dt"], columns={"dt": "STRING", **COLUMNS}
+    table = compacting.create(
+        catalog,
+        "days",
+        options,
+        partition_keys=["dt"],
+        columns={"dt": "STRING", **compacting.COLUMNS},
     )
     young = dt.datetime.now(dt.UTC).date().isoformat()
     for _ in range(3):
-        rows = some_rows(np.random.default_rng(0), 10, 5)
+        rows = compacting.some_rows(np.random.default_rng(0), 10, 5)
         for day in ("2001-01-01", young):
             write(table, rows.append_column("dt", pa.array([day] * rows.num_rows)))
 

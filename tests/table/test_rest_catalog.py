@@ -9,11 +9,10 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
+from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.errors import refused
 from tests.testkit.rest_server import serving
-from tests.testkit.served_catalog import ServedCatalog
 from tests.testkit.tables import new_catalog_in, new_table, values, write
 
 SCHEMA = Schema.of({"id": "INT", "dt": "STRING"}, partition_keys=["dt"])
@@ -136,11 +135,6 @@ def test_views_are_made_changed_and_dropped(catalog, kind, tmp_path):
     views.drop("db.w", ignore_if_missing=True)
     with pytest.raises(errors.NotFoundError):
         views.get("db.w")
-
-
-def test_catalog_without_views_is_refused(tmp_path):
-    with refused(errors.UnsupportedFeatureError, kind="no-views"):
-        _ = TableCatalog(ServedCatalog(str(tmp_path))).views
 
 
 def test_the_command_line_reaches_the_server(catalog, server, monkeypatch, tmp_path):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
@@ -157,9 +156,3 @@ def test_rows_are_found_and_changed_by_their_ids(tmp_path, options):
     assert sorted(read(table, ["k"], "_SEQUENCE_NUMBER < 2")) == [(n,) for n in range(10) if n != 3]
     table.delete("_ROW_ID BETWEEN 3 AND 12")
     assert [each[1] for each in ids(table)] == [0, 1, 2, *range(13, 20)]
-
-
-def test_change_that_would_lose_ids_is_refused(tmp_path):
-    table = tracked_table(tmp_path, (1, "a"), (2, "b"), options=EVOLVING)
-    with pytest.raises(UnsupportedFeatureError):
-        table.delete("k = 1")

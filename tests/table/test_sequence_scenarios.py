@@ -1,5 +1,7 @@
 """Merge scenarios M1-M8 of sequence padding, through whole tables."""
 
+import logging
+
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
@@ -122,10 +124,12 @@ def test_legacy_counter_continues_from_the_largest_number_of_the_bucket(tmp_path
     assert values(table)[0] == "b"
 
 
-def test_m8_a_wrapped_counter_lets_the_first_of_1001_win_and_warns(tmp_path):
+def test_m8_a_wrapped_counter_lets_the_first_of_1001_win_and_warns(tmp_path, caplog):
     table = sequence_table(tmp_path, "millis-to-micro")
     rows = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
-    outcome = write(table, *rows)
+    with caplog.at_level(logging.WARNING):
+        outcome = write(table, *rows)
+    assert "db.t: 1 rows" in caplog.text
     read = table.to_arrow(["v"], "k = 0")
     # n = 0 and n = 1000 pad to the same number: the wrapped record does not win.
     assert read.column("v").to_pylist() == ["v0"]

@@ -10,14 +10,9 @@ from hypothesis import strategies as st_
 from paimon_assets import Identifier, InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
+from paimon_assets.engine.table.sql import segment_sql
 from paimon_assets.engine.table.sql import statements as st
 from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.segment_sql import (
-    AddSegment,
-    DeleteSegments,
-    ShowSegments,
-    parse_statement,
-)
 from paimon_assets.engine.table.sql.table_uses import find_tables
 from paimon_assets.engine.table.sql_words import split_statements, words_of
 from tests.testkit.errors import refused
@@ -305,18 +300,20 @@ def test_the_table_of_segments_has_their_options(catalog, tmp_path):
 
 
 def test_statements_are_understood_in_their_variants():
-    shown = parse_statement("SHOW SEGMENTS ON db.t")
-    assert shown == ShowSegments(table="db.t")
-    added = parse_statement('ALTER TABLE t ADD SEGMENT OPTIONS("path"="/a", partition = \'d:int\')')
-    assert isinstance(added, AddSegment)
+    shown = segment_sql.parse_statement("SHOW SEGMENTS ON db.t")
+    assert shown == segment_sql.ShowSegments(table="db.t")
+    added = segment_sql.parse_statement(
+        'ALTER TABLE t ADD SEGMENT OPTIONS("path"="/a", partition = \'d:int\')'
+    )
+    assert isinstance(added, segment_sql.AddSegment)
     assert (added.source.path, added.source.format) == ("/a", "parquet")
     assert added.source.partition == "d:int"
-    before = parse_statement(
+    before = segment_sql.parse_statement(
         "DELETE FROM TABLE t WHERE SEGMENT.STARTTIME BEFORE '1970-01-01 00:00:02'"
     )
-    assert before == DeleteSegments(table="t", before_ms=2000)
-    ids = parse_statement("delete from table t where segment.id in (1, '2');")
-    assert ids == DeleteSegments(table="t", ids=(1, 2))
+    assert before == segment_sql.DeleteSegments(table="t", before_ms=2000)
+    ids = segment_sql.parse_statement("delete from table t where segment.id in (1, '2');")
+    assert ids == segment_sql.DeleteSegments(table="t", ids=(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -339,7 +336,7 @@ def test_statements_are_understood_in_their_variants():
 )
 def test_other_statements_are_refused_where_they_differ(text, message):
     with refused(InvalidInputError, message, kind="statement"):
-        parse_statement(text)
+        segment_sql.parse_statement(text)
 
 
 _PAIRS = ("''", '""', "‘’", "’’", "“”", "””")

@@ -32,14 +32,11 @@ from paimon_assets import (
     StorageError,
 )
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
+from paimon_assets.engine.control import rollback
 from paimon_assets.engine.control.catalog.catalog import LoadedTable, check_name
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
-from paimon_assets.engine.control.rollback import (
-    rollback_schema,
-    rollback_to_snapshot,
-    rollback_to_tag,
-)
+from paimon_assets.engine.control.rollback import rollback_schema
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Tag
 from paimon_assets.engine.spec.options.all_options import BRANCH
@@ -255,9 +252,9 @@ class ServedCatalog:
                 raise CommitConflictError(f"Snapshot {newest} is the newest.")
             store = self._store(served, identifier.branch)
             if isinstance(target, int):
-                rollback_to_snapshot(store, target)
+                rollback.rollback_to_snapshot(store, target)
             else:
-                rollback_to_tag(store, target)
+                rollback.rollback_to_tag(store, target)
             self._look_again(served)
 
     def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:

@@ -19,11 +19,7 @@ from pyroaring import BitMap, BitMap64
 from paimon_assets import EmbeddedExecutor, Schema, Table, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.bitmaps.roaring import read_java_bitmap64, write_java_bitmap64
-from paimon_assets.engine.spec.merge.merge_rules import (
-    AggregateFunction,
-    FieldAggregation,
-    merge_rules_of,
-)
+from paimon_assets.engine.spec.merge import merge_rules
 from paimon_assets.engine.spec.types.data_types import DataField
 from tests.testkit.oracle import Oracle
 
@@ -87,13 +83,13 @@ def hll_sketch() -> bytes:
     return bytes(sketch.serialize_compact())
 
 
-SETS: dict[AggregateFunction, Callable[[bytes], Any]] = {
-    AggregateFunction.RBM32: lambda stored: sorted(BitMap.deserialize(stored)),
-    AggregateFunction.RBM64: lambda stored: sorted(read_java_bitmap64(stored)),
-    AggregateFunction.THETA_SKETCH: lambda stored: sorted(
+SETS: dict[merge_rules.AggregateFunction, Callable[[bytes], Any]] = {
+    merge_rules.AggregateFunction.RBM32: lambda stored: sorted(BitMap.deserialize(stored)),
+    merge_rules.AggregateFunction.RBM64: lambda stored: sorted(read_java_bitmap64(stored)),
+    merge_rules.AggregateFunction.THETA_SKETCH: lambda stored: sorted(
         datasketches.compact_theta_sketch.deserialize(stored)
     ),
-    AggregateFunction.HLL_SKETCH: lambda stored: datasketches.hll_sketch.deserialize(
+    merge_rules.AggregateFunction.HLL_SKETCH: lambda stored: datasketches.hll_sketch.deserialize(
         stored
     ).get_estimate(),
 }
@@ -218,7 +214,7 @@ def write(table: Table, values: dict[str, tuple[Any, Callable[[], Any]]], kinds:
 
 
 def check(table: Table, java: Oracle) -> None:
-    rules = merge_rules_of(table.schema)
+    rules = merge_rules.merge_rules_of(table.schema)
     fields = [(field, rules.aggregations.get(field.name)) for field in table.schema.fields]
     found = {
         row["k"]: [plain(row[field.name], field, each) for field, each in fields]
@@ -233,7 +229,7 @@ def check(table: Table, java: Oracle) -> None:
     assert found == expected
 
 
-def plain(value: Any, field: DataField, aggregation: FieldAggregation | None) -> Any:
+def plain(value: Any, field: DataField, aggregation: merge_rules.FieldAggregation | None) -> Any:
     """Say a value as both sides can; lists whose order is left open and maps are sorted."""
     if value is None:
         return None

@@ -10,27 +10,16 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import (
-    AccessDeniedError,
-    AlreadyExistsError,
     Identifier,
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
     Schema,
     TableCatalog,
-    UnsupportedFeatureError,
     add_column,
     drop_column,
     open_catalog,
     set_option,
 )
-from paimon_assets.engine.codec.rest.bodies import (
-    AddDialect,
-    ListPartitionsResponse,
-    ListTablesResponse,
-    SetViewOption,
-    ViewSchema,
-)
+from paimon_assets.engine import errors
+from paimon_assets.engine.codec.rest import bodies
 from tests.interop.environment import HOME, ROOT, java_rest_server
 from tests.testkit.oracle import Oracle
 
@@ -95,20 +84,20 @@ def names(table):
 
 def test_databases_have_options(catalog, rest, db):
     catalog.create_database(db, ignore_if_exists=True)
-    with pytest.raises(AlreadyExistsError, match="exists already") as taken:
+    with pytest.raises(errors.AlreadyExistsError, match="exists already") as taken:
         catalog.create_database(db)
     assert taken.value.kind == "database-exists"
     assert rest.get_database(db).name == db
     changed = rest.alter_database(db, updates={"a": "b"}, removals=["x"])
     assert changed.updated == ("a",)
-    with pytest.raises(NotFoundError, match="'nope' does not exist") as missing:
+    with pytest.raises(errors.NotFoundError, match="'nope' does not exist") as missing:
         catalog.list_tables("nope")
     assert missing.value.kind == "database-not-found"
 
 
 def test_tables_are_made_written_read_changed_and_dropped(catalog, db):
     table = catalog.create_table(f"{db}.t", SCHEMA)
-    with pytest.raises(AlreadyExistsError, match="exists already"):
+    with pytest.raises(errors.AlreadyExistsError, match="exists already"):
         catalog.create_table(f"{db}.t", SCHEMA)
     assert catalog.create_table(f"{db}.t", SCHEMA, ignore_if_exists=True).name == f"{db}.t"
     assert (write(table, [1, 2], "a"), write(table, [2, 3], "b")) == (1, 2)
@@ -116,13 +105,13 @@ def test_tables_are_made_written_read_changed_and_dropped(catalog, db):
     changed = catalog.alter_table(f"{db}.t", [add_column("c", "INT"), set_option("k", "v")])
     assert (changed.schema.id, changed.schema.options["k"]) == (1, "v")
     assert names(changed) == {1: "a", 2: "b", 3: "b"}
-    with pytest.raises(InvalidInputError, match="'zzz'"):
+    with pytest.raises(errors.InvalidInputError, match="'zzz'"):
         catalog.alter_table(f"{db}.t", [drop_column("zzz")])
     assert catalog.list_tables(db) == ["t"]
     catalog.drop_table(f"{db}.t")
     catalog.drop_table(f"{db}.t", ignore_if_missing=True)
     for call in (catalog.get_table, catalog.drop_table):
-        with pytest.raises(NotFoundError, match="does not exist") as missing:
+        with pytest.raises(errors.NotFoundError, match="does not exist") as missing:
             call(f"{db}.t")
         assert missing.value.kind == "table-not-found"
 
@@ -149,7 +138,7 @@ def test_tags_branches_and_rollback(catalog, rest, db):
     table.tags.create("two", 2, time_retained=dt.timedelta(hours=1))
     assert rest.list_tags(Identifier(db, "t")) == ["one", "two"]
     assert rest.get_tag(Identifier(db, "t"), "two").time_retained == dt.timedelta(hours=1)
-    with pytest.raises(AlreadyExistsError) as taken:
+    with pytest.raises(errors.AlreadyExistsError) as taken:
         rest.create_tag(Identifier(db, "t"), "one", 2)
     assert taken.value.kind == "tag-exists"
     for call, kind in (
@@ -161,7 +150,7 @@ def test_tags_branches_and_rollback(catalog, rest, db):
         (lambda: rest.drop_branch(Identifier(db, "t"), "no"), "branch-not-found"),
         (lambda: catalog.get_table(f"{db}.t$branch_no"), "branch-not-found"),
     ):
-        with pytest.raises(NotFoundError) as missing:
+        with pytest.raises(errors.NotFoundError) as missing:
             call()
         assert missing.value.kind == kind
     # Before a branch is written to: that moves the server's hint of main's newest snapshot.
@@ -189,10 +178,10 @@ def test_a_commit_whose_answer_is_lost_is_found_and_made_once(catalog, server, d
 def test_refused_clients_get_a_reason_and_no_token_is_shown(catalog, server, db):
     catalog.create_table(f"{db}.secret", SCHEMA)
     server[0].call("forbid", table=f"{db}.secret")
-    with pytest.raises(AccessDeniedError) as forbidden:
+    with pytest.raises(errors.AccessDeniedError) as forbidden:
         catalog.get_table(f"{db}.secret")
     assert forbidden.value.kind == "forbidden"
-    with pytest.raises(AccessDeniedError) as unknown:
+    with pytest.raises(errors.AccessDeniedError) as unknown:
         open_catalog("w", metastore="rest", uri=server[1], token=WRONG)
     assert unknown.value.kind == "unauthorized"
     assert WRONG not in str(unknown.value)
@@ -207,14 +196,18 @@ def rest_of(catalog):
 
 def test_views(catalog, rest, db):
     view = Identifier(db, "v")
-    body = ViewSchema(fields=SCHEMA.fields, query="select 1", dialects={"spark": "select 2"})
+    body = bodies.ViewSchema(fields=SCHEMA.fields, query="select 1", dialects={"spark": "select 2"})
     rest.create_view(view, body)
 
-    with pytest.raises(AlreadyExistsError) as taken:
+    with pytest.raises(errors.AlreadyExistsError) as taken:
         rest.create_view(view, body)
     assert taken.value.kind == "view-exists"
     rest.alter_view(
-        view, [SetViewOption(key="k", value="v"), AddDialect(dialect="flink", query="select 3")]
+        view,
+        [
+            bodies.SetViewOption(key="k", value="v"),
+            bodies.AddDialect(dialect="flink", query="select 3"),
+        ],
     )
     got = rest.get_view(view).schema
     assert got.fields == SCHEMA.fields
@@ -222,19 +215,19 @@ def test_views(catalog, rest, db):
     rest.rename_view(view, Identifier(db, "w"))
     assert rest.list_views(db) == ["w"]
     rest.drop_view(Identifier(db, "w"))
-    with pytest.raises(NotFoundError) as missing:
+    with pytest.raises(errors.NotFoundError) as missing:
         rest.get_view(view)
     assert missing.value.kind == "view-not-found"
 
 
 def partitions(rest, db, table):
     path = ("databases", db, "tables", table, "partitions")
-    return rest._api.list_all(path, ListPartitionsResponse, "partitions")
+    return rest._api.list_all(path, bodies.ListPartitionsResponse, "partitions")
 
 
 def test_numbers_unknown_to_the_server_are_refused_by_name(catalog, rest, db):
     catalog.create_table(f"{db}.t", SCHEMA)
-    with pytest.raises(UnsupportedFeatureError) as refused:
+    with pytest.raises(errors.UnsupportedFeatureError) as refused:
         partitions(rest, db, "t")
     assert refused.value.kind == "server-unsupported"
     catalog.create_table(
@@ -254,7 +247,7 @@ def test_numbers_unknown_to_the_server_are_refused_by_name(catalog, rest, db):
 def test_only_an_empty_database_is_dropped_without_cascade(catalog, db):
     catalog.create_database(f"{db}_2")
     catalog.create_table(f"{db}_2.t", SCHEMA)
-    with pytest.raises(InvalidInputError, match="'t'"):
+    with pytest.raises(errors.InvalidInputError, match="'t'"):
         catalog.drop_database(f"{db}_2")
     catalog.drop_table(f"{db}_2.t")
     catalog.drop_database(f"{db}_2")
@@ -268,7 +261,7 @@ def test_the_server_judges_which_columns_are_read(catalog, server, db):
     server[0].call("columns", table=f"{db}.t", columns=["id", "dt"])
     read = catalog.get_table(f"{db}.t").new_read_builder()
     assert read.with_columns(["id"]).to_arrow()["id"].to_pylist() == [1]
-    with pytest.raises(AccessDeniedError):
+    with pytest.raises(errors.AccessDeniedError):
         read.to_arrow()
 
 
@@ -282,10 +275,10 @@ def test_signed_requests_are_taken(tmp_path):
         write(catalog.create_table(name, SCHEMA), [1], "a")
         rest = catalog._catalog
         parts, pattern = ("databases", "db", "tables"), {"tableNamePattern": "a%"}
-        page = rest._api.get(parts, ListTablesResponse, pattern)
+        page = rest._api.get(parts, bodies.ListTablesResponse, pattern)
         assert list(page.tables) == ["a b~*é"]
         wrong = {**keys, "dlf.access-key-secret": "another-secret"}
-        with pytest.raises(PaimonError) as refused:
+        with pytest.raises(errors.PaimonError) as refused:
             open_catalog("w", wrong, metastore="rest", uri=url)
         assert "another-secret" not in str(refused.value)
 

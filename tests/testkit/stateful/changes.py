@@ -7,16 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from paimon_assets import (
-    CommitConflictError,
-    InvalidInputError,
-    Snapshot,
-    UnsupportedFeatureError,
-    add_column,
-    drop_column,
-    rename_column,
-    update_column_type,
-)
+from paimon_assets import Snapshot, add_column, drop_column, rename_column, update_column_type
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
@@ -67,7 +59,7 @@ def hold(machine: Machine, chance: Random) -> None:
     dropped = writer.store.schema.by_id.keys() - machine.table.schema.by_id.keys()
     try:
         snapshot = writer.commit(messages)
-    except CommitConflictError as conflict:
+    except errors.CommitConflictError as conflict:
         is_stale = conflict.kind == SCHEMA_CHANGED
         assert dropped if is_stale else _may_conflict(machine)
         machine.note(f"gave up: {conflict.kind}")
@@ -170,7 +162,7 @@ def _change_rows(
     builder = table.new_row_change_builder()
     try:
         outcome = machine.attempt(lambda: change(builder, executor))
-    except UnsupportedFeatureError as refused:
+    except errors.UnsupportedFeatureError as refused:
         may = {"row-update": machine.world.updates, "row-delete": machine.world.deletes,
                "rows-wait": not (waited or history.waits)}  # fmt: skip
         if may[refused.kind]:
@@ -217,7 +209,7 @@ def merge(machine: Machine, chance: Random) -> None:
         outcome = machine.attempt(
             lambda: builder.merge(source, on=names, inserts=inserts, executor=executor)
         )
-    except UnsupportedFeatureError as refused:
+    except errors.UnsupportedFeatureError as refused:
         if refused.kind != "rows-wait" or not (waited or history.waits):
             raise
         return
@@ -273,7 +265,7 @@ def rescale(machine: Machine, chance: Random) -> None:
     machine.note(buckets)
     try:
         snapshot = machine.attempt(lambda: table.rescale(executor, buckets=buckets))
-    except InvalidInputError as refused:
+    except errors.InvalidInputError as refused:
         if refused.kind != "rescale" or not machine.history.waits:
             raise
         return
