@@ -1,6 +1,5 @@
 """Changes between two snapshots, in every mode."""
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +9,6 @@ from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
 from tests.testkit.tables import new_catalog_in, new_table, read, write
@@ -229,19 +227,15 @@ def _state(commits):
     ids=["first row", "vectors"],
 )
 def test_added_files_that_wait_for_a_compaction_are_seen_by_streams_only(catalog, options):
-    schema = Schema.of(
-        {"id": "BIGINT", "v": "DOUBLE"}, primary_keys=["id"], options={"bucket": "1", **options}
-    )
-    table = new_table(catalog, schema, name="db.w")
-    write(table, (1, 1.0))
+    columns = {"id": "BIGINT", "v": "DOUBLE"}
+    options = {"bucket": "1", **options}
+    table = new_table(catalog, columns, (1, 1.0), primary_keys=["id"], options=options)
     write(table, (1, 2.0), (2, 2.0))
     added = table.new_read_builder().between(1, 2, "delta")
     assert read_columns(added) == []
     assert read_columns(added.with_waiting_rows()) == [(1, 2.0), (2, 2.0)]
-    assert read_columns(table.new_read_builder().with_consumer("c", start=2)) == [
-        (1, 2.0),
-        (2, 2.0),
-    ]
+    streamed = table.new_read_builder().with_consumer("c", start=2)
+    assert read_columns(streamed) == [(1, 2.0), (2, 2.0)]
 
 
 LOGGED_OPTIONS = {"bucket": "1", "rowkind.field": "kind", "merge-engine": "aggregation"}
@@ -262,9 +256,7 @@ def logged_table(catalog):
         options={**LOGGED_OPTIONS, "fields.v.aggregate-function": "sum"},
     )
     for rows in LOGGED_EVENTS:
-        columns = [[row[number] for row in rows] for number in range(3)]
-        data = pa.table(dict(zip(("id", "v", "kind"), columns, strict=True)))
-        snapshot = made.new_write_builder().write(data).snapshot
+        snapshot = write(made, *rows)
         with_changelog = replace(snapshot, changelog_manifest_list=snapshot.delta_manifest_list)
         path = f"{made.path}/snapshot/snapshot-{snapshot.id}"
         LocalFileIO().replace(path, snapshot_to_json(with_changelog))
@@ -272,8 +264,7 @@ def logged_table(catalog):
 
 
 def pairs(builder):
-    found = builder.with_columns(["id", "v"]).to_arrow().to_pylist()
-    return [tuple(row.values()) for row in found]
+    return rows_in_order(builder.with_columns(["id", "v"]))
 
 
 def test_with_kinds_every_change_is_read_in_its_order(logged_table):
@@ -329,7 +320,7 @@ def test_binlog_packs_neighbours(catalog):
     made = new_table(
         catalog,
         {"id": "BIGINT", "v": "BIGINT", "kind": "STRING"},
-        pa.table({"id": [7, 7, 8], "v": [1, 2, 3], "kind": ["-U", "+U", "-U"]}),
+        *[(7, 1, "-U"), (7, 2, "+U"), (8, 3, "-U")],
         name="db.p",
         primary_keys=["v"],
         options={"bucket": "1", "rowkind.field": "kind"},

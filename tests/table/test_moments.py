@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from msgspec.structs import replace
 
-from paimon_assets import InvalidInputError, NotFoundError, Schema, UnsupportedFeatureError
+from paimon_assets import InvalidInputError, NotFoundError, Schema
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.manifests import SHARED_CACHE
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -103,8 +103,10 @@ def test_missing_or_unsupported_target_is_named(table):
         builder.at_version("v9").plan()
     with pytest.raises(NotFoundError, match="no branch 'b9'"):
         builder.at_branch("b9").plan()
-    with pytest.raises(UnsupportedFeatureError, match="from-file-creation-time"):
-        builder.with_options({"scan.mode": "from-file-creation-time"}).plan()
+    with pytest.raises(NotFoundError, match="no snapshot at or before"):
+        builder.at_timestamp(9_999).plan()
+    with pytest.raises(NotFoundError, match="Snapshot 9 "):
+        builder.at_snapshot(9).plan()
 
 
 def test_a_compacted_snapshot_is_found(table):

@@ -14,7 +14,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_table
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.errors import refused
-from tests.testkit.tables import new_catalog_in, new_table, read
+from tests.testkit.tables import arrow, new_catalog_in, new_table, read
 
 
 def write(table, rows, **columns):
@@ -84,20 +84,6 @@ def test_a_point_read_opens_one_file_of_many(catalog):
     assert sum(len(split.data_files) for split in point.splits) == 1
 
 
-def test_time_travel_reads_the_table_as_it_was(catalog):
-    table = append_table(catalog)
-    first = write(table, {"id": [1], "dt": ["a"], "v": [1.0]}).snapshot
-    write(table, {"id": [2], "dt": ["a"], "v": [1.0]})
-    builder = table.new_read_builder().with_columns(["id"])
-    assert builder.at_snapshot(1).to_arrow().column("id").to_pylist() == [1]
-    assert builder.at_timestamp(first.time_millis).to_arrow().num_rows >= 1
-    time = dt.datetime.fromtimestamp(first.time_millis / 1000, dt.UTC) - dt.timedelta(days=1)
-    with pytest.raises(NotFoundError, match="no snapshot at or before"):
-        builder.at_timestamp(time).plan()
-    with pytest.raises(NotFoundError, match="Snapshot 9 "):
-        builder.at_snapshot(9).plan()
-
-
 def test_an_empty_table_reads_as_no_rows_of_its_schema(catalog):
     read = append_table(catalog).to_arrow(["v", "id"])
     assert read.num_rows == 0
@@ -106,13 +92,7 @@ def test_an_empty_table_reads_as_no_rows_of_its_schema(catalog):
 
 def test_writing_nothing_commits_nothing_unless_asked(catalog):
     table = append_table(catalog)
-    empty = pa.table(
-        {
-            "id": pa.array([], pa.int64()),
-            "dt": pa.array([], pa.string()),
-            "v": pa.array([], pa.float64()),
-        }
-    )
+    empty = arrow(table.schema)
     assert table.new_write_builder().write(empty).snapshot is None
     made = table.new_write_builder().with_empty_commits().write(empty).snapshot
     assert made is not None
@@ -255,18 +235,11 @@ def test_timestamps_beside_nanoseconds_keep_their_whole_range(catalog):
         primary_keys=["k"],
         options={"bucket": "1"},
     )
-    schema = table.to_arrow().schema
-    rows = pa.table(
-        [
-            pa.array([1, 2], pa.int32()),
-            pa.array([-1, 123_456_789], pa.int64()).cast(pa.timestamp("ns")),
-            pa.array(
-                [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)],
-                pa.timestamp("us"),
-            ),
-            pa.array([None, dt.datetime(9999, 12, 31)], pa.timestamp("s")),
-        ],
-        schema=schema,
+    last = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+    rows = arrow(
+        table.schema,
+        (1, -1, dt.datetime(1, 1, 1), None),
+        (2, 123_456_789, last, dt.datetime(9999, 12, 31)),
     )
     write(table, rows)
     write(table, rows)
@@ -297,7 +270,6 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
         primary_keys=["k"],
         options={"bucket": "1"},
     )
-    arrow = table.to_arrow().schema.field("k").type
     order = random.Random(7)  # noqa: S311 - a test's shuffle
     expected = {}
     for step in range(3):
@@ -305,7 +277,7 @@ def test_keys_of_every_type_merge(catalog, type_text, values):
         order.shuffle(shuffled)
         payload = [step * 100 + position for position in range(len(shuffled))]
         expected.update(zip(shuffled, payload, strict=True))
-        write(table, {"k": pa.array(shuffled, arrow), "v": pa.array(payload, pa.int32())})
+        write(table, arrow(table.schema, *zip(shuffled, payload, strict=True)))
     read = table.to_arrow()
     assert dict(zip(read["k"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
     assert read.num_rows == len(values)
@@ -339,19 +311,11 @@ def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
         primary_keys=["f", "k"],
         options={"bucket": "1", "target-file-size": "1 b", "write-buffer-size": "1 b"},
     )
-    arrow = table.to_arrow().schema.field("f").type
     floats = [1.0, float("nan"), -0.0, 0.0, float("-inf"), float("inf"), -1.0]
     keys = [(number, k) for number in floats for k in (2, 1)]
     for step in range(3):
         for number, k in keys:
-            write(
-                table,
-                {
-                    "f": pa.array([number], arrow),
-                    "k": pa.array([k], pa.int32()),
-                    "v": pa.array([step], pa.int32()),
-                },
-            )
+            write(table, arrow(table.schema, (number, k, step)))
     found = table.to_arrow().to_pylist()
     assert sorted((repr(row["f"]), row["k"]) for row in found) == sorted(
         (repr(number), k) for number, k in keys
@@ -422,16 +386,6 @@ def test_rows_are_the_same_by_a_key_or_by_named_columns(catalog):
     with pytest.raises(InvalidInputError, match=r"on=\['id'\]"):
         table.upsert(PEOPLE)
     assert table.latest_snapshot() is None
-
-
-def test_overwriting_means_the_partitions_of_the_rows(catalog):
-    schema = Schema.of({"id": "BIGINT", "day": "STRING"}, partition_keys="day")
-    table = new_table(catalog, schema, name="db.days")
-    table.append(pa.table({"id": [1, 2], "day": ["a", "b"]}))
-    table.overwrite(pa.table({"id": [3], "day": ["b"]}))
-    assert [row["id"] for row in rows(table)] == [1, 3]
-    table.overwrite(pa.table({"id": [4], "day": ["c"]}), {})
-    assert [row["id"] for row in rows(table)] == [4]
 
 
 def test_refresh_loads_the_newest_schema_into_the_table(catalog):
