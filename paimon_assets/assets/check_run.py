@@ -52,7 +52,6 @@ class CheckOptions(Value):
     A run of several partitions records a result for each, and one of all."""
 
     def shows_values(self, paimon: PaimonCatalogResource) -> bool:
-        """Whether results show some of the rows' values."""
         return paimon.show_values if self.show_values is None else self.show_values
 
 
@@ -76,31 +75,28 @@ class CheckRun(Value):
         return run_partitions(keys, definition, columns, self.table.schema)
 
     @property
-    def checked(self) -> RunPartitions | None:
+    def run_rows(self) -> RunPartitions | None:
         """The rows to check: of the run's partitions with `by_partition`; None is the table."""
         return self.partitions() if self.options.by_partition else None
 
     @property
     def where(self) -> Predicate | None:
-        """The condition of the rows to check."""
-        return None if self.checked is None else self.checked.predicate()
+        return None if self.run_rows is None else self.run_rows.predicate()
 
     @property
     def of_rows(self) -> str:
         """How messages name the checked rows, ` of partition '…'`; nothing for the table."""
-        return "" if self.checked is None else f" of partition '{self.checked.label}'"
+        return "" if self.run_rows is None else f" of partition '{self.run_rows.label}'"
 
     def may_hold(self, file: str) -> bool:
         """Whether a file may hold rows to check, by the folders of its path."""
-        return self.checked is None or self.checked.may_hold(file)
+        return self.run_rows is None or self.run_rows.may_hold(file)
 
     def reader(self) -> ReadBuilder:
-        """Return a read of the rows to check."""
         return self.table.new_read_builder().with_filter(self.where)
 
     @property
     def shows_values(self) -> bool:
-        """Whether the answer shows some of the rows' values."""
         return self.options.shows_values(self.paimon)
 
     def executor(self, physical_rows: int | None = None) -> CountingExecutor[Any]:
@@ -109,7 +105,6 @@ class CheckRun(Value):
         return executor_of_check(self.paimon, self.options, rows)
 
     def result(self, *, passed: bool, description: str, metadata: Metadata) -> dg.AssetCheckResult:
-        """Return the answer, with the snapshot it holds for."""
         snapshot = self.table.latest_snapshot()
         return dg.AssetCheckResult(
             passed=passed,
@@ -208,7 +203,6 @@ def _result_of_all(
 def executor_of_check(
     paimon: PaimonCatalogResource, options: CheckOptions, physical_rows: int
 ) -> CountingExecutor[Any]:
-    """Return the executor of a check for so many rows."""
     kind = options.executor or paimon.executor
     is_small = options.executor is None and physical_rows <= EMBEDDED_LIMIT_ROWS
     if kind == "spark" and is_small:

@@ -53,15 +53,12 @@ class AssetNaming(naming.PaimonTranslator):
     owners: tuple[str, ...] = ()
 
     def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
-        """Return the key behind the prefix."""
         return super().get_asset_key(identifier).with_prefix(list(self.key_prefix))
 
     def get_group_name(self, identifier: Identifier) -> str:
-        """Return the group all tables share, if there is one."""
         return self.group_name or super().get_group_name(identifier)
 
     def get_owners(self, identifier: Identifier) -> Sequence[str]:
-        """Return the owners all tables share."""
         del identifier
         return self.owners
 
@@ -108,7 +105,6 @@ def _is_any(name: str, patterns: Sequence[str]) -> bool:
 
 
 def tables_to_json(tables: Sequence[ExternalTable]) -> str:
-    """Return descriptions as text to keep."""
     described = [
         {
             "table": str(table.identifier),
@@ -121,7 +117,6 @@ def tables_to_json(tables: Sequence[ExternalTable]) -> str:
 
 
 def tables_from_json(text: str, path: str) -> list[ExternalTable]:
-    """Parse the text of `tables_to_json`."""
     try:
         return _tables_of(json.loads(text), path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -211,7 +206,6 @@ def build_observable_tables(
 
 
 def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
-    """Return the current state of a table as an observation."""
     identifier = naming.identifier_of(str(spec.metadata[naming.TABLE_NAME]))
     with dagster_failures(identifier):
         table = catalog.get_table(identifier)

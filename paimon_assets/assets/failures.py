@@ -6,13 +6,16 @@ Dagster's.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 import dagster as dg
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.words import did_you_mean
+
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 MAX_RETRIES = 3
 RETRY_WAIT_SECONDS = 2
@@ -77,3 +80,14 @@ def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *,
             hint = did_you_mean(name, known)
             message = f"{owner} has no '{name}'.{hint} It takes {', '.join(known)}."
             raise errors.InvalidInputError(message, kind=kind, option=name)
+
+
+def choice_of(choices: type[ChoiceT], text: str, noun: str, table: str, kind: str) -> ChoiceT:
+    """Return the choice of that name; the error has the kind."""
+    try:
+        return choices(text)
+    except ValueError:
+        message = (
+            f"{noun} '{text}' of table '{table}' is unknown; expected one of {', '.join(choices)}."
+        )
+        raise errors.InvalidInputError(message, kind=kind, table=table) from None

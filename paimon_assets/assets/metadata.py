@@ -180,7 +180,6 @@ def spec_metadata(
 
 
 def table_metadata(table: Table) -> Metadata:
-    """Return metadata of a table that does not depend on its snapshot."""
     return {
         translator.TABLE_NAME: table.name,
         translator.URI: table.path,
@@ -322,7 +321,6 @@ def partition_metadata(
 
 
 def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
-    """Return the numbers of a write; without those that the table cannot have."""
     metadata: Metadata = {
         "paimon/rows_in": report.rows_in,
         "paimon/rows_written": report.rows_written,

@@ -48,7 +48,6 @@ class Span(Struct, frozen=True):
     upper: Internal | None = None
 
     def holds(self, value: Internal) -> bool:
-        """Whether a value is one of them."""
         lower, upper = _rank(self.lower), None if self.upper is None else _rank(self.upper)
         found = _rank(value)
         return found == lower if upper is None else lower <= found < upper
@@ -116,7 +115,6 @@ class RunPartitions(Value, dict=True):
         return bool(cells)
 
     def sql(self) -> str:
-        """Return the same condition as Spark SQL; it is never null."""
         return _sql(self.predicate(), {field.name: field for field in self.fields})
 
     @cached_property
@@ -253,7 +251,6 @@ def _refuse_equal(values: Iterable[tuple[str, Any]], field: DataField) -> None:
 
 
 def column_names(columns: PartitionColumns) -> tuple[str, ...]:
-    """Return the columns that hold the key."""
     return (columns,) if isinstance(columns, str) else tuple(columns.values())
 
 

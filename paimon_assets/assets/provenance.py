@@ -59,7 +59,6 @@ class Step(Value, dict=True):
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
         return str(self.run.run_id)
 
     @cached_property
@@ -144,7 +143,6 @@ class StepMemory(Generic[T]):
         self._values: dict[tuple[str, str], list[T]] = {}
 
     def add(self, run_id: str, step_key: str, value: T) -> None:
-        """Store a value for a step."""
         self._values.setdefault((run_id, step_key), []).append(value)
         while len(self._values) > _MOST_STEPS:  # failed steps never take theirs
             del self._values[next(iter(self._values))]
@@ -167,7 +165,6 @@ def run_url(run_id: str) -> str:
 
 
 def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
-    """Return the snapshot properties of the run of an op."""
     url = run_url(run.run_id)
     known = {RUN_ID: run.run_id, JOB: run.job_name, STEP_KEY: step_key}
     return {**known, RUN_URL: url} if url else known
@@ -185,7 +182,6 @@ def step_of_asset(context: dg.AssetExecutionContext) -> Step:
 
 
 def partition_keys_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> tuple[str, ...]:
-    """Return the partition keys that a run is about."""
     if context.has_partition_key:
         return (context.partition_key,)
     return tuple(context.partition_keys) if context.has_partition_key_range else ()

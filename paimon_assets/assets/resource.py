@@ -16,6 +16,7 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
+from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
@@ -27,7 +28,6 @@ from paimon_assets.engine.spec.options.catalog_options import (
     WAREHOUSE,
     environment_variables,
 )
-from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.previews import branch_name, branch_of_environment
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
@@ -39,7 +39,6 @@ ExecutorKind = Literal["spark", "embedded", "auto"]
 
 
 def executor_kind(text: str) -> str:
-    """Return a kind of executor."""
     kinds = get_args(ExecutorKind)
     if text not in kinds:
         message = f"The executor '{text}' is unknown; expected one of {', '.join(kinds)}."
@@ -194,15 +193,8 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
 
 def refuse_unknown_fields(resource: type[Any], fields: Iterable[str]) -> None:
-    """Refuse fields that a resource does not have, which pydantic would leave out.
-
-    Raises:
-        InvalidInputError: Kind `resource-field`: names the field and the nearest one.
-    """
-    for name in fields:
-        if name not in (known := [*resource.model_fields]):
-            message = f"{resource.__name__} has no field '{name}'.{did_you_mean(name, known)}"
-            raise InvalidInputError(message, kind="resource-field")
+    """Refuse fields that a resource does not have, which pydantic would leave out."""
+    refuse_unknown(fields, resource.model_fields, resource.__name__, kind="resource-field")
 
 
 class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
@@ -360,7 +352,6 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
         return frame if read.limit is None else frame.limit(read.limit)
 
     def planned_dataframe(self, plan: Plan) -> Any:
-        """Return the rows of a plan as a Spark DataFrame, lazily; raises as `spark_dataframe`."""
         executor: Any = self.new_executor("spark")
         tables = spark_module("paimon_assets.spark.dataframes.tables")
         return tables.plan_to_spark(plan, executor.session)
@@ -407,7 +398,6 @@ def catalog_resource(context: Any, resource_key: str) -> PaimonCatalogResource:
 
 
 def table_or_none(paimon: PaimonCatalogResource, identifier: Identifier) -> Table | None:
-    """Return a table, None if it does not exist."""
     try:
         return paimon.catalog().get_table(identifier)
     except NotFoundError:
@@ -426,8 +416,8 @@ def parse_settings(text: str) -> dict[str, str]:
         if not is_setting or not key.startswith("spark."):
             raise InvalidInputError(
                 f"SPARK_SETTINGS has the word '{key}', which is no setting: write "
-                "spark.executor.memory=4g, several with blanks between them, in quotes what holds "
-                "blanks.",
+                "spark.executor.memory=4g, several with blanks between them, values with blanks "
+                "in quotes.",
                 kind="spark-settings",
             )
         settings[key] = dg.EnvVar(value[1:]) if value.startswith("$") else value

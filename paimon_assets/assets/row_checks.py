@@ -178,7 +178,6 @@ def build_row_count_anomaly_check(
 
 
 def _usual_range(numbers: Sequence[int], least_spread: float) -> tuple[float, float]:
-    """Return the expected bounds of the next number."""
     usual = median(numbers)
     distances = median(abs(each - usual) for each in numbers) * _TO_DEVIATION
     spread = max(distances, abs(usual) / 10 or least_spread)
@@ -192,7 +191,7 @@ def _row_count(run: CheckRun, where: Predicate | None) -> int:
 
 def _windows_before(run: CheckRun, most: int) -> dict[str, int] | None:
     """Return the rows of windows before the run's, by key; None for other partitions."""
-    if run.checked is None or not run.asset.partitions_def:
+    if run.run_rows is None or not run.asset.partitions_def:
         return None
     before = keys_before(run.asset.partitions_def, run.partition_keys[0])
     if before is None:
@@ -224,7 +223,7 @@ def _counts_before(run: CheckRun, runs: int) -> list[int]:
     newest = run.table.latest_snapshot()
     counts: dict[int, int] = {}
     wanted, row_count = dg.AssetRecordsFilter(asset_key=run.asset.key), ROW_COUNT
-    if run.checked is not None:
+    if run.run_rows is not None:
         wanted = wanted._replace(asset_partitions=run.partition_keys)
         row_count = PARTITION_ROW_COUNT
     events = run.instance.fetch_materializations(wanted, limit=_EVENTS_PER_RUN * runs)

@@ -77,7 +77,6 @@ class Requests(Value):
 
     @property
     def run_key(self) -> str:
-        """The run key of the next one."""
         return f"{self.key}#{self.times + 1}" if self.times else self.key
 
 
@@ -131,7 +130,6 @@ class Cursor(Value, Generic[T]):
     """The table to begin with, if the tick before ran out of time there."""
 
     def to_json(self) -> str:
-        """Return the cursor as Dagster keeps it."""
         return json.dumps({"seen": dict(sorted(self.seen.items())), "first": self.first})
 
     @staticmethod

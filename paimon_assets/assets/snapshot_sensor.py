@@ -56,7 +56,6 @@ class Change(Value):
 
     @property
     def is_new(self) -> bool:
-        """Whether a row changed."""
         return self.version != self.before
 
 

@@ -95,7 +95,6 @@ _BEFORE_FIRST = 0
 
 
 def system_schema(location: Location) -> StructType:
-    """Return the columns of a system table, as Spark's types."""
     return spark_types.arrow_to_spark_schema(location.system_table().arrow_schema)
 
 
@@ -173,7 +172,6 @@ class TableStreamReader(SplitStreamReader, SupportsTriggerAvailableNow):
         """The snapshot that a query with `availableNow` ends at."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Begin before the first snapshot."""
         return {_SNAPSHOT: _BEFORE_FIRST}
 
     def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802 - Spark's name
@@ -459,16 +457,14 @@ class TableWriter(TaskWriter):
         return cls(location, dump(context), source, overwrite=overwrite)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make one snapshot of the files of all tasks."""
         with encoded_errors():
-            _commit(self.reopened(), messages)
+            _commit(self.reopen(), messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove the files of a write of which a task failed."""
         with encoded_errors():
-            self.reopened().abort(_result(messages).messages)
+            self.reopen().abort(_result(messages).messages)
 
-    def reopened(self) -> WriteBuilder:
+    def reopen(self) -> WriteBuilder:
         """Return the write on the table as it is now."""
         return _builder(self._location.table(), overwrite=self._overwrite)
 
@@ -508,12 +504,11 @@ class TableStreamWriter(_StreamArrowWriter):
                 _commit(builder, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove the files of a batch of which a task failed."""
         with encoded_errors():
             self._reopen(batchId).abort(_result(messages).messages)
 
     def _reopen(self, number: int) -> WriteBuilder:
-        builder = self._writer.reopened().with_commit_user(self._user)
+        builder = self._writer.reopen().with_commit_user(self._user)
         return builder.with_commit_identifier(number)
 
 

@@ -119,7 +119,6 @@ class SparkExecutor:
                 return
 
     def _pack_splits(self, context: ReadContext, splits: Sequence[DataSplit]) -> Iterator[Row]:
-        """Yield the answers of `read_packed`, in split order."""
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
         tasks = tasks_by_bytes(sizes, _LOCAL_READ_BYTES)
@@ -202,11 +201,9 @@ class SparkExecutor:
         return with_renewal(context.file_io, run)
 
     def takes(self, rows: object) -> bool:
-        """Whether rows are Spark's or Arrow's; see `contract.executor`."""
         return isinstance(rows, SparkRows)
 
     def row_schema(self, rows: SparkRows) -> pa.Schema:
-        """Return the Arrow schema of rows; see `contract.executor`."""
         if not isinstance(rows, DataFrame):
             return rows.schema
         schema = types.spark_arrow_schema(rows.schema)
@@ -422,7 +419,6 @@ def _result(context: WriteContext, answers: Sequence[Row]) -> WriteResult:
 
 
 def repeated_keys(frame: DataFrame, key: Sequence[str]) -> RepeatedKeys:
-    """Count the rows of each key, and the keys that have several."""
     counted = frame.groupBy(*map(types.quote, key)).count().withColumnRenamed("count", ROWS)
     totals = counted.selectExpr(
         f"sum({ROWS}) AS all_rows",

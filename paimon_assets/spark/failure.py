@@ -94,7 +94,6 @@ def times_error(column: str, path: str) -> errors.UnsupportedFeatureError:
 
 @contextlib.contextmanager
 def typed_errors() -> Iterator[None]:
-    """Turn the failure of a Spark job back into the PaimonError that caused it, if one did."""
     try:
         yield
     except (PySparkException, Py4JError) as failure:

@@ -113,12 +113,10 @@ class JavaRuntime(Value):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the pinned Spark runs on it."""
         return self.version in ACCEPTED_VERSIONS
 
     @property
     def launcher(self) -> Path:
-        """Path of its `java` command."""
         return self.home / "bin" / "java"
 
 

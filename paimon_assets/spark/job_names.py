@@ -56,7 +56,6 @@ def named_jobs(session: SparkSession, name: str) -> Iterator[None]:
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether a session is one of Connect, which has no SparkContext."""
     try:
         return session.sparkContext is None
     except PySparkAttributeError:
@@ -94,7 +93,6 @@ class JobState(Value):
     tasks_failed: int = 0
 
     def text(self) -> str:
-        """Return the state as a line."""
         failed = f", {self.tasks_failed} failed and tried again" if self.tasks_failed else ""
         return f"{self.name}: {self.tasks_done} of {self.tasks} tasks done{failed}"
 

@@ -64,7 +64,6 @@ def pack(batch: pa.RecordBatch) -> bytes:
 
 
 def unpack(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Inverse of `pack`."""
     return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
 
 
@@ -91,7 +90,6 @@ def chunks(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[list
 
 
 def join_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Copy batches of one schema into one."""
     if len(batches) == 1:
         return batches[0]
     whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -111,7 +109,6 @@ def without_dictionaries(schema: pa.Schema) -> pa.Schema:
 
 
 def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
-    """Split the position column off a batch."""
     column: Any = batch.column(POSITION_COLUMN)
     if column.null_count:
         message = (

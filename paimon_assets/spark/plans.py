@@ -30,12 +30,10 @@ def attribute_ids(columns: Any) -> list[int]:
 
 
 def class_of(thing: Any) -> str:
-    """Return the full name of a class of the JVM."""
     return str(thing.getClass().getName())
 
 
 def items(sequence: Any) -> Iterator[Any]:
-    """Yield the items of a Scala sequence."""
     return (sequence.apply(number) for number in range(sequence.size()))
 
 

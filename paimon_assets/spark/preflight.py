@@ -67,7 +67,6 @@ _HASH = bytes(8)
 
 @cache
 def package_digest() -> str:
-    """Return the digest of this process's package."""
     return worker_probe.digest_of(_PACKAGE)
 
 

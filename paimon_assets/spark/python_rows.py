@@ -98,7 +98,6 @@ _made: WeakKeyDictionary[DataFrame, PythonRows] = WeakKeyDictionary()
 
 
 def remembering(frame: DataFrame, rows: PythonRows) -> DataFrame:
-    """Return a DataFrame, which from now on remembers how its rows are made."""
     _made[frame] = rows
     return frame
 

@@ -101,8 +101,7 @@ class SparkSettings(Value):
         """The master for messages: parameters of a Connect address may hold a token."""
         return mask(self.master)
 
-    def asked(self) -> dict[str, str]:
-        """Return the settings of the user, without our defaults."""
+    def requested_settings(self) -> dict[str, str]:
         wanted = {"spark.master": self.master, **self.extra}
         if self.driver_memory is not None:
             wanted["spark.driver.memory"] = self.driver_memory
@@ -128,7 +127,7 @@ class SparkSettings(Value):
             cores = self.extra.get(_CORES, "1")
             python_mb = _PYTHON_MB_A_CORE * (int(cores) if cores.isdigit() else 1)
             configuration[_OVERHEAD] = f"{_JVM_OVERHEAD_MB + python_mb}m"
-        configuration |= self.asked()
+        configuration |= self.requested_settings()
         log_option = f'"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"'
         configuration[_JAVA_OPTIONS] = f"{log_option} {self.extra.get(_JAVA_OPTIONS, '')}".strip()
         return configuration
@@ -264,7 +263,7 @@ def get_session(settings: SparkSettings | None = None) -> SparkSession:
             refuse_other_kind(wanted.shown_master)
             return _start(wanted)
         session = SparkSession.builder.getOrCreate()
-        _agree(session, wanted.asked(), session.sparkContext.getConf().get)
+        _agree(session, wanted.requested_settings(), session.sparkContext.getConf().get)
         return session
 
 

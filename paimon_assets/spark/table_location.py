@@ -79,7 +79,6 @@ class Location(Value, hidden=("options",)):
 
     @property
     def table_options(self) -> dict[str, str]:
-        """The options of Paimon's own, such as `scan.snapshot-id`."""
         return {
             key: value
             for key, value in table_options(self.options).items()
@@ -88,7 +87,6 @@ class Location(Value, hidden=("options",)):
 
     @property
     def columns(self) -> list[str] | None:
-        """The columns asked for, None for all."""
         text = self.options.get(COLUMNS)
         return None if text is None else [name.strip() for name in text.split(",")]
 
@@ -111,7 +109,6 @@ class Location(Value, hidden=("options",)):
 
     @property
     def where(self) -> str | None:
-        """The filter asked for, None for all rows."""
         return self.options.get(WHERE)
 
     @property

@@ -88,7 +88,6 @@ _VARIANT = pa.struct(
 
 
 def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
-    """Return the Spark type of a Paimon type."""
     match data_type:
         case ArrayType(element=element) | VectorType(element=element):
             return st.ArrayType(to_spark_type(element, column=column), element.nullable)
@@ -125,7 +124,6 @@ def _to_spark_field(field: DataField, column: str) -> st.StructField:
 
 
 def from_spark_type(spark_type: st.DataType, *, nullable: bool = True, column: str) -> DataType:
-    """Return the Paimon type of a Spark type; ids of nested fields count up per struct."""
     match spark_type:
         case st.DecimalType():
             root, digits, scale = TypeRoot.DECIMAL, spark_type.precision, spark_type.scale

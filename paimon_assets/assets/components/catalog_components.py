@@ -81,7 +81,6 @@ class DescribedModel(dg.Model, dg.Resolvable):
 
     @classmethod
     def model(cls) -> type[BaseModel]:
-        """Return the model of the YAML."""
         derived = super().model()
         for name, field in derived.model_fields.items():
             field.description = field.description or cls.model_fields[name].description
@@ -107,10 +106,7 @@ def example(
     """Return a scaffolder of one example, with files beside the YAML: name → text."""
 
     class Example(dg.Scaffolder[Any]):
-        """Writes the example."""
-
         def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-            """Write the files."""
             for name, text in (files or {}).items():
                 (request.target_path / name).write_text(text, encoding="utf-8")
             dg.scaffold_component(request, attributes)
@@ -153,7 +149,6 @@ class PaimonCatalogComponent(dg.Component, DescribedModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the resources."""
         del context
         names = ("warehouse", "metastore", "uri", "token", "options", "executor")
         catalog = PaimonCatalogResource(**{name: getattr(self, name) for name in names})
@@ -180,11 +175,9 @@ class PaimonTablesScaffolder(dg.Scaffolder[ScaffoldParams]):
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParams]:
-        """Return the options of the command."""
         return ScaffoldParams
 
     def scaffold(self, request: dg.ScaffoldRequest[ScaffoldParams]) -> None:
-        """Write the file."""
         attributes = {
             "warehouse": request.params.warehouse,
             "include": [request.params.include],
@@ -293,7 +286,6 @@ class UpkeepModel(dg.Component, DescribedModel):
     def schedules(
         self, job: dg.JobDefinition, build: Callable[..., dg.ScheduleDefinition], form: dg.Config
     ) -> list[dg.ScheduleDefinition]:
-        """Return the schedule of the job, if the YAML has one."""
         if self.schedule is None:
             return []
         return [build(job, self.schedule, config=form, timezone=self.timezone)]
@@ -314,7 +306,6 @@ class PaimonCompactionComponent(UpkeepModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and its schedule."""
         del context
         form, key = _form(CompactionConfig, self.config), self.resource_key
         job = build_compaction_job(
@@ -339,7 +330,6 @@ class PaimonMaintenanceComponent(UpkeepModel):
     name: str = Field(default="maintenance_job", description="Name of the job.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the job and its schedule."""
         del context
         form = _form(MaintenanceConfig, self.config)
         job = build_maintenance_job(

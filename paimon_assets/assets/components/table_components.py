@@ -143,7 +143,6 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
     resource_key: str = Field(default=translator.DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the checks."""
         del context
         key = dg.AssetKey(self.asset_key) if self.asset_key else translator.asset_key_of(self.table)
         metadata = {translator.TABLE_NAME: self.table, translator.RESOURCE_KEY: self.resource_key}
@@ -186,13 +185,11 @@ class DeclaredTableModel(dg.Component, DescribedModel):
     checks: list[TableCheck] = Field(default=[], description="Checks of the table.")
     resource_key: str = Field(default=translator.DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
-    def declared(self) -> Schema:
-        """Return the schema."""
+    def table_schema(self) -> Schema:
         names = ("partition_keys", "primary_keys", "options", "comment", "comments")
         return Schema.of(self.columns, **{name: getattr(self, name) for name in names})
 
     def asset_options(self) -> dict[str, Any]:
-        """Return the options of the asset's builder."""
         ours = {"resource_key": self.resource_key, "schema_policy": self.schema_policy}
         return {**self.asset, **ours, "executor": self.executor}
 
@@ -226,8 +223,7 @@ class PaimonAssetComponent(DeclaredTableModel):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the asset and its checks."""
-        schema = self.declared()
+        schema = self.table_schema()
         decorate = paimon_asset(
             self.table,
             schema,
@@ -264,7 +260,6 @@ class LandingFolder(DescribedModel):
     )
 
     def source(self) -> FileSource:
-        """Return it."""
         return FileSource(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
@@ -299,8 +294,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
     timezone: str = Field(default="UTC", description="Time zone of the schedule.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the asset, its checks, the sensor and the schedule."""
-        schema, source = self.declared(), self.source.source()
+        schema, source = self.table_schema(), self.source.source()
         asset = build_file_ingestion_asset(
             self.table,
             schema,

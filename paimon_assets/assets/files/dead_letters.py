@@ -62,7 +62,6 @@ class DeadLetters(Struct, kw_only=True):
         self.tables.append(text_lines.rejected_table(file, [record]))
 
     def metadata(self) -> Metadata:
-        """Return how many there are, and the first ones."""
         metadata: Metadata = {"paimon/dead_letters": sum(map(len, self.tables))}
         if self.tables:
             shown = pa.concat_tables(self.tables).slice(0, _LETTERS_SHOWN)

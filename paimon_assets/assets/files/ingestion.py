@@ -174,11 +174,9 @@ class IngestionRun(Generic[_Intake]):
     intake: _Intake
 
     def executor(self) -> CountingExecutor[Any]:
-        """Return the executor of the asset."""
         return self.paimon.new_executor(self.target.executor)
 
     def nothing_written(self, numbers: Metadata) -> dg.MaterializeResult[Any]:
-        """Return the materialization of a run without a commit."""
         note = self.intake.nothing_note(dry_run=self.config.dry_run)
         self.step.log.info(note)
         metadata = {**numbers, **table_write.NOTHING_WRITTEN, "paimon/note": note}
@@ -241,15 +239,12 @@ class RowIngestion:
     transform: Callable[[Frame], Frame] | None = None
 
     def choose(self) -> None:
-        """See `Ingestion`."""
         self.run.intake.choose(self.run.config)
 
     def metadata(self) -> Metadata:
-        """See `Ingestion`."""
         return self.run.intake.metadata()
 
     def write_once(self) -> WriteOutcome | None:
-        """See `Ingestion`."""
         run, intake = self.run, self.run.intake
         expected = None if self.transform is not None else run.target.schema
         frame = intake.frame(expected, run.target.executor)

@@ -67,7 +67,6 @@ def compare_landing(
 
 
 def quarantine_value(quarantined: Sequence[ledgers.Quarantined]) -> dg.TableMetadataValue:
-    """Return files in quarantine as a table, each with the reason."""
     return grid(
         {"file": each.file.display_name, "bytes": each.file.size, "reason": each.reason}
         for each in quarantined[:_FILES_SHOWN]
@@ -97,22 +96,21 @@ class FileIntake:
     """Columns that the files should have, those of the table; None before a transform."""
     files_left: int = 0
     """New files beyond the most of a run."""
+    remembered: int | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the ledger of the table."""
         self.ledger, self.quarantined = self.landing.ledger, self.landing.pending.quarantined
         self.dead_letters = DeadLetters(
             table=self.source.dead_letters, shows_values=self.paimon.show_values
         )
+        self.remembered = self.source.remembered_files
 
     @property
     def place(self) -> str:
-        """The folder."""
         return self.landing.folder
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no file to ingest."""
         return not self.files
 
     @property
@@ -122,7 +120,6 @@ class FileIntake:
 
     @property
     def has_quarantine(self) -> bool:
-        """Whether files that cannot be read are left out."""
         return self.source.on_bad_file == source_files.OnBadFile.QUARANTINE
 
     def choose(self, config: source_files.IngestConfig, *, again: bool = False) -> None:
@@ -133,7 +130,7 @@ class FileIntake:
                 kind="ingest-config",
             )
         if again:
-            ledger = self.ledger.emptied()
+            ledger = self.ledger.without_files()
             pending = ledgers.compare(self.landing.files, ledger, self.table)
             self.landing = replace(self.landing, ledger=ledger, pending=pending)
             self.ledger, self.quarantined = ledger, pending.quarantined
@@ -159,12 +156,10 @@ class FileIntake:
         self.files_left = len(due) - len(self.files)
 
     def news(self) -> str:
-        """Return how many files the run ingests, and their names."""
         count = counted(len(self.files), "new file")
         return f"{count} in '{self.place}': {ledgers.names_text(self.files)}."
 
     def nothing_note(self, *, dry_run: bool) -> str:
-        """Return why nothing was written."""
         if dry_run:
             files = counted(len(self.files), "new file")
             return f"Dry run: {files} would be ingested; nothing was written."
@@ -172,7 +167,6 @@ class FileIntake:
         return f"No new files in '{self.place}': it had {before} before; nothing was committed."
 
     def metadata(self) -> Metadata:
-        """Return the numbers of the files that the run ingests and leaves."""
         shown = [{"file": f.display_name, "bytes": f.size} for f in self.files[:_FILES_SHOWN]]
         metadata: Metadata = {
             "paimon/source": self.landing.folder,
@@ -204,7 +198,6 @@ class FileIntake:
         return metadata
 
     def frame(self, expected: Schema | None, executor: str | None) -> Frame | None:
-        """Return the rows of the files; None if some went to quarantine."""
         self.expected = expected
         bad: dict[str, PaimonError] = {}
         file_io, paths, source = self.landing.file_io, [*self.paths], self.source
@@ -274,7 +267,6 @@ class FileIntake:
         return True
 
     def quarantine(self, bad: Mapping[str, PaimonError]) -> None:
-        """Leave out files that cannot be read, and note why."""
         show, paths = self.paimon.show_values, self.paths
         added = []
         for path, error in bad.items():
@@ -289,13 +281,7 @@ class FileIntake:
         self.quarantined = (*self.quarantined, *added)
 
     def next_ledger(self) -> ledgers.Ledger:
-        """Return the ledger with the files of the run."""
         return self.ledger.with_files(self.files)
-
-    @property
-    def remembered(self) -> int | None:
-        """The fewest names that the ledger keeps."""
-        return self.source.remembered_files
 
     def check_unchanged(self) -> None:
         """Refuse files that changed while they were read: their rows may be neither old nor new.
@@ -307,10 +293,8 @@ class FileIntake:
         read = ledgers.Ledger(source=self.ledger.source).with_files(self.files)
         files = self.source.list_files(self.landing.file_io, folder)
         tags = {file.name: file.tag for file in self.files}
-        others = (
-            file for file in files if file.tag and file.tag != (tags.get(file.name) or file.tag)
-        )
-        changed = ledgers.compare(files, read).changed or tuple(others)
+        retagged = [f for f in files if f.tag and f.tag != (tags.get(f.name) or f.tag)]
+        changed = ledgers.compare(files, read).changed or tuple(retagged)
         if changed:
             raise InvalidInputError(
                 f"{ledgers.names_text(changed)} in '{folder}' changed while being ingested; "

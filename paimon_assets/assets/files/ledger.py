@@ -21,6 +21,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from threading import Lock
 from typing import Any
 from uuid import uuid4
@@ -77,13 +78,8 @@ Read = Callable[[Part], pa.Table]
 
 def part_of(files: Iterable[FolderFile]) -> Part:
     """Return a part that is not written yet; of at least one file."""
-    ordered = sorted(files)
-    columns = (
-        [file.name for file in ordered],
-        [file.size for file in ordered],
-        [file.modified_ms for file in ordered],
-    )
-    return _unwritten(pa.table([*columns], schema=_SCHEMA))
+    rows = [(file.name, file.size, file.modified_ms) for file in sorted(files)]
+    return _unwritten(pa.table([*zip(*rows, strict=True)], schema=_SCHEMA))
 
 
 def _unwritten(rows: pa.Table) -> Part:
@@ -91,7 +87,7 @@ def _unwritten(rows: pa.Table) -> Part:
     return Part(count=len(rows), first=names[0].as_py(), last=names[-1].as_py(), rows=rows)
 
 
-def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tuple[Part, ...]:
+def merge_parts(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tuple[Part, ...]:
     """Return parts of the same files, at most one of them not written yet: the last one.
 
     The oldest come first; those that are not written come last. No part of more than `most` names
@@ -122,23 +118,12 @@ def merged(parts: Sequence[Part], read: Read, *, most: int = PART_FILES) -> tupl
     return (*written, _unwritten(newest_of_each.combine_chunks()))
 
 
-def most_of_a_part(remembered: int | None) -> int:
-    """Return how many names a part may have where only so many are remembered."""
-    if remembered is None:
-        return PART_FILES
-    return max(1, min(PART_FILES, remembered // _PARTS_REMEMBERED))
-
-
 def newest(parts: Sequence[Part], remembered: int) -> tuple[Part, ...]:
     """Return the parts that hold the last names, as many as are remembered at least."""
-    numbers: set[int] = set()
-    count = 0
-    for number in sorted(range(len(parts)), key=lambda it: parts[it].last, reverse=True):
-        if count >= remembered:
-            break
-        numbers.add(number)
-        count += parts[number].count
-    return tuple(part for number, part in enumerate(parts) if number in numbers)
+    last_first = sorted(parts, key=lambda part: part.last, reverse=True)
+    counts = accumulate((part.count for part in last_first), initial=0)
+    chosen = [part for part, above in zip(last_first, counts, strict=False) if above < remembered]
+    return tuple(part for part in parts if part in chosen)
 
 
 def look_up(
@@ -173,18 +158,6 @@ def look_up(
     return [files[int(place)] for place in new], [files[int(place)] for place in changed]
 
 
-def part_to_bytes(rows: pa.Table) -> bytes:
-    """Return the bytes of a part's file."""
-    sink = pa.BufferOutputStream()
-    papq.write_table(rows, sink, compression="zstd", use_dictionary=False)
-    return bytes(sink.getvalue())
-
-
-def part_from_bytes(data: bytes) -> pa.Table:
-    """Parse a part's file."""
-    return papq.read_table(pa.BufferReader(data), schema=_SCHEMA)
-
-
 class Quarantined(Value):
     """A file that could not be read, and is tried again when it has changed."""
 
@@ -214,7 +187,6 @@ class Ledger(Value):
 
     @property
     def file_count(self) -> int:
-        """Files that were ingested."""
         return self.forgotten + sum(part.count for part in self.parts)
 
     def with_files(self, files: Iterable[FolderFile]) -> "Ledger":
@@ -225,15 +197,14 @@ class Ledger(Value):
         quarantined = tuple(each for each in self.quarantined if each.file.name not in names)
         return replace(self, generation=self.generation + 1, parts=parts, quarantined=quarantined)
 
-    def emptied(self) -> "Ledger":
+    def without_files(self) -> "Ledger":
         """Return an empty ledger, to ingest all again."""
         return Ledger(source=self.source, generation=self.generation, follows=self.follows)
 
     def with_quarantined(self, files: Iterable[Quarantined]) -> "Ledger":
-        """Return the ledger with further files in quarantine."""
         added = {each.file.name: each for each in files}
-        others = (each for each in self.quarantined if each.file.name not in added)
-        return replace(self, quarantined=(*others, *added.values()))
+        rest = (each for each in self.quarantined if each.file.name not in added)
+        return replace(self, quarantined=(*rest, *added.values()))
 
 
 class Pending(Value):
@@ -247,7 +218,6 @@ class Pending(Value):
     """In quarantine, and as they were then."""
 
     def refuse_changes(self, folder: str) -> None:
-        """Raise if files changed after they were ingested."""
         if self.changed:
             raise InvalidInputError(
                 f"{names_text(self.changed)} in '{folder}' changed after being ingested: size or "
@@ -372,9 +342,9 @@ def _refuse_lost_ledger(table: Table, source: str) -> None:
     if of_source:
         message = (
             f"Table {table.name} has {len(of_source)} ledgers of source '{source}' below "
-            f"'{_directory(table)}', but no snapshot left that says which of them counts: the "
+            f"'{_directory(table)}', but no snapshot left that names the current one: the "
             "snapshots of its ingestion have expired. Keep them longer; to go on, delete the "
-            "ledgers if the source shall be ingested anew."
+            "ledgers if the source shall be ingested again."
         )
         raise InvalidInputError(message, kind="ledger-expired", table=table.name, source=source)
 
@@ -395,8 +365,10 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
     Cost:
         The new files; now and then a merge of parts, of at most `PART_FILES` names.
     """
-    most = most_of_a_part(remembered)
-    parts = merged(ledger.parts, lambda part: _rows_of(part, table), most=most)
+    most = PART_FILES
+    if remembered is not None:
+        most = max(1, min(PART_FILES, remembered // _PARTS_REMEMBERED))
+    parts = merge_parts(ledger.parts, lambda part: _rows_of(part, table), most=most)
     written = tuple(part if part.file else _write_part(table, part) for part in parts)
     remaining = written if remembered is None else newest(written, remembered)
     dropped = [part for part in written if part not in remaining]
@@ -412,9 +384,9 @@ def write_ledger(table: Table, ledger: Ledger, *, remembered: int | None = None)
 
 
 def _write_part(table: Table, part: Part) -> Part:
-    name = f"ledger-{uuid4()}.parquet"
-    data = part_to_bytes(_rows_of(part, table))
-    table.state.file_io.write_bytes(f"{_directory(table)}/{name}", data)
+    name, sink = f"ledger-{uuid4()}.parquet", pa.BufferOutputStream()
+    papq.write_table(_rows_of(part, table), sink, compression="zstd", use_dictionary=False)
+    table.state.file_io.write_bytes(f"{_directory(table)}/{name}", bytes(sink.getvalue()))
     return replace(part, file=name, rows=None)
 
 
@@ -422,10 +394,11 @@ def _rows_of(part: Part, table: Table | None) -> pa.Table:
     if part.rows is not None:
         return part.rows
     if table is None:
-        raise ValueError(f"part '{part.file}' lies below a table")
+        raise ValueError(f"part '{part.file}' is below a table")
     path = f"{_directory(table)}/{part.file}"
     try:
-        return part_from_bytes(table.state.file_io.read_bytes(path))
+        data = table.state.file_io.read_bytes(path)
+        return papq.read_table(pa.BufferReader(data), schema=_SCHEMA)
     except (pa.ArrowException, ValueError) as error:
         raise _damage(path, error) from error
 
@@ -462,7 +435,6 @@ def ledger_to_json(ledger: Ledger) -> bytes:
 
 
 def ledger_from_json(data: bytes, path: str) -> Ledger:
-    """Parse a ledger file."""
     try:
         return _ledger_of(json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:

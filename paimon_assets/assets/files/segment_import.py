@@ -72,7 +72,6 @@ class SegmentImportConfig(dg.Config):
 
     @property
     def source(self) -> SegmentSource:
-        """The source for ADD SEGMENT, as configured."""
         return SegmentSource(
             path=self.path,
             format=self.format,
@@ -190,7 +189,6 @@ def _import(
     paimon: resource.PaimonCatalogResource,
     key: dg.AssetKey,
 ) -> None:
-    """Make the files of a folder part of a table where they lie, in one snapshot."""
     identifier = naming.identifier_of(config.table)
     table = paimon.catalog().get_table(identifier)
     executor, segments = paimon.new_executor(None), paimon.segments(table)
@@ -355,7 +353,6 @@ def plan_metadata(table: Table, plan: ImportPlan) -> Metadata:
 
 
 def plan_text(plan: ImportPlan) -> str:
-    """Return the plan of an import in one line."""
     if plan.problem is not None:
         return f"It would be refused: {plan.problem.message}"
     rows = _rows_text(plan.row_count, len(plan.files))
@@ -363,7 +360,6 @@ def plan_text(plan: ImportPlan) -> str:
 
 
 def outcome_text(outcome: SegmentOutcome) -> str:
-    """Return the result of an import in one line."""
     if outcome.snapshot is None:
         return "No file is new; nothing was committed."
     files = sum(len(segment.files) for segment in outcome.segments)

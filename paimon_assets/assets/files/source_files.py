@@ -124,7 +124,6 @@ class FileSource(Value, dict=True):
     default all names are kept."""
 
     def __post_init__(self) -> None:
-        """Check format, options and choices."""
         _ = self.kind
         if self.dead_letters is not None:
             self._check_dead_letters(self.dead_letters)
@@ -176,7 +175,6 @@ class FileSource(Value, dict=True):
 
     @cached_property
     def kind(self) -> external_files.FileKind:
-        """The format of the files, with its options."""
         if self.format in get_args(ChangeFormat):
             return external_files.FileKind(format="json")
         if "-" in self.format:
@@ -204,7 +202,6 @@ class FileSource(Value, dict=True):
 
     @property
     def config(self) -> type[dg.Config]:
-        """The config of a run that ingests the files."""
         return IngestConfig
 
     def check_rows(self, table: str, schema: Schema) -> None:
@@ -228,7 +225,6 @@ class FileSource(Value, dict=True):
             )
 
     def open(self, opening: "Opening") -> "FileIntake":
-        """Compare the folder with the ledger of a table."""
         from paimon_assets.assets.files.landing import FileIntake, compare_landing  # noqa: PLC0415
 
         folder = opening.config.source
@@ -243,7 +239,6 @@ class FileSource(Value, dict=True):
 
     @property
     def title(self) -> str:
-        """The folder or topics, as the asset shows them."""
         return f"{self.format} files that land in a folder"
 
     @property
@@ -408,13 +403,12 @@ class _Columns(Struct, kw_only=True):
     """Undeclared column → types that hold its values in all text files so far."""
 
     @property
-    def known(self) -> pa.Schema:
+    def known_columns(self) -> pa.Schema:
         """Columns of text files whose types are given."""
         declared = self.declared if self.declared is not None else NO_COLUMNS
         return pa.schema([*declared, *(c for c in self.stored if c.name not in declared.names)])
 
     def schema(self) -> pa.Schema | None:
-        """Return the schema of all files."""
         if self.fields is None:
             return None
         types = {each.name: each.type for each in self.fields.values()}
@@ -429,7 +423,7 @@ class _Columns(Struct, kw_only=True):
 
     def add(self, file_io: FileIO, path: str) -> Sequence[str]:
         """Take the columns of a file and return their names, or none of an empty file."""
-        source, fields, known = self.source, self.fields, self.known
+        source, fields, known = self.source, self.fields, self.known_columns
         types: Mapping[str, Sequence[pa.DataType]] | None = {}
         if source.dead_letters is not None and self.declared is not None:
             own = text_lines.named_columns(file_io, path, source.kind, self.declared)

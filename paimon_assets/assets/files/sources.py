@@ -24,6 +24,8 @@ class Intake(Protocol):
 
     ledger: Ledger
     """The ledger before the run."""
+    remembered: int | None
+    """The fewest names of files that the ledger keeps; None keeps all."""
 
     @property
     def place(self) -> str:
@@ -54,10 +56,6 @@ class Intake(Protocol):
     def name_record(self, error: PaimonError) -> PaimonError:
         """Return the error that names the record at fault, where there is one; else this one."""
 
-    @property
-    def remembered(self) -> int | None:
-        """The fewest names of files that the ledger keeps; None keeps all."""
-
     def next_ledger(self) -> Ledger:
         """Return the ledger of the table once the rows are committed."""
 
@@ -77,7 +75,6 @@ class Opening(Value):
     """Takes lines for the log of the run."""
 
     def ledger(self) -> Ledger:
-        """Load the ledger of the table."""
         return load_ledger(self.table, source_name_of(self.key))
 
 

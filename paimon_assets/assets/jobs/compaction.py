@@ -70,7 +70,6 @@ def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
 
 
 def plan_text(plan: CompactionPlan) -> str:
-    """Return one line on a plan."""
     units = plan.units
     rows = sum(unit.row_count for unit in plan.waiting)
     first = f"{rows:,} waiting rows would get their bucket; " if rows else ""
@@ -85,7 +84,6 @@ def plan_text(plan: CompactionPlan) -> str:
 
 
 def saved_files(units: Iterable[PlannedUnit]) -> int:
-    """Return by how many files a plan is expected to shorten the table."""
     return sum(len(unit.files) - unit.expected_files for unit in units)
 
 
@@ -112,7 +110,6 @@ def outcome_metadata(
 
 
 def outcome_text(outcome: compaction.CompactionOutcome) -> str:
-    """Return the result of a compaction in one line."""
     if outcome.snapshot is None:
         return "Nothing to compact."
     return (
@@ -123,7 +120,6 @@ def outcome_text(outcome: compaction.CompactionOutcome) -> str:
 
 
 def progress_text(progress: compaction.CompactionProgress) -> str:
-    """Return how far a compaction is."""
     left = progress.seconds_left if progress.tasks_done < progress.tasks else None
     return (
         f"{progress.tasks_done} of {counted(progress.tasks, 'task')}, "
@@ -134,7 +130,6 @@ def progress_text(progress: compaction.CompactionProgress) -> str:
 
 
 def _panel_metadata(panels: Mapping[str, TableShape]) -> Metadata:
-    """Return shapes as a picture, and in numbers."""
     sizes = [
         {
             "when": when,

@@ -23,7 +23,6 @@ class DeclaredTable(Value):
 
     @property
     def step(self) -> str:
-        """Name of its step."""
         return "__".join((self.identifier.database, self.identifier.table))
 
 

@@ -60,7 +60,6 @@ def svg(panels: Mapping[str, TableShape]) -> str:
 
 
 def levels_of(shape: TableShape) -> Levels:
-    """Return level → its runs, of all buckets."""
     levels: dict[int, list[RunShape]] = {}
     for bucket in shape.buckets:
         for run in bucket.runs:
@@ -96,7 +95,6 @@ def size_text(size: float) -> str:
 
 
 def summary(shape: TableShape) -> str:
-    """Return one line on a shape."""
     files = len(shape.file_sizes)
     return (
         f"{files:,} file{'' if files == 1 else 's'}, {size_text(shape.total_bytes)}, read "

@@ -71,16 +71,13 @@ class BatchCheck(Value):
 
     @property
     def check_name(self) -> str:
-        """Its name in Dagster."""
         return self.options.name or self.name
 
     @property
     def keeps_out(self) -> bool:
-        """Whether a failure rejects the batch."""
         return self.options.blocking and self.options.severity is dg.AssetCheckSeverity.ERROR
 
     def spec(self, key: dg.AssetKey) -> dg.AssetCheckSpec:
-        """Return the spec of the check."""
         return dg.AssetCheckSpec(
             name=self.check_name,
             asset=key,

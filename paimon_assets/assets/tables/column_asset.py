@@ -76,7 +76,6 @@ class _Columns(Value):
         return tuple(column.name for column in self.target.schema.fields)
 
     def ensure(self, paimon: PaimonCatalogResource) -> EnsuredTable:
-        """Return the table with the columns; those that it lacks are added."""
         table = paimon.catalog().get_table(self.target.identifier)
         before = table.schema.id
         check_column_files(table.name, table.schema)
@@ -98,7 +97,6 @@ class _Columns(Value):
         return EnsuredTable(table=table.alter(changes) if changes else table, schema_before=before)
 
     def builder(self, table: Table) -> ColumnWriteBuilder:
-        """Describe the write."""
         made = table.new_column_write_builder(self.names, reads=self.reads)
         return made if self.rows_at_once is None else made.with_rows_at_once(self.rows_at_once)
 

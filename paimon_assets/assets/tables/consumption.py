@@ -33,12 +33,10 @@ class Position(Value):
     """Name of the snapshot before, empty if there was none or it had expired."""
 
     def to_text(self) -> str:
-        """Return the position as a property holds it."""
         return f"{self.next_snapshot} {self.created_ms} {self.last}".strip()
 
     @staticmethod
     def of_text(text: str) -> "Position":
-        """Parse a property."""
         number, created_ms, *last = text.split(" ")
         return Position(
             next_snapshot=int(number), created_ms=int(created_ms), last=last[0] if last else ""
@@ -65,7 +63,6 @@ class Consumed(Value):
 
     @property
     def has_moved(self) -> bool:
-        """Whether the read has snapshots."""
         return self.next_snapshot != self.start
 
     @property
@@ -152,7 +149,6 @@ def take_consumed(run_id: str, step_key: str) -> tuple[Consumed, ...]:
 
 
 def as_properties(consumed: Sequence[Consumed]) -> dict[str, str]:
-    """Return the positions of inputs, for the step's snapshot."""
     return {item.key: item.position.to_text() for item in consumed}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from paimon_assets.assets.failures import choice_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
@@ -123,15 +124,7 @@ class EnsuredTable(Value):
 
 
 def schema_policy(text: str, table: str) -> SchemaPolicy:
-    """Return the policy of that name."""
-    try:
-        return SchemaPolicy(text)
-    except ValueError:
-        message = (
-            f"Schema policy '{text}' of table '{table}' is unknown; expected one of "
-            f"{', '.join(SchemaPolicy)}."
-        )
-        raise InvalidInputError(message, kind="schema-policy", table=table) from None
+    return choice_of(SchemaPolicy, text, "Schema policy", table, "schema-policy")
 
 
 def ensure_table(

@@ -72,7 +72,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         resource.refuse_unknown_fields(type(self), data)
         if "paimon" in data and catalog:
             raise errors.InvalidInputError(
-                f"PaimonIOManager has the catalog as 'paimon'; '{next(iter(catalog))}' goes there.",
+                f"PaimonIOManager has the catalog as 'paimon': give that '{next(iter(catalog))}'.",
                 kind="resource-field",
             )
         if "paimon" not in data:
@@ -81,7 +81,6 @@ class PaimonIOManager(dg.ConfigurableIOManager):
 
     @classmethod
     def output_config_schema(cls) -> Any:
-        """Return the config of an output: the write mode."""
         return table_write.WriteConfig.to_config_schema()
 
     def handle_output(self, context: dg.OutputContext, obj: Frame | audit.AuditedFrame) -> None:

@@ -298,7 +298,6 @@ class NestedColumns(Value):
 
     @property
     def tops(self) -> tuple[str, ...]:
-        """The columns that are read."""
         return tuple(dict.fromkeys(path[0] for path in self.paths.values()))
 
     def tops_of(self, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -326,7 +325,6 @@ class NestedColumns(Value):
         return pa.RecordBatchReader.from_batches(schema, batches())
 
     def of_spark(self, frame: Any) -> Any:
-        """Return these columns of a Spark DataFrame."""
         more = [name for name in frame.columns if name not in self.tops]
         return frame.select(*(_spark_field(frame, self._path(n), n) for n in (*more, *self.paths)))
 

@@ -497,7 +497,6 @@ def compute_of(
 
 
 def is_catalog(annotation: Any) -> bool:
-    """Whether a parameter is the catalog's resource."""
     if isinstance(annotation, str):
         return annotation.rsplit(".", 1)[-1] == PaimonCatalogResource.__name__
     return isinstance(annotation, type) and issubclass(annotation, PaimonCatalogResource)

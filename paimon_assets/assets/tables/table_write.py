@@ -18,7 +18,7 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from paimon_assets.assets.failures import TRY_AGAIN
+from paimon_assets.assets.failures import TRY_AGAIN, choice_of
 from paimon_assets.assets.metadata import (
     DIFF,
     Metadata,
@@ -115,15 +115,7 @@ def config_of_mode(mode: WriteMode) -> type[WriteConfig]:
 
 
 def write_mode(text: str, table: str) -> WriteMode:
-    """Return the mode of that name."""
-    try:
-        return WriteMode(text)
-    except ValueError:
-        message = (
-            f"Write mode '{text}' of table '{table}' is unknown; expected one of "
-            f"{', '.join(WriteMode)}."
-        )
-        raise InvalidInputError(message, kind="write-mode", table=table) from None
+    return choice_of(WriteMode, text, "Write mode", table, "write-mode")
 
 
 class FirstFrame(Value):
@@ -206,7 +198,6 @@ class TableWrite(Value, dict=True):
 
     @property
     def table(self) -> Table:
-        """The table."""
         return self.ensured.table
 
     @cached_property

@@ -94,7 +94,7 @@ class TopicIntake(Struct, kw_only=True):
         """Choose the offsets that the run reads; `again`: from the beginning."""
         check_config(config)
         if again:
-            self.ledger = self.ledger.emptied()
+            self.ledger = self.ledger.without_files()
         client = self.source.client()
         names = [] if self.source.topic is None else [self.source.topic]
         self.topics = client.topics(names, self.source.pattern)

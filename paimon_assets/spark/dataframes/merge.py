@@ -314,7 +314,6 @@ class FrameSource(Struct, kw_only=True, dict=True):
         return named_jobs(self.frame.sparkSession, f"{action} into {self.on.table}")
 
     def close(self) -> None:
-        """Give the disk space back."""
         self._forget_matches()
         _release(self._rows)
         _release(self._packed)

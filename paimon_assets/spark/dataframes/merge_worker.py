@@ -76,7 +76,7 @@ class SourceRows(Value):
         types = to_arrow_schema(self.on.columns).types
         return pa.schema(list(zip(self.on.names, types, strict=True)))
 
-    def restored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def with_own_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return source rows under their own names, `on` in the table's types."""
         plain = to_spark_batch(batch.select(self.column_names), self.schema)
         return self.on.converted(plain)
@@ -94,7 +94,6 @@ def pack_source(
 
 
 def with_keys(source: SourceRows, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Unpack source rows, and put the keys before their columns."""
     with encoded_errors():
         for batch in batches:
             for packed in batch["rows"]:
@@ -152,7 +151,7 @@ def change_tasks(
             if table.num_rows < 2:
                 continue
             task = load(RowChangeTask, table["payload"][0].as_py())
-            rows = source.restored(one_batch(table.slice(1)))
+            rows = source.with_own_names(one_batch(table.slice(1)))
             # Each came as often as it was found.
             rows = rows.take(from_numpy(distinct_rows(source.on.keys(rows))[1]))
             own = replace(change, source=dump_rows(pa.Table.from_batches([rows])))

@@ -413,7 +413,6 @@ class PlainFiles(Value):
         return None
 
     def batches(self, task: int, file_io: FileIO) -> Iterator[pa.RecordBatch]:
-        """Read the pieces of a task."""
         for piece in self.tasks[task]:
             file = FileToRead(file_io=file_io, path=piece.path)
             with ParquetPiece(file, piece.start, piece.start + piece.length) as reader:

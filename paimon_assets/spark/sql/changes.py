@@ -60,19 +60,17 @@ class Seen(Value):
 
     @property
     def schema(self) -> TableSchema:
-        """The schema of its rows."""
         return self.table.schema
 
     @classmethod
     def of(cls, table: Table, frames: Frames) -> "Seen":
-        """Look at a table now."""
         newest = table.copy({}).refresh()  # the caller's stays
         plan = newest.new_read_builder().plan()
         rows = SparkExecutor(frames.session).to_dataframe(plan.context, plan.splits)
         return cls(table=newest, snapshot=plan.snapshot, rows=rows)
 
     @property
-    def unchanged(self) -> Condition:
+    def unless_changed(self) -> Condition:
         """Return a commit check that raises if another commit changed rows since."""
         return unchanged_since(self.table.new_read_builder().store, self.snapshot)
 
@@ -89,7 +87,6 @@ def until_unchanged(run: Callable[[], OutcomeT]) -> OutcomeT:
 
 
 def change_rows(frames: Frames, runner: Runner, statement: Update | Delete) -> pa.Table:
-    """Run an UPDATE or a DELETE."""
     table = frames.catalog.get_table(statement.table)
     _refuse_other_texts(frames, statement)
     try:
@@ -147,7 +144,7 @@ def _compute(frames: Frames, table: Table, statement: Update | Delete) -> pa.Tab
     )
     refuse_nulls(schema, source, names, table.name)
     taken: Mapping[str, Expression] = {n: SourceValue(place) for n, place in sets.items()}
-    builder = seen.table.new_row_change_builder().with_condition(seen.unchanged)
+    builder = seen.table.new_row_change_builder().with_condition(seen.unless_changed)
     with closing(FrameSource.of(table.name, schema, source, names)) as merged:
         matched = taken if isinstance(statement, Update) else WhenMatched.DELETE
         done = builder.merge_from(merged, when_matched=matched, inserts=False)

@@ -61,7 +61,7 @@ class Frames(Value, hidden=("known",)):
         """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
         self.known.clear()
         if not shows_plans(self.session):
-            return self.composed(text, lambda read: to_spark(read, self.session), given)
+            return self.compose(text, lambda read: to_spark(read, self.session), given)
         reads: list[ReadBuilder] = []
         relations: dict[int, DataFrame | None] = {}
         # The filter of a query of one table may leave a few rows, which the driver reads.
@@ -72,21 +72,21 @@ class Frames(Value, hidden=("known",)):
                 relations[id(read)] = relation(self.session, read)
             return relations.get(id(read))
 
-        def composed(place: Place) -> DataFrame:
+        def compose(place: Place) -> DataFrame:
             """Compose the query; `place` stands in for reads that are no relation."""
-            return self.composed(text, lambda read: relation_of(read) or place(read), given)
+            return self.compose(text, lambda read: relation_of(read) or place(read), given)
 
         def hold(read: ReadBuilder) -> DataFrame:
             reads.append(read)
             return placeholder(self.session, read, len(reads))
 
-        query = composed(hold)
+        query = compose(hold)
         if not reads:
             return query
         needed, numbers = needs(query, reads), count(1)
-        return composed(lambda read: narrow_read(self.session, read, needed.get(next(numbers))))
+        return compose(lambda read: narrow_read(self.session, read, needed.get(next(numbers))))
 
-    def composed(
+    def compose(
         self, text: str, place: Place, given: Mapping[str, DataFrame] | None = None
     ) -> DataFrame:
         """Return the rows of a query; `place` makes a DataFrame of the read of each table."""
@@ -228,7 +228,7 @@ class Frames(Value, hidden=("known",)):
             self, names=replace(self.names, database=name.database), within=(*self.within, label)
         )
         try:
-            frame = inner.composed(view.query_for("spark"), place)
+            frame = inner.compose(view.query_for("spark"), place)
         except (InvalidInputError, NotFoundError) as error:
             if self.within or error.kind.startswith("view-"):
                 raise

@@ -37,7 +37,6 @@ _DELETES, _INSERTS = "__deletes", "__inserts"
 
 
 def merge_rows(frames: Frames, statement: Merge) -> pa.Table:
-    """Run a MERGE."""
     query = f"SELECT {quote(statement.source_alias)}.* FROM {statement.source}"
     source = frames.query(query).persist(StorageLevel.DISK_ONLY)
 
@@ -96,7 +95,7 @@ class _Plan(Value):
         matched: WhenMatched | Mapping[str, Expression] = WhenMatched.DELETE
         if acts != {Acts.DELETE}:
             matched = {name: SourceValue(place) for name, place in sets.items()}
-        builder = self.seen.table.new_row_change_builder().with_condition(self.seen.unchanged)
+        builder = self.seen.table.new_row_change_builder().with_condition(self.seen.unless_changed)
         with closing(FrameSource.of(self.label, self.schema, rows, names)) as merged:
             if new is not None:
                 merged.inserted = {n: _new(n) for n in self.schema.field_names}
@@ -122,7 +121,7 @@ class _Plan(Value):
         """Write rows that match nothing; nothing else changes."""
         if rows is None:
             raise InvalidInputError("A MERGE needs a WHEN.", kind="statement")
-        builder = self.seen.table.new_write_builder().with_condition(self.seen.unchanged)
+        builder = self.seen.table.new_write_builder().with_condition(self.seen.unless_changed)
         plain = rows.select(*(sf.col(_new(name)).alias(name) for name in self.schema.field_names))
         done = write_dataframe(builder, plain)
         count = done.report.rows_in

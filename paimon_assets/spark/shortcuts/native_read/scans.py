@@ -366,7 +366,6 @@ def _columns(context: ReadContext, scan: Scan, fields: Sequence[DataField]) -> d
 
 
 def _values(schema: TableSchema, partition: bytes) -> dict[str, object]:
-    """Return partition column → its value as Python has it."""
     fields = schema.partition_fields
     values = deserialize_row(partition, [field.type for field in fields])
     return {
