@@ -84,11 +84,6 @@ class RowSource(Value):
     """Makes the rows, in the tasks, from the batches that come (`python_rows`)."""
 
     @property
-    def is_columns(self) -> bool:
-        """Whether rows come as columns of a DataFrame, in its order."""
-        return not self.is_packed and self.read is None and not self.has_positions
-
-    @property
     def has_positions(self) -> bool:
         """Whether rows say themselves where they stood in the input."""
         return packing.POSITION_COLUMN in self.schema.names

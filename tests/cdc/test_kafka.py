@@ -602,7 +602,7 @@ def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> N
     assert versions[0] not in versions[1:] or not read[0], "the last time nothing may be new"
     assert read[-1] >= 3, "all again"
     assert sum(read) < number, "and that once"
-    assert any("The run goes on in" in line for line in lines)
+    assert any("The run continues in" in line for line in lines)
     ok(asset, sound)
     assert sorted(states(sound)) == [*range(1, number)]
 

@@ -114,18 +114,16 @@ def ingest(
     """
     key = key or context.asset_key
 
-    def take(config: Any, *, is_told: bool, is_first: bool) -> dg.MaterializeResult[Any] | None:
+    def take(config: Any, *, reports: bool, is_first: bool) -> dg.MaterializeResult[Any] | None:
         ensured = target.ensure(paimon, dry_run=config.dry_run)
         table, step = ensured.table, step_of_asset(context)
         audit = BatchAudit(target.before_commit, table, paimon)
         newest = ledgers.ledger_snapshot(table, source_name_of(key))
         if is_first and newest is not None and step.is_made(newest.properties):
-            return table_write.result_of_earlier_try(
-                step, table, newest, audit.results(newest), rows_shown=paimon.rows_shown
-            )
-        intake = open_intake(
-            Opening(paimon=paimon, table=table, key=key, config=config, log=step.log)
-        )
+            results = audit.results(newest)
+            return table_write.result_of_earlier_try(paimon, step, table, newest, results)
+        opening = Opening(paimon=paimon, table=table, key=key, config=config, log=step.log)
+        intake = open_intake(opening)
         run = IngestionRun(
             paimon=paimon, target=target, table=table, audit=audit, step=step, config=config,
             intake=intake,
@@ -133,7 +131,7 @@ def ingest(
         work = ingestion(run=run)
         work.choose()
         if config.dry_run or intake.is_empty:
-            return run.nothing_written(work.metadata()) if is_told else None
+            return run.nothing_written(work.metadata()) if reports else None
         step.log.info("%s", intake.news())
         started = time.monotonic()
         outcome = None
@@ -151,14 +149,13 @@ def ingest(
             "paimon/write_seconds": round(time.monotonic() - started, 3),
             **work.metadata(),
         }
-        return table_write.result_of_write(
-            step, ensured, outcome, metadata, audit.results(), rows_shown=paimon.rows_shown
-        )
+        results = audit.results()
+        return table_write.result_of_write(paimon, step, ensured, outcome, metadata, results)
 
     with dagster_failures(target.identifier, context):
         if isinstance(config, FollowConfig) and config.follow_seconds and not config.dry_run:
             return follow(context, key, config, partial(take, is_first=False))
-        return cast("dg.MaterializeResult[Any]", take(config, is_told=True, is_first=True))
+        return cast("dg.MaterializeResult[Any]", take(config, reports=True, is_first=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,10 +177,8 @@ class IngestionRun(Generic[_Intake]):
         note = self.intake.nothing_note(dry_run=self.config.dry_run)
         self.step.log.info(note)
         metadata = {**numbers, **table_write.NOTHING_WRITTEN, "paimon/note": note}
-        shown = self.paimon.rows_shown
-        return table_write.result_of(
-            self.table, None, metadata, self.audit.results(), rows_shown=shown
-        )
+        results = self.audit.results()
+        return table_write.result_of(self.paimon, self.table, None, metadata, results)
 
     def commit(
         self, frame: Frame, log: Mapping[str, Any] | None = None, writer: WriteBuilder | None = None
@@ -212,7 +207,7 @@ class IngestionRun(Generic[_Intake]):
         if outcome.snapshot is None or outcome.snapshot.properties.get(key) != name:
             raise CommitConflictError(
                 f"Another run ingested from '{ledger.source}' into {table.name} at the same "
-                "time; its commit stands and this one was dropped.",
+                "time; its commit counts and this one was dropped.",
                 kind="ingestion-conflict",
             )
         return outcome
@@ -339,17 +334,16 @@ class FollowConfig(Protocol):
         """Return the config of the further commits of the run."""
 
 
-class Take(Protocol):
-    """Commits the new files or records once."""
-
-    def __call__(self, config: Any, *, is_told: bool) -> dg.MaterializeResult[Any] | None:
-        """Return its materialization; where nothing is new, that of the table if `is_told`."""
-
-
 def follow(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, config: FollowConfig, take: Take
+    context: dg.AssetExecutionContext,
+    key: dg.AssetKey,
+    config: FollowConfig,
+    take: Callable[..., dg.MaterializeResult[Any] | None],
 ) -> dg.MaterializeResult[Any]:
     """Ingest again and again; return the materialization of the last commit.
+
+    `take(config, reports=…)` commits once and returns the materialization; where nothing is
+    new, None, or that of the table with `reports`.
 
     This saves the start of a process that each run of a few seconds would pay. Materializations
     before the last are logged with their commits, so that sensors see them at once. An error that
@@ -359,13 +353,13 @@ def follow(
     while True:
         began, pause = time.monotonic(), config.commit_seconds
         try:
-            result = take(now_config, is_told=began >= end)
+            result = take(now_config, reports=began >= end)
         except TRY_AGAIN as error:
             failures += 1
             if failures > _MOST_FAILURES:
                 raise
             pause = min(max(pause, 1.0) * 2**failures, _LONGEST_PAUSE)
-            text = "%s The run goes on in %.0f s; it ends after %d more failures like this."
+            text = "%s The run continues in %.0f s; it ends after %d more failures like this."
             context.log.warning(text, error.message, pause, _MOST_FAILURES - failures)
         else:
             if result is not None and began >= end:

@@ -144,11 +144,11 @@ def _take_in(
         if config.dry_run:
             plan = segments.plan(new_files, executor)
             shown = {"paimon/rows_in": 0, **plan_metadata(table, plan)}
-            return result_of(table, None, shown, rows_shown=paimon.rows_shown)
+            return result_of(paimon, table, None, shown)
         if config.refresh:
             renewed = segments.refresh([], executor)
             ids = ", ".join(str(segment.id) for segment in renewed.segments) or "none"
-            context.log.info("Segments read anew, because their files changed: %s.", ids)
+            context.log.info("Segments read again, because their files changed: %s.", ids)
         step = step_of_asset(context)
         outcome = segments.add(
             new_files,
@@ -159,13 +159,11 @@ def _take_in(
         if outcome.snapshot is None:
             context.log.info("Nothing is new in '%s'; nothing was committed.", source.path)
         elif outcome.was_already_committed:
-            return result_of_earlier_try(
-                step, table, outcome.snapshot, rows_shown=paimon.rows_shown
-            )
+            return result_of_earlier_try(paimon, step, table, outcome.snapshot)
         number = None if outcome.snapshot is None else outcome.snapshot.id
         shown = {**outcome_metadata(table, outcome), **_own_metadata(table, source)}
         metadata = {**target.lineage, **shown}
-        return result_of(table, number, metadata, rows_shown=paimon.rows_shown)
+        return result_of(paimon, table, number, metadata)
 
 
 def _own_metadata(table: Table, source: SegmentSource) -> Metadata:
@@ -254,7 +252,7 @@ def build_segment_import_job(
     @dg.job(
         name=name,
         description="Makes the Parquet, ORC, Avro, CSV, JSON or text files of a folder part of a "
-        "table where they lie: no byte is copied. `dry_run` shows what would happen.",
+        "table where they lie: no byte is copied. `dry_run` shows the plan.",
         **filled,
     )
     def run_import() -> None:

@@ -245,7 +245,7 @@ def _materialize(
     builder = _of_run(context, step, columns, ensured.table)
     earlier = builder.find_committed()
     if earlier is not None:
-        return result_of_earlier_try(step, ensured.table, earlier, rows_shown=paimon.rows_shown)
+        return result_of_earlier_try(paimon, step, ensured.table, earlier)
     if all_rows:
         builder = builder.with_all_rows()
     if columns.frame is FrameKind.SPARK:
@@ -259,7 +259,7 @@ def _materialize(
         WRITES_COLUMNS: ", ".join(columns.names),
         COLUMN_LINEAGE: context.assets_def.metadata_by_key[context.asset_key][COLUMN_LINEAGE],
     }
-    return result_of_write(step, ensured, outcome, metadata, rows_shown=paimon.rows_shown)
+    return result_of_write(paimon, step, ensured, outcome, metadata)
 
 
 def _of_run(

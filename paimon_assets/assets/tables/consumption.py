@@ -83,7 +83,7 @@ class Consumed(Value):
                 raise CommitConflictError(
                     f"Another run has read table '{self.table.name}' as consumer "
                     f"'{self.consumer}' and committed to table '{output.name}' meanwhile; its "
-                    "commit stands and this one was dropped.",
+                    "commit counts and this one was dropped.",
                     kind="consumed-meanwhile",
                     table=output.name,
                     consumer=self.consumer,

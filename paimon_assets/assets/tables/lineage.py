@@ -66,7 +66,7 @@ def columns_of_sql(
 ) -> PassThrough:
     """Return the source columns of each column of a query, for `pass_through` of an asset.
 
-    A column of which any part comes from a table that is not given, or from no table, is left out.
+    A column is left out if any part of it is of a table that is not given, or of none.
     Conditions on rows (WHERE, ON, ORDER BY) are no lineage.
 
     Args:

@@ -220,26 +220,17 @@ class TableWrite(Value, dict=True):
             replaced = self._partition_read() if self.mode is WriteMode.OVERWRITE else None
             checks = self._audit.results(earlier, replaced)
             result = result_of_earlier_try(
-                self.step,
-                self.table,
-                earlier,
-                [*own_checks, *checks],
-                rows_shown=self.paimon.rows_shown,
+                self.paimon, self.step, self.table, earlier, [*own_checks, *checks]
             )
             return self._materialize(result, earlier, checks)
         produced = produce()
         started = time.monotonic()
         outcome = self._write(produced.value)
         checks = self._audit.results()
-        metadata = {"paimon/write_seconds": round(time.monotonic() - started, 3)}
-        result = result_of_write(
-            self.step,
-            self.ensured,
-            outcome,
-            {**metadata, **(produced.metadata or {})},
-            [*(produced.check_results or ()), *checks],
-            rows_shown=self.paimon.rows_shown,
-        )
+        metadata: Metadata = {"paimon/write_seconds": round(time.monotonic() - started, 3)}
+        metadata |= produced.metadata or {}
+        results = [*(produced.check_results or ()), *checks]
+        result = result_of_write(self.paimon, self.step, self.ensured, outcome, metadata, results)
         return self._materialize(result, outcome.snapshot if outcome else None, checks)
 
     def _materialize(
@@ -275,8 +266,7 @@ class TableWrite(Value, dict=True):
         writer = self._in_mode(self._identify())
         if self.checks:
             writer = writer.with_audit(self._audit, branch=self.step.batch_name)
-        executor = self.paimon.new_executor(self.executor)
-        show = self.paimon.show_values
+        executor, show = self.paimon.new_executor(self.executor), self.paimon.show_values
         if self.mode is WriteMode.DELETE:
             self._check_delete()
         rows = to_rows(frame, executor, self.table.schema, show_values=show)
@@ -402,12 +392,11 @@ class TableWrite(Value, dict=True):
 
 
 def result_of_earlier_try(
+    paimon: PaimonCatalogResource,
     step: Step,
     table: Table,
     snapshot: Snapshot,
     check_results: Sequence[dg.AssetCheckResult] = (),
-    *,
-    rows_shown: int,
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of the commit of an earlier try of this step."""
     step.log.info(
@@ -416,17 +405,16 @@ def result_of_earlier_try(
         table.name,
     )
     metadata: Metadata = {"paimon/already_committed": True}
-    return result_of(table, snapshot.id, metadata, check_results, rows_shown=rows_shown)
+    return result_of(paimon, table, snapshot.id, metadata, check_results)
 
 
 def result_of_write(
+    paimon: PaimonCatalogResource,
     step: Step,
     ensured: EnsuredTable,
     outcome: WriteOutcome | None,
     metadata: Metadata,
     check_results: Sequence[dg.AssetCheckResult] = (),
-    *,
-    rows_shown: int,
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a write; None or no snapshot means nothing was written."""
     table = ensured.table
@@ -438,8 +426,7 @@ def result_of_write(
         metadata = {"paimon/rows_deleted": outcome.rows_deleted, **metadata}
     if outcome is None or snapshot is None:
         step.log.info("Nothing to write: %s stays as it is.", table.name)
-        metadata = {**NOTHING_WRITTEN, **metadata}
-        return result_of(table, None, metadata, check_results, rows_shown=rows_shown)
+        return result_of(paimon, table, None, {**NOTHING_WRITTEN, **metadata}, check_results)
     report = outcome.report
     step.log.info(
         "Committed snapshot %d of %s: %s in, %s written.",
@@ -456,21 +443,20 @@ def result_of_write(
             table.name,
         )
     metadata = {**report_metadata(report, table.schema), **metadata}
-    return result_of(table, snapshot.id, metadata, check_results, rows_shown=rows_shown)
+    return result_of(paimon, table, snapshot.id, metadata, check_results)
 
 
 def result_of(
+    paimon: PaimonCatalogResource,
     table: Table,
     snapshot_id: int | None,
     metadata: Metadata,
     check_results: Sequence[dg.AssetCheckResult] = (),
-    *,
-    rows_shown: int,
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a snapshot, or of the newest for None: nothing was added."""
     snapshot = table.snapshot(snapshot_id)
     is_new = snapshot_id is not None
-    state, version = state_of(table, snapshot, is_new=is_new, rows_shown=rows_shown)
+    state, version = state_of(table, snapshot, is_new=is_new, rows_shown=paimon.rows_shown)
     return dg.MaterializeResult(
         metadata={**state, **metadata}, check_results=list(check_results), data_version=version
     )

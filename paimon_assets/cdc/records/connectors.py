@@ -18,6 +18,7 @@ Members: TypeAlias = Mapping[str, Array]
 _DIGITS, _SCN_DIGITS, _LSN_DIGITS = 19, 20, 32
 ZERO = "0" * _DIGITS
 _BINLOG = r"\.(?P<number>[0-9]+)$"
+_STAYS = "stays as it is; null in an insert"
 _SEQUENCE = r"^\W*(?P<commit>[0-9]+)\W+[0-9]+\W*$"
 
 
@@ -25,15 +26,15 @@ class Connector(Value):
     """One line of the table."""
 
     title: str
-    absent: str
+    absent: str = _STAYS
     """The meaning of a member that a row does not have."""
-    null: str
-    unchanged: str
+    null: str = "`null`"
+    unchanged: str = "`unavailable.value.placeholder`"
     """How a row shows that a value did not arrive."""
     position: str
-    new_log: str
+    new_log: str = "-"
     """The members of which another value begins another log."""
-    refused: str
+    refused: str = "-"
     names: tuple[str, ...] = ()
     """As `source.connector` has them; Debezium's alone."""
     shown_by: tuple[str, ...] = ()
@@ -101,16 +102,12 @@ def _informix(members: Members, is_snapshot: Array) -> Array:
     return _within(pad_digits(members["commit_lsn"]), parts, is_snapshot)
 
 
-_STAYS = "stays as it is; null in an insert"
 _BACK = "a lower position, made later"
-_PLACEHOLDER = "`unavailable.value.placeholder`"
 
 CONNECTORS = (
     Connector(
         title="Debezium: `mysql`, `mariadb`",
         names=("mysql", "mariadb"),
-        absent=_STAYS,
-        null="`null`",
         unchanged="absent (`binlog_row_image`)",
         position="number in `file`, `pos`, `row`",
         new_log=f"`name`, `server_id`, name in `file`; {_BACK}",
@@ -121,9 +118,6 @@ CONNECTORS = (
     Connector(
         title="Debezium: `postgresql`",
         names=("postgresql",),
-        absent=_STAYS,
-        null="`null`",
-        unchanged=_PLACEHOLDER,
         position="`sequence`: the last commit, `lsn`",
         new_log=f"`name`; {_BACK}",
         refused="an `lsn` that is no number",
@@ -133,8 +127,6 @@ CONNECTORS = (
     Connector(
         title="Debezium: `sqlserver`, `db2`",
         names=("sqlserver", "db2"),
-        absent=_STAYS,
-        null="`null`",
         unchanged="does not occur",
         position="`commit_lsn`, `change_lsn`, `event_serial_no`",
         new_log=f"`name`; {_BACK}",
@@ -145,9 +137,6 @@ CONNECTORS = (
     Connector(
         title="Debezium: `oracle`",
         names=("oracle",),
-        absent=_STAYS,
-        null="`null`",
-        unchanged=_PLACEHOLDER,
         position="`commit_scn`, `scn`, `rs_id`, `ssn`; of a snapshot `scn`",
         new_log=f"`name`; {_BACK}",
         refused="a change without `commit_scn`",
@@ -157,9 +146,6 @@ CONNECTORS = (
     Connector(
         title="Debezium: `informix`",
         names=("informix",),
-        absent=_STAYS,
-        null="`null`",
-        unchanged=_PLACEHOLDER,
         position="`commit_lsn`, `change_lsn`",
         new_log=f"`name`; {_BACK}",
         refused="a change without `commit_lsn`",
@@ -168,31 +154,15 @@ CONNECTORS = (
     ),
     Connector(
         title="Debezium: `mongodb`, `vitess`, `spanner`, `cassandra`, all the rest",
-        absent=_STAYS,
-        null="`null`",
-        unchanged=_PLACEHOLDER,
         position="none",
-        new_log="-",
         refused="all, but from a topic by `offset`",
     ),
     Connector(
         title="Debezium, records without `connector`",
-        absent=_STAYS,
-        null="`null`",
-        unchanged=_PLACEHOLDER,
         position="as their members are",
         new_log="as their members are",
-        refused="-",
     ),
-    Connector(
-        title="Canal",
-        absent=_STAYS,
-        null="`null`",
-        unchanged="does not occur",
-        position="`ts`, `id`",
-        new_log="-",
-        refused="-",
-    ),
+    Connector(title="Canal", unchanged="does not occur", position="`ts`, `id`"),
     Connector(
         title="Maxwell",
         absent=f"null if `old` has it; else {_STAYS}",
@@ -200,7 +170,6 @@ CONNECTORS = (
         unchanged="absent from `data` and `old`",
         position="number and offset in `position`, `xoffset`; without it `xid`, `xoffset`",
         new_log=f"`server_id`, name in `position`; {_BACK}",
-        refused="-",
     ),
 )
 _OF_DEBEZIUM = {name: each for each in CONNECTORS for name in each.names}

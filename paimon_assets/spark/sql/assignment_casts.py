@@ -79,10 +79,7 @@ def _inner(given: Sequence[st.DataType], target: Sequence[st.DataType]) -> bool:
     )
 
 
-def column_named(schema: TableSchema, name: str, table: str) -> DataField:
+def column_named(schema: TableSchema, name: str) -> DataField:
     """Return a column, whatever the case of its name."""
-    found = schema.by_name.get(name)
-    if found is None:
-        alike = [f for f in schema.fields if f.name.lower() == name.lower()]
-        found = alike[0] if len(alike) == 1 else schema.column(name)
-    return found
+    alike = [f for f in schema.fields if f.name.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else schema.column(name)

@@ -208,7 +208,7 @@ def assign_columns(
         has_alias = len(path) > 1 and path[0].lower() == alias.lower()
         is_column = has_alias and path[0].lower() in known and path[1].lower() not in known
         name, *inner = path[1:] if has_alias and not is_column else path
-        parts = trees.setdefault(column_named(schema, name, table).name, {})
+        parts = trees.setdefault(column_named(schema, name).name, {})
         field = tuple(inner)
         if any(p[: len(field)] == field or field[: len(p)] == p for p in parts):
             raise errors.InvalidInputError(f"'{'.'.join(path)}' is set twice.", kind="statement")

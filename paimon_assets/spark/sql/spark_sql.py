@@ -217,7 +217,7 @@ def _create_table(frames: Frames, runner: Runner, statement: st.CreateTable) -> 
 
 def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
     schema, label = table.schema, table.name
-    fixed = {column_named(schema, n, label).name: value for n, value in statement.fixed}
+    fixed = {column_named(schema, n).name: value for n, value in statement.fixed}
     for name in (*fixed, *statement.dynamic):
         if name not in schema.partition_keys:
             raise InvalidInputError(
@@ -229,7 +229,7 @@ def _align(table: Table, statement: st.Insert, rows: DataFrame) -> DataFrame:
         known = {name.lower() for name in schema.field_names}
         new = [name for name in rows.columns if name.lower() not in known]
     if names:
-        targets = [column_named(schema, name, label).name for name in names if name not in new]
+        targets = [column_named(schema, name).name for name in names if name not in new]
     else:  # Spark wants the partition columns of a PARTITION clause at the end.
         plain = {*fixed, *statement.dynamic}
         targets = [n for n in schema.field_names if n not in plain] + list(statement.dynamic)
