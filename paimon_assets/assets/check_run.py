@@ -36,14 +36,12 @@ class CheckOptions(Value):
     """Options that all checks share."""
 
     name: str | None = None
-    """The name of the check; a check's own name by default."""
     blocking: bool = False
     """Whether a failure stops downstream steps of the run."""
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     executor: ExecutorKind | None = None
     """The executor; None is the resource's, and of Spark only above `EMBEDDED_LIMIT_ROWS`."""
     show_values: bool | None = None
-    """Whether results show some of the rows' values; None is the resource's choice."""
     resource_key: str | None = None
     """The catalog's; None is that of the asset."""
     by_partition: bool = False

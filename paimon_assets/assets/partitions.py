@@ -94,15 +94,13 @@ class RunPartitions(Value, dict=True):
         widest = max(range(len(self.fields)), key=lambda number: len(self._indexes[number].spans))
         groups: dict[tuple[Span, ...], list[Span]] = {}
         for cell in self.cells:
-            others = cell[:widest] + cell[widest + 1 :]
-            groups.setdefault(others, []).append(cell[widest])
+            groups.setdefault(cell[:widest] + cell[widest + 1 :], []).append(cell[widest])
         rest = self.fields[:widest] + self.fields[widest + 1 :]
         alternatives = []
-        for others, spans in groups.items():
-            parts = [_condition(field, [span]) for field, span in zip(rest, others, strict=True)]
-            joined = pred.all_of([*parts, _condition(self.fields[widest], spans)])
-            alternatives += [joined] if joined is not None else []
-        return pred.any_of(alternatives)
+        for cell, spans in groups.items():
+            parts = [_condition(field, [span]) for field, span in zip(rest, cell, strict=True)]
+            alternatives.append(pred.all_of([*parts, _condition(self.fields[widest], spans)]))
+        return pred.any_of([each for each in alternatives if each is not None])
 
     def may_hold(self, file: str) -> bool:
         """Whether a file may hold such rows, by the folders of its path: `day=2024-01-31/`."""

@@ -73,7 +73,6 @@ class Requests(Value):
     status: dg.DagsterRunStatus | None = None
     """The status of the newest of them, None if there is none."""
     ended: float | None = None
-    """When that ended, epoch seconds."""
 
     @property
     def run_key(self) -> str:

@@ -89,7 +89,6 @@ else:
 _SINK = "`writeStream.foreachBatch(streaming_sink(table))`, of paimon_assets.spark"
 
 FORMAT = "paimon_assets"
-"""Name of the data source."""
 _SNAPSHOT = "snapshot"
 _BEFORE_FIRST = 0
 

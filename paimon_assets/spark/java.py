@@ -27,7 +27,6 @@ from paimon_assets.engine.spec.values import Value
 logger = logging.getLogger(__name__)
 
 ACCEPTED_VERSIONS = range(17, 22)
-"""Java versions the pinned Spark accepts."""
 
 VECTOR_MODULE = "jdk.incubator.vector"
 

@@ -40,7 +40,6 @@ class Packed(Struct, frozen=True):
     """A batch as it came out of a Spark row."""
 
     position: int
-    """Position of its first row."""
     batch: pa.RecordBatch
 
 

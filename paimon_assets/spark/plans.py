@@ -11,7 +11,6 @@ from paimon_assets.engine.fileio.base import FileIO
 
 FOOTERS_AT_ONCE = 16
 SPARK_VERSION = b"org.apache.spark.version"
-"""Metadata that only Spark writes."""
 _FIRST_OF_TODAY = b"3.0.0"
 _OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
 _BETWEEN = "\ue000"

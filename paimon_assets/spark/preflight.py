@@ -45,7 +45,6 @@ from paimon_assets.spark.job_names import is_connect, named_jobs
 logger = logging.getLogger(__name__)
 
 WORKER_KIND = "spark-worker"
-"""Kind of all errors of this module."""
 
 _MOST_TASKS = 64
 _TASKS_OVER_CONNECT = 8

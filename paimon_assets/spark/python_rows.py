@@ -118,7 +118,6 @@ _OPEN_FILE_BYTES = 256 * 1024
 ROW_BYTES, _TEXT_BYTES = 8, 20
 """Spark's estimate of a row without columns, and of a text."""
 _numbers = SessionCache(64)
-"""How many tasks → their numbers."""
 
 
 def split_rows(

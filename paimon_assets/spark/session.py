@@ -84,7 +84,6 @@ class SparkSettings(Value):
     A Connect server has its own.
     """
     extra: Mapping[str, str] = field(default_factory=dict)
-    """Any further Spark configuration, key → value."""
 
     @property
     def is_connect(self) -> bool:
@@ -233,7 +232,6 @@ class _Owned:
     process_id: int | None = None
     """Process that started it: a forked child must not stop its parent's."""
     connection: Connection | None = None
-    """The Connect session we use."""
     warehouse: Path | None = None
 
 

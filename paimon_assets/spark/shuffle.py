@@ -1,7 +1,7 @@
 """Which Spark task writes which bucket.
 
 Spark's `repartition(n, column)` sends a row to partition `murmur3(value) mod n`: numbers 0 … n-1
-collide, and some tasks get several buckets while others get none. `partition_slots` inverts the
+collide, and some tasks get several buckets and some get none. `partition_slots` inverts the
 hash: its i-th number lands in partition i, so every task is addressed exactly.
 Source: `org.apache.spark.sql.catalyst.expressions.Murmur3Hash`, `HashPartitioning`.
 """

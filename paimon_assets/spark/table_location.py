@@ -21,7 +21,6 @@ PATH, WAREHOUSE, TABLE, COLUMNS, WHERE = "path", "warehouse", "table", "columns"
 _CHECKPOINT = "checkpointlocation"
 """Spark's option of a written stream, in small letters as Spark passes it."""
 MAX_ROWS = "read.stream.maxrowspertrigger"
-"""The option `read.stream.maxRowsPerTrigger`, in small letters."""
 _OWN = frozenset({PATH, WAREHOUSE, TABLE, COLUMNS, WHERE, _CHECKPOINT, MAX_ROWS})
 _OF_SPARK = {"versionasof": SCAN_VERSION.key, "timestampasof": SCAN_TIMESTAMP.key}
 """Spark's words for time travel, in the small letters of options → Paimon's."""

@@ -66,7 +66,6 @@ _TIME: type[st.DataType] | None = getattr(st, "TimeType", None)
 """Spark's time of day; the releases before 4.1 have none."""
 
 MICROS = 6
-"""The digits of Spark's timestamps."""
 _ROOTS: dict[type[st.DataType], TypeRoot] = {
     **{spark_type: root for root, spark_type in _PLAIN.items()},
     **dict.fromkeys((st.StringType, st.CharType, st.VarcharType), TypeRoot.VARCHAR),

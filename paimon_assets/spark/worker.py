@@ -98,7 +98,6 @@ class Routing(Value):
     """The distribution of rows to tasks."""
 
     context: bytes
-    """Wire form of the WriteContext."""
     source: RowSource
     buckets: int
     """Buckets of a partition; of dynamic ones, as many as are filled side by side."""

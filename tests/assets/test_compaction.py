@@ -8,7 +8,7 @@ import pytest
 
 from paimon_assets import EmbeddedExecutor, Schema
 from paimon_assets.assets import CompactionConfig, build_compaction_job, paimon_asset
-from paimon_assets.assets.jobs.compaction import OTHERS_POOL
+from paimon_assets.assets.jobs.compaction import COMPACTION_POOL
 from paimon_assets.engine import embedded
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from tests.testkit import asset_tables
@@ -210,7 +210,7 @@ def test_every_step_is_in_the_pool_of_its_writers():
     job = build_compaction_job([the_planes])
     pools = {op.name: op.pool for op in job.all_node_defs if isinstance(op, dg.OpDefinition)}
     assert pools["compaction_job__ops__planes"] == the_planes.op.pool == "paimon/ops.planes"
-    assert pools["compaction_job__other_tables"] == OTHERS_POOL
+    assert pools["compaction_job__other_tables"] == COMPACTION_POOL
 
 
 def test_jobs_live_beside_assets_and_other_jobs(paimon):

@@ -97,7 +97,6 @@ Secret = Annotated[
 Secrets = Annotated[dict[str, Any], _each(secret_of)]
 
 OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes one called paimon."
-"""The description of `resource_key`, where a component takes one."""
 
 
 def example(

@@ -37,10 +37,8 @@ class DeadLetters(Struct, kw_only=True):
     table: str | None
     """Where they go; None: the first one fails the run."""
     tables: list[pa.Table] = field(default_factory=list)
-    """Of `REJECTED_SCHEMA`."""
     place: text_lines.Place = text_lines.Place.LINE
     shows_values: bool = True
-    """Whether pages and messages may show values."""
 
     def write(self, catalog: TableCatalog) -> None:
         """Keep them; a file and line has one, however often it is read."""

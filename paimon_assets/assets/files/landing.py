@@ -82,11 +82,9 @@ class FileIntake:
     source: source_files.FileSource
     landing: Landing
     log: Any
-    """Takes lines for the log of the run."""
     ledger: ledgers.Ledger = field(init=False)
     """The files that the table has ingested before the run, with the quarantine of the run."""
     files: tuple[FolderFile, ...] = ()
-    """Files that the run ingests."""
     quarantined: tuple[ledgers.Quarantined, ...] = ()
     """Files in quarantine, of this run and of those before."""
     shapes: dict[str, list[str]] = field(default_factory=dict)

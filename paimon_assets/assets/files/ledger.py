@@ -69,7 +69,6 @@ class Part(Value):
     file: str = ""
     """Name of the file that holds them; empty until it is written."""
     rows: pa.Table | None = None
-    """Its rows, until it is written."""
 
 
 Read = Callable[[Part], pa.Table]

@@ -68,8 +68,8 @@ class IngestConfig(dg.Config):
 
     source: str = Field(
         default="",
-        description="Folder to read instead of the asset's own. Files keep their names: what was "
-        "ingested under a name is not ingested again.",
+        description="Folder to read instead of the asset's own. Files keep their names: a name "
+        "that was ingested is not ingested again.",
     )
     max_files: int = Field(
         default=0, description="Most files one run takes in, in name order; 0 takes all new ones."
@@ -130,7 +130,7 @@ class FileSource(Value, dict=True):
         if self.is_change_log and (self.options or self.schema is not None or self.may_drift):
             raise errors.InvalidInputError(
                 f"Files of format '{self.format}' have no options, and no schema or words on "
-                "columns of their own: ChangeLog(records=…) says how they are written.",
+                "columns of their own: give their form as ChangeLog(records=…).",
                 kind="source-folder",
             )
         choices_of: Mapping[str, Iterable[str]] = {
@@ -365,7 +365,7 @@ def checked_schema(
     Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
     JSON files those expected, or those of the first file where nothing is. A source whose files
     drift has those of all files. Files that are wrong go to `on_bad`; without it the first one is
-    raised. None if no file is right. Text columns that nobody declared have the types of `stored`
+    raised. None if no file is right. Undeclared text columns have the types of `stored`
     ones; `shapes` gets the paths of files by the names of their columns.
 
     Cost:
@@ -480,10 +480,10 @@ class _Columns(Struct, kw_only=True):
         elif missing:
             parts.append(f"lacks columns ({shorten(missing)}), which cannot be null")
         if parts:
-            says = f"Say FileSource({', '.join(ways)}), or declare" if ways else "Declare"
+            way_out = f"Use FileSource({', '.join(ways)}), or declare" if ways else "Declare"
             message = (
-                f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {says} the files' "
-                "own columns as FileSource(schema=…) and map them with transform."
+                f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {way_out} the "
+                "files' own columns as FileSource(schema=…) and map them with transform."
             )
             raise errors.InvalidInputError(message, kind="source-columns", file=path)
 

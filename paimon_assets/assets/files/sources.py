@@ -69,7 +69,6 @@ class Opening(Value):
     paimon: PaimonCatalogResource
     table: Table
     key: dg.AssetKey
-    """Names the ledger."""
     config: Any
     log: Any
     """Takes lines for the log of the run."""

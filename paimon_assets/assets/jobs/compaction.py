@@ -184,10 +184,10 @@ def _plan_line(table: Table, unit: PlannedUnit) -> Mapping[str, Any]:
 
 COMPACTION_OP = "compact"
 """The op whose config is the form."""
-OTHERS_POOL = "paimon/compaction"
+COMPACTION_POOL = "paimon/compaction"
 """Pool of tables that are no asset here: one such step at a time, if the pool has a limit."""
 
-_CHOOSE, _OTHERS = "choose_tables", "other_tables"
+_CHOOSE, _REST = "choose_tables", "other_tables"
 
 
 class StrategyChoice(Enum):
@@ -312,7 +312,7 @@ def build_compaction_job(
     steps = {
         table.step: _table_op(table, f"{name}__{table.step}", reporter) for table in declared.tables
     }
-    steps[_OTHERS] = _others_op(declared, f"{name}__{_OTHERS}", reporter)
+    steps[_REST] = _rest_op(declared, f"{name}__{_REST}", reporter)
     choose = _choose_op(declared, f"{name}__{_CHOOSE}", resource_key)
 
     @dg.config_mapping
@@ -354,7 +354,7 @@ def chosen_tables(
 
 def _choose_op(declared: DeclaredTables, name: str, resource_key: str) -> dg.OpDefinition:
     """Skip the steps of tables that the form does not name, before they wait for their pool."""
-    steps = [*(table.step for table in declared.tables), _OTHERS]
+    steps = [*(table.step for table in declared.tables), _REST]
     outputs = {step: dg.Out(dg.Nothing, is_required=False) for step in steps}
 
     @dg.op(name=name, out=outputs, required_resource_keys={resource_key})
@@ -364,18 +364,18 @@ def _choose_op(declared: DeclaredTables, name: str, resource_key: str) -> dg.OpD
         """Say which tables the form names."""
         paimon = catalog_resource(context, resource_key)
         try:
-            ours, others = chosen_tables(config, declared, paimon.catalog())
+            ours, rest = chosen_tables(config, declared, paimon.catalog())
         except InvalidInputError as error:
             raise dg.Failure(
                 error.message, metadata={"paimon/error_kind": error.kind}, allow_retries=False
             ) from error
         context.log.info(
-            "Compacting %s.", ", ".join(str(table.identifier) for table in (*ours, *others))
+            "Compacting %s.", ", ".join(str(table.identifier) for table in (*ours, *rest))
         )
         for table in ours:
             yield dg.Output(None, table.step)
-        if others:
-            yield dg.Output(None, _OTHERS)
+        if rest:
+            yield dg.Output(None, _REST)
 
     return choose_tables
 
@@ -429,14 +429,14 @@ def _table_op(table: DeclaredTable, name: str, reporter: _Reporter) -> dg.OpDefi
     return compact_table
 
 
-def _others_op(declared: DeclaredTables, name: str, reporter: _Reporter) -> dg.OpDefinition:
-    @_op(name, OTHERS_POOL, reporter)
+def _rest_op(declared: DeclaredTables, name: str, reporter: _Reporter) -> dg.OpDefinition:
+    @_op(name, COMPACTION_POOL, reporter)
     def other_tables(context: dg.OpExecutionContext, config: CompactionConfig) -> None:
         """Compact tables that have no step here, one after the other; each fails by itself."""
         paimon = catalog_resource(context, reporter.resource_key)
-        _, others = chosen_tables(config, declared, paimon.catalog())
+        _, rest = chosen_tables(config, declared, paimon.catalog())
         failures: list[dg.Failure] = []
-        for table in others:
+        for table in rest:
             try:
                 _compact(context, config, paimon, table, reporter)
             except PaimonError as error:
@@ -445,7 +445,7 @@ def _others_op(declared: DeclaredTables, name: str, reporter: _Reporter) -> dg.O
         if failures:
             texts = [str(failure.description) for failure in failures]
             raise dg.Failure(
-                f"{len(failures)} of {counted(len(others), 'table')} failed. {' '.join(texts)}",
+                f"{len(failures)} of {counted(len(rest), 'table')} failed. {' '.join(texts)}",
                 metadata={"paimon/failures": dg.MetadataValue.json(texts)},
                 allow_retries=False,
             )

@@ -84,9 +84,9 @@ def build_file_debt_sensor(
     """Request a run of the compaction job for each table whose files ask for it.
 
     A table that such a run is compacting is left alone until it ends; if it fails, it is asked for
-    again after `minimum_interval_seconds`, then after twice as long, and so on. What is due by the
-    table's options is done by a minor compaction; where they ask for nothing, by a full one. It is
-    shipped stopped.
+    again after `minimum_interval_seconds`, then after twice as long, and so on. A minor compaction
+    does the work that is due by the table's options; where they ask for nothing, a full one runs.
+    It is shipped stopped.
 
     Args:
         job: From `build_compaction_job`.

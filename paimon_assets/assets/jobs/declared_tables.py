@@ -11,7 +11,6 @@ from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.upkeep.many_tables import tables_named
 
 TableLike = dg.AssetsDefinition | str | Identifier
-"""An asset whose tables are meant, or the name of a table."""
 
 
 class DeclaredTable(Value):

@@ -149,7 +149,7 @@ def build_maintenance_job(
         config=dg.RunConfig(ops={MAINTENANCE_OP: suggestion or MaintenanceConfig()}),
         description="Expires partitions, snapshots, changelogs and tags by the options of each "
         "table, makes tags that are due, compacts manifests, drops batches that were refused long "
-        "ago, and finds files that nothing names. `dry_run` shows what would be done.",
+        "ago, and finds files that nothing names. `dry_run` shows the due work.",
     )
     def job() -> None:
         maintain.alias(MAINTENANCE_OP)()

@@ -51,7 +51,6 @@ class Batch(Value):
     executor: Executor[Any]
     physical_rows: int
     shows_values: bool = True
-    """Whether verdicts may show some of the rows' values."""
 
 
 class BatchCheck(Value):

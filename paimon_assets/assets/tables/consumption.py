@@ -140,7 +140,6 @@ def _refuse_rolled_back(position: Position, table: Table, consumer: str) -> None
 
 
 READS = StepMemory[Consumed]()
-"""The reads of the inputs of steps."""
 
 
 def take_consumed(run_id: str, step_key: str) -> tuple[Consumed, ...]:

@@ -175,7 +175,6 @@ class Materialized(Value):
 
     result: dg.MaterializeResult[Any]
     by_partition: Mapping[str, Metadata]
-    """Partition key → metadata of that partition."""
     check_results: Sequence[dg.AssetCheckResult]
     """Results of the checks before the commit; `result` has them too."""
 
@@ -192,7 +191,6 @@ class TableWrite(Value, dict=True):
     """The run's, if the asset has some; rows outside them are refused."""
     code_version: str | None = None
     checks: Sequence[BatchCheck] = ()
-    """Checks of the rows before they are committed."""
     consumed: tuple[Consumed, ...] = ()
     """Inputs whose consumers advance once the rows are committed."""
 

@@ -8,24 +8,21 @@ Rows of a DataFrame have no order, so the function keeps `_ROW_ID`.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_assets.engine.contract.commit_message import WriteReport, WriteResult
-from paimon_assets.engine.contract.merge_on import MergeOn
+from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
 from paimon_assets.engine.control.commit.column_conflicts import columns_unchanged_since
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import ROW_ID, with_tracking
 from paimon_assets.engine.table.write.column_write import (
     ColumnWriteBuilder,
     ColumnWriteOutcome,
     RowsBehind,
 )
-from paimon_assets.engine.table.write.row_change import READ_CHANGED, Prepare, RowChangeBuilder
+from paimon_assets.engine.table.write.row_change import READ_CHANGED, RowChangeBuilder
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor
 
@@ -72,33 +69,18 @@ def _make_columns(
     return frame.select(*(f"`{name}`" for name in names))
 
 
-class _Matching(Struct, kw_only=True):
+class _CountingSource(FrameSource, kw_only=True):
     """A source of a merge that counts the rows it matched."""
 
-    source: FrameSource
     rows_matched: int = 0
-
-    @property
-    def on(self) -> MergeOn:
-        return self.source.on
-
-    @property
-    def columns(self) -> Sequence[str]:
-        return self.source.columns
-
-    def predicate(self) -> Predicate | None:
-        return self.source.predicate()
 
     def change(
         self, change: RowChange, tasks: Sequence[RowChangeTask]
     ) -> Iterator[RowChangeResult]:
         self.rows_matched = 0
-        for result in self.source.change(change, tasks):
+        for result in super().change(change, tasks):
             self.rows_matched += result.rows_matched
             yield result
-
-    def insert(self, prepare: Prepare | None) -> WriteResult:
-        return self.source.insert(prepare)
 
 
 def _write_ranges(
@@ -122,14 +104,13 @@ def _write_ranges(
         store, snapshot, groups.files, {*builder.columns, *builder.reads}
     )
     schema = with_tracking(store.schema)
-    with closing(FrameSource.of(store.label, schema, made, [ROW_ID.name])) as source:
-        matching = _Matching(source=source)
+    with closing(_CountingSource.of(store.label, schema, made, [ROW_ID.name])) as source:
 
         def condition(latest: Snapshot | None) -> None:
-            if matching.rows_matched != count:
+            if source.rows_matched != count:
                 raise InvalidInputError(
                     f"Table '{store.label}': the function was given {count} rows and returns"
-                    f" {matching.rows_matched} of them. Return one for each.",
+                    f" {source.rows_matched} of them. Return one for each.",
                     kind="column-rows",
                     table=store.label,
                     stored=count,
@@ -148,7 +129,7 @@ def _write_ranges(
             properties=builder.properties,
             condition=condition,
         )
-        outcome = change.merge_from(matching, inserts=False)
+        outcome = change.merge_from(source, inserts=False)
     if outcome.snapshot is None:
         condition(snapshot)
     return ColumnWriteOutcome(snapshot=outcome.snapshot, report=report, rows=rows)

@@ -17,7 +17,7 @@ them to every task. More never does, and a task gets the rows that match its fil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -111,7 +111,6 @@ class FrameSource(Struct, kw_only=True, dict=True):
     on: MergeOn
     frame: DataFrame
     schema: TableSchema
-    """The schema of the table."""
     held_bytes: int = _HELD_BYTES
     """Of so many bytes of rows, as Arrow has them, this process and each task hold all."""
     broadcast_bytes: int = _BROADCAST_BYTES
@@ -122,19 +121,15 @@ class FrameSource(Struct, kw_only=True, dict=True):
     inserted_if: str | None = None
     """A boolean column of the source: rows where it is not true are not inserted."""
     _packed: DataFrame | None = None
-    """The source rows as they are evaluated."""
     _held: ArrowSource | None = None
     """The source rows, if they are few; then the next fields are None."""
     _rows: DataFrame | None = None
-    """The source rows with their keys."""
     _matched: DataFrame | None = None
     """The source rows that match, once for each task that holds a row they match."""
     _size: int = 0
 
     @classmethod
-    def of(
-        cls, table: str, schema: TableSchema, frame: DataFrame, on: Sequence[str]
-    ) -> "FrameSource":
+    def of(cls, table: str, schema: TableSchema, frame: DataFrame, on: Sequence[str]) -> Self:
         """Check the columns of a source; nothing is evaluated yet.
 
         Raises:
@@ -199,8 +194,8 @@ class FrameSource(Struct, kw_only=True, dict=True):
             columns = {name: rows.column(given) for name, given in self.inserted.items()}
             held.insertable = pa.table(columns)
         if self.inserted_if is not None:
-            said: Any = rows.column(self.inserted_if)
-            held.inserted_if = np.array(said.fill_null(False))  # noqa: FBT003 - a value
+            flags: Any = rows.column(self.inserted_if)
+            held.inserted_if = np.array(flags.fill_null(False))  # noqa: FBT003 - a value
         return held
 
     def _evaluate(self, packed: DataFrame) -> Predicate | None:

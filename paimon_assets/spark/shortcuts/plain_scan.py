@@ -3,13 +3,13 @@
     Spark's scan ─▶ rows ─▶ Arrow ─▶ Python task ─▶ files of the table     any rows
     Python task: reads the files of the scan ─▶ files of the table         of a plain scan
 
-What Spark reads becomes its rows, and then Arrow for the Python tasks that write: three quarters of
-the work of an append. So tasks read the files themselves, where that gives the same rows:
+The files become Spark's rows, and then Arrow for the Python tasks that write: three quarters of the
+work of an append. So tasks read the files themselves, where that gives the same rows:
 
     plan       a relation over Parquet files; columns are left out, reordered and renamed
-    relation   no partition or bucket columns, no options that change what is read, no columns with
+    relation   no partition or bucket columns, no options that change the rows, no columns with
                metadata (defaults, field ids, CHAR, collations), flat columns of the types below
-    files      at most 256, on local paths or in the table's own store; each says in its footer
+    files      at most 256, on local paths or in the table's own store; each footer shows
                that it holds these very columns, and is as long as Spark has found it
     settings   nothing corrupt or missing is passed over, nothing is decrypted
 
@@ -71,7 +71,7 @@ _CLASSES = {
 }
 _ABOVE = frozenset({"Project", "SubqueryAlias", "View"})
 _LEFT_OUT = frozenset({"Filter"})
-"""What Spark's optimizer may find to do nothing, as the filter `true` of our own reads."""
+"""Nodes that Spark's optimizer may remove, as the filter `true` of our own reads."""
 _NOT_COMPUTED = frozenset({"AttributeReference", "Cast"})
 _REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
 _OPTIONS: Mapping[str, frozenset[str] | None] = {
@@ -119,7 +119,7 @@ _PHYSICAL = {
     pa.timestamp("us", tz="UTC"): "INT64",
 }
 _PLAIN = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-"""Types that Arrow writers note where values are stored as the others."""
+"""Types that Arrow writers note → the types that the values are stored as."""
 
 
 def scanned_rows(
@@ -133,7 +133,7 @@ def scanned_rows(
         file_io: How to open the table's store.
 
     Cost:
-        Of a plain scan Spark's planning, and a footer for each file; of others some calls.
+        Of a plain scan Spark's planning, and a footer for each file; else some calls.
     """
     files = plain_scan(frame, table_path, file_io or FileIOSpec())
     if files is None:
@@ -164,9 +164,9 @@ def plain_scan(frame: DataFrame, table_path: str, file_io: FileIOSpec) -> "Plain
     except (Py4JError, PySparkException, PaimonError) as error:
         reason = str(error)
     if reason is not None:
-        logger.debug("Spark reads what is written to %s: %s", table_path, reason)
+        logger.debug("Spark reads the rows that are written to %s: %s", table_path, reason)
         return None
-    logger.debug("tasks read the files of what is written to %s", table_path)
+    logger.debug("tasks read the files of the rows that are written to %s", table_path)
     return files
 
 
@@ -214,7 +214,7 @@ def storage_of(
     file_io: FileIOSpec,
     setting: Callable[[str], str | None] = lambda _: None,
 ) -> FileIOSpec | None:
-    """Return how tasks open files: local ones, or those of the table's store; None for others.
+    """Return how tasks open files: local ones, or those of the table's store; else None.
 
     A store is an HDFS, a bucket or a container; of S3 also one endpoint in both configurations.
     `setting` returns a setting of Spark's Hadoop.
@@ -248,7 +248,7 @@ def _java(frame: DataFrame) -> Any:
 
 
 def _relation_below(plan: Any, above: frozenset[str]) -> Any:
-    """Return the relation of a plan that has but such nodes above it, None of others."""
+    """Return the relation of a plan with such nodes alone above it; else None."""
     while plan.nodeName() in above:
         plan = plan.children().head()
     return plan if plans.class_of(plan) == _RELATION else None
@@ -356,7 +356,7 @@ def _are_whole(tasks: "Sequence[Sequence[Piece]]") -> bool:
 
 
 def _mismatch(files: "PlainFiles") -> str | None:
-    """Return why files do not hold what Spark would return, None if they do."""
+    """Return why files do not hold the rows that Spark would return, None if they do."""
     file_io = open_file_io(files.file_io)
     sizes = {piece.path: piece.file_bytes for task in files.tasks for piece in task}
 
@@ -375,14 +375,12 @@ class Piece(Value):
     start: int
     length: int
     file_bytes: int
-    """The size of the whole file."""
 
 
 class PlainFiles(Value):
     """Parquet files that tasks read in place of Spark."""
 
     names: tuple[str, ...]
-    """What the files call the columns."""
     schema: pa.Schema
     """The columns of the DataFrame, in their order, in the Arrow types of the files."""
     is_plain_by_default: bool
@@ -392,7 +390,7 @@ class PlainFiles(Value):
     """The pieces of each task, in the order of their rows."""
 
     def mismatch(self, footer: pq.FileMetaData) -> str | None:
-        """Return why a file does not hold what Spark would return, None if it does."""
+        """Return why a file does not hold the rows that Spark would return, None if it does."""
         columns = footer.schema.to_arrow_schema()
         leaves = [footer.schema.column(number) for number in range(footer.num_columns)]
         by_path = {leaf.path: leaf for leaf in leaves}
@@ -422,7 +420,7 @@ class PlainFiles(Value):
                 ):
                     message = (
                         f"File '{piece.path}' was replaced while its rows were being written;"
-                        " nothing was committed. Make the DataFrame anew and write it again."
+                        " nothing was committed. Make the DataFrame again and write that."
                     )
                     raise FormatError(message, kind="file-changed", path=piece.path)
                 for batch in reader.batches(self.names, predicate=None, batch_rows=_BATCH_ROWS):

@@ -6,7 +6,7 @@ broadcast, as any table would be, however large, because Spark takes each for 23
 Spark chooses joins by sizes. It takes the result of a Python function for as large as its input:
 here a few bytes of splits, so that any table would be sent through the driver to every task. No
 function of a DataFrame sets an estimate. But Spark adds those of a union, and multiplies that of a
-sample by its fraction. So what the function is given is united with a sample of nothing that Spark
+sample by its fraction. So the function's input is united with a sample of nothing that Spark
 cannot see to be nothing, hence does not leave out: of an RDD, of which Spark knows neither columns
 nor rows, and which has no task.
 

@@ -38,7 +38,6 @@ from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.types import quote
 
 TARGET = "__paimon_target"
-"""Name of the table itself in the query of a change."""
 _MOST_TRIES = 5
 _ARBITRARY = frozenset(
     {"rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "randstr"}

@@ -55,7 +55,6 @@ class Frames(Value, hidden=("known",)):
     within: tuple[str, ...] = ()
     """The views that are being read, the outermost first."""
     known: dict[Any, Any] = field(default_factory=dict)
-    """Meaning of the names of one query."""
 
     def query(self, text: str, given: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Return the rows of a query, lazily; tables at their newest snapshot, or AS OF."""
@@ -73,7 +72,7 @@ class Frames(Value, hidden=("known",)):
             return relations.get(id(read))
 
         def compose(place: Place) -> DataFrame:
-            """Compose the query; `place` stands in for reads that are no relation."""
+            """Compose the query; `place` makes the rows of reads that are no relation."""
             return self.compose(text, lambda read: relation_of(read) or place(read), given)
 
         def hold(read: ReadBuilder) -> DataFrame:

@@ -1,6 +1,6 @@
 """MERGE INTO: any WHENs, in one commit.
 
-    target at its newest snapshot ─┐   ┌ matched: what names the row, new values, whether it goes
+    target at its newest snapshot ─┐   ┌ matched: the row's key, new values, whether to delete it
                                    ├───┤                                              ├─▶ one merge
     source, kept meanwhile ────────┘   └ not matched: a new row, named by nothing     ┘
 
@@ -185,14 +185,14 @@ class _Plan(Value):
                 for when in whens
             ]
             columns.append(f"{self._case(whens, choices)} AS {place}")
-        goes = [str(when.acts is Acts.DELETE).lower() for when in whens]
-        columns.append(f"{self._case(whens, goes)} AS {_DELETES}")
+        deletes = [str(when.acts is Acts.DELETE).lower() for when in whens]
+        columns.append(f"{self._case(whens, deletes)} AS {_DELETES}")
         on = f"ON {self._own(self.statement.on)}"
         source = f"{_SOURCE} AS {quote(self.statement.source_alias)}"
         join = "JOIN" if meets is Meets.MATCHED else "LEFT ANTI JOIN"
-        # A row that only goes may match several source rows; so may equal rows without a key.
-        only_goes = all(when.acts is Acts.DELETE for when in whens)
-        distinct = "DISTINCT " if only_goes or not self.schema.has_primary_key else ""
+        # A row to delete may match several source rows; so may equal rows without a key.
+        only_deletes = all(when.acts is Acts.DELETE for when in whens)
+        distinct = "DISTINCT " if only_deletes or not self.schema.has_primary_key else ""
         text = (
             f"SELECT {distinct}{', '.join(columns)} FROM {changes.TARGET} AS {target} {join} "
             f"{source} {on} WHERE {self._any(whens)}"

@@ -80,7 +80,6 @@ class Need(Value):
     """The part of a table that a query looks at."""
 
     columns: frozenset[str] | None = None
-    """None is all of them."""
     predicate: Predicate | None = None
     """Rows for which it is not true change nothing. Spark filters the rest again."""
 

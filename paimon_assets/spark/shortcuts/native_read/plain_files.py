@@ -1,4 +1,4 @@
-"""Which files Spark's own readers read as this engine does: where a file is what the read returns.
+"""Which files Spark's own readers read as this engine does: the file holds the rows of the read.
 
 Parquet or ORC, no deletion vector, nothing to merge, no retractions; or Parquet whose rows that
     count are known (`is_covered`)
@@ -217,7 +217,7 @@ def _is_plain_file(path: str, file: DataFileMeta, schemas: PlainSchemas) -> bool
 #     DATE, both          not written in the calendar before 1582 (Spark 2, or Spark 3 if set so):
 #                         Spark moves old days to today's calendar, the engine does not
 #
-# Only the footer says so. Left to the engine are also INT96 and nanoseconds, which Spark does not
+# Only the footer shows it. Left to the engine are also INT96 and nanoseconds, which Spark does not
 # read as TIMESTAMP, units finer than the column, which the engine cuts, and timestamps inside of
 # other types.
 
@@ -274,7 +274,7 @@ def _is_external(file: DataFileMeta) -> bool:
 def _has_plain_times(
     file_io: FileIO, path: str, file: DataFileMeta, timestamps: Mapping[str, DataType]
 ) -> bool:
-    """Whether a file's footer says so; no, if it differs from the manifest."""
+    """Whether a file's footer shows it; no, if it differs from the manifest."""
     try:
         footer = footer_of(file_io, path, file.file_size)
     except PaimonError:
