@@ -157,11 +157,6 @@ class SparkExecutor:
         return rest if native is None else native.union(rest)
 
     def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
-        """Count where rows are read; see `contract.executor`.
-
-        Raises:
-            PaimonError: As `map_splits`.
-        """
         if driver_read.is_driver_read(self.session, context, splits):
             return EmbeddedExecutor().count_rows(context, splits)
         check_workers(self.session, context.file_io, _some_path(splits))
@@ -186,13 +181,6 @@ class SparkExecutor:
     def repeated_keys(
         self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
     ) -> RepeatedKeys:
-        """Count each key on Spark; see `contract.executor`.
-
-        Raises:
-            UnsupportedFeatureError: A column has a type this Spark does not have.
-            PaimonError: As `map_splits`.
-        """
-
         def run(_: FileIOSpec) -> RepeatedKeys:
             frame = self.to_dataframe(context, splits)
             with named_jobs(self.session, f"repeated keys, {name_of_read(context.table, splits)}"):
@@ -251,11 +239,7 @@ class SparkExecutor:
     def rewrite(
         self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
     ) -> WriteResult:
-        """Read and route by the same tasks; see `contract.executor`.
-
-        Raises:
-            PaimonError: As `map_splits` and `map_rows`.
-        """
+        """Read and route by the same tasks; see `contract.executor`."""
         schema = to_arrow_schema(read.fields)
         if not splits:
             return self.map_rows(write, schema.empty_table())
@@ -277,9 +261,6 @@ class SparkExecutor:
 
         Rows with columns of types Spark does not have are sorted in this process; so are those
         with nanoseconds, which Spark cuts.
-
-        Raises:
-            PaimonError: As `map_splits` and `map_rows`.
         """
         if not types.holds_exactly(read.fields):
             return EmbeddedExecutor().cluster(read, splits, write, order)
@@ -299,11 +280,7 @@ class SparkExecutor:
         return self._map(write, sorted_rows)
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        """Run tasks as a few Spark jobs side by side; see `contract.executor`.
-
-        Raises:
-            PaimonError: The first error of a task, once the jobs that were running have ended.
-        """
+        """Run tasks as a few Spark jobs side by side; see `contract.executor`."""
         yield from run_jobs(self.session, batch, cores=batch.at_a_time(parallelism(self.session)))
 
     def _route_rows(

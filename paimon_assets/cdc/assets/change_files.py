@@ -24,7 +24,6 @@ ReadFile = Callable[[FileIO, str, CdcFormat, CdcOptions], Iterable[ChangeBatch]]
 def read_changes(
     file_io: FileIO, path: str, kind: CdcFormat, options: CdcOptions
 ) -> Iterator[ChangeBatch]:
-    """Yield the changes in a file of a change log."""
     with naming(path, RowFormat.JSON), open_text_stream(file_io, path, TextOptions()) as stream:
         yield from changes_of(stream, path, kind, options)
 

@@ -120,7 +120,6 @@ class ChangeLog(LogRows):
 
 
 def invalid_choice(message: str) -> InvalidInputError:
-    """Return the error of choices that do not go together."""
     return InvalidInputError(message, kind="cdc-option")
 
 

@@ -29,7 +29,6 @@ class FollowedTable(TableTarget):
     """
 
     def ensure(self, paimon: PaimonCatalogResource, *, dry_run: bool = False) -> EnsuredTable:
-        """Return the table; see `TableTarget.ensure`."""
         stored = None
         if self.schema_policy is SchemaPolicy.SYNC:
             stored = table_or_none(paimon, self.identifier)

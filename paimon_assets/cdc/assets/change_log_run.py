@@ -74,14 +74,12 @@ class ChangeLogRun:
     commit: ChangeCommit = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin without dead letters."""
         self.rows_of_log = self.log.rows()
         self.follower = TableFollower(run=self.run, log=self.log)
         self.dead_letters = DeadLetters(table=self.log.dead_letters)
         self.commit = ChangeCommit(run=self.run, log=self.log, dead_letters=self.dead_letters)
 
     def choose(self) -> None:
-        """Choose the new files that the run ingests; of a reload all count as new."""
         intake, config = self.run.intake, self.run.config
         if config.set_aside and self.log.dead_letters is None:
             raise invalid_choice("set_aside needs a table: ChangeLog(dead_letters='db.table').")
@@ -94,7 +92,6 @@ class ChangeLogRun:
             intake.ledger = replace(intake.ledger, log=head.members())
 
     def write_once(self) -> WriteOutcome | None:
-        """Apply the changes; see `Ingestion.write_once`."""
         self.check_table()
         self.dead_letters.tables.clear()
         intake = self.run.intake
@@ -283,6 +280,5 @@ class ChangeLogRun:
         return max(due)
 
     def metadata(self) -> Metadata:
-        """Return the numbers of files, and how far the log is applied."""
         source = {**self.run.intake.metadata(), **self.dead_letters.metadata()}
         return {**source, **self.commit.metadata(), **source}  # its lag counts before the log's

@@ -73,7 +73,6 @@ class TopicIntake(Struct, kw_only=True):
     """Of rows."""
 
     def __post_init__(self) -> None:
-        """Take the table of dead letters."""
         self.dead_letters = DeadLetters(
             table=self.source.dead_letters,
             place=RecordPlace.OFFSET,
@@ -82,12 +81,10 @@ class TopicIntake(Struct, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The topics."""
         return self.source.place
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no record to read, and no position to store."""
         return not self.ranges and self._offsets(self.positions) == self.ledger.offsets
 
     def choose(self, config: TopicConfig, *, again: bool = False) -> None:
@@ -190,12 +187,10 @@ class TopicIntake(Struct, kw_only=True):
         )
 
     def news(self) -> str:
-        """Return how many offsets the run reads."""
         count, parts = sum(map(len, self.ranges)), counted(len(self.ranges), "partition")
         return f"{counted(count, 'offset')} of {parts} of {self.place}."
 
     def nothing_note(self, *, dry_run: bool) -> str:
-        """Return why nothing was written."""
         if dry_run:
             return f"Dry run: {self.news()[:-1]} would be read; nothing was written."
         return f"No new records in {self.place}; nothing was committed."
@@ -331,7 +326,6 @@ class TopicIntake(Struct, kw_only=True):
         return {**self.ledger.offsets, **own}
 
     def next_ledger(self) -> Ledger:
-        """Return the ledger with the positions after the run."""
         offsets = self._offsets(self._positions_after())
         return replace(self.ledger.with_files(()), offsets=offsets)
 
@@ -340,7 +334,6 @@ class TopicIntake(Struct, kw_only=True):
         self.dead_letters.write(self.paimon.catalog())
 
     def name_record(self, error: PaimonError) -> PaimonError:
-        """Return the error, which names its record."""
         return error
 
 

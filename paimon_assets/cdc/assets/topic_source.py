@@ -113,7 +113,6 @@ class KafkaSource(Value, hidden=("options",)):
 
     @property
     def config(self) -> type[dg.Config]:
-        """The config of a run that reads rows."""
         return TopicConfig
 
     def check_rows(self, table: str, _: Schema) -> None:
@@ -130,7 +129,6 @@ class KafkaSource(Value, hidden=("options",)):
             )
 
     def open(self, opening: Opening) -> "TopicIntake":
-        """Compare the topics with the ledger of a table."""
         from paimon_assets.cdc.assets.topic_intake import TopicIntake  # noqa: PLC0415
 
         return TopicIntake(
@@ -140,12 +138,10 @@ class KafkaSource(Value, hidden=("options",)):
 
     @property
     def title(self) -> str:
-        """The topics, as the asset shows them."""
         return f"{self.place} in {self.format}"
 
     @property
     def place(self) -> str:
-        """The topics, as messages name them."""
         return f"topic '{self.topic}'" if self.pattern is None else f"topics '{self.pattern}'"
 
     def client(self) -> Client:

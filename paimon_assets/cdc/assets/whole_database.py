@@ -78,12 +78,10 @@ class DatabaseLog(Value):
         )
 
     def identifier(self, source_table: str) -> Identifier:
-        """Return the table that follows a source table."""
         name = source_table.rpartition(".")[2]
         return Identifier(self.database, f"{self.prefix}{name}{self.suffix}")
 
     def log_of(self, source_table: str) -> ChangeLog:
-        """Return the choices of a source table."""
         logs = (log for each, log in self.logs.items() if _is_named(source_table, each))
         return replace(next(logs, self.log), source_table=source_table)
 

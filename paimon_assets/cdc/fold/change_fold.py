@@ -58,7 +58,6 @@ class Images(Value):
         return self.take(to_numpy(pc.greater(_plain(self.rows, position), pa.scalar(text))))
 
     def take(self, flags: Flags) -> "Images":
-        """Return some of the images."""
         return Images(
             rows=self.rows.filter(from_numpy(flags)),
             kinds=self.kinds[flags],

@@ -142,7 +142,6 @@ def _lengths_of(texts: tuple[str, ...]) -> numpy_columns.Flags:
 
 
 def nulls(count: int, data_type: data_types.DataType) -> Array:
-    """Return a column of nulls."""
     arrow_type: Any = to_arrow_type(data_type)
     return pa.nulls(count, arrow_type)
 
@@ -154,7 +153,6 @@ def encoding_of(data_type: data_types.DataType, options: CdcOptions) -> Encoding
 
 
 def decoder_of(data_type: data_types.DataType, options: CdcOptions) -> Decode:
-    """Return how to decode a declared type."""
     match data_type:
         case data_types.ArrayType(element=element):
             return array_decoder(decoder_of(element, options), data_type)
@@ -392,7 +390,6 @@ def reversed_bytes(column: Array) -> Array:
 
 
 def too_many_digits(most: int) -> pa.ArrowInvalid:
-    """Return the error of a decimal."""
     return pa.ArrowInvalid(
         f"the number has more than {most} digits; let the connector write decimals as texts "
         "(decimal.handling.mode=string)"
@@ -499,7 +496,6 @@ def row_decoder(fields: Sequence[Decode], data_type: data_types.RowType) -> Deco
 
 
 def fields_of(types: dict[str, data_types.DataType]) -> tuple[data_types.DataField, ...]:
-    """Return columns by name as fields; ids count from 0."""
     return tuple(
         data_types.DataField(id=number, name=name, type=data_type)
         for number, (name, data_type) in enumerate(types.items())

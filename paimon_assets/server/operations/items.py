@@ -134,7 +134,6 @@ def listed_globally(
 
 
 def named(request: Request, noun: str, action: Action) -> Identifier:
-    """Return the item that the path names, if the principal may do that to it."""
     name = Identifier(request.names["database"], request.names[noun])
     request.require(action, name.database, name.table, noun=noun.upper())
     return name

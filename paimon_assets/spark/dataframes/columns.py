@@ -50,12 +50,10 @@ def write_columns(
     return builder.write_by(attempt)
 
 
-def _make_columns(
-    builder: ColumnWriteBuilder, compute: Compute, rows: DataFrame, identity: Sequence[str]
-) -> DataFrame:
-    """Return the function's result for rows: the identity of each, and the new columns."""
+def _make_columns(builder: ColumnWriteBuilder, compute: Compute, rows: DataFrame) -> DataFrame:
+    """Return the function's result for rows: the id of each, and the new columns."""
     frame = compute(rows)
-    names = [*identity, *builder.columns]
+    names = [ROW_ID.name, *builder.columns]
     missing = [name for name in names if name not in frame.columns]
     if missing:
         raise InvalidInputError(
@@ -99,7 +97,7 @@ def _write_ranges(
     read = store.rewrite_context(file.schema_id for split in splits for file in split.data_files)
     columns = tuple(dict.fromkeys((*builder.names_read, ROW_ID.name)))
     frame = SparkExecutor(session).to_dataframe(replace(read, columns=columns), splits)
-    made = _make_columns(builder, compute, frame, [ROW_ID.name])
+    made = _make_columns(builder, compute, frame)
     unchanged = columns_unchanged_since(
         store, snapshot, groups.files, {*builder.columns, *builder.reads}
     )
