@@ -194,8 +194,13 @@ def build_observable_tables(
     def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
         catalog = open_catalog()
         for spec in specs:
-            if spec.key in context.selected_asset_keys:
-                yield observation_of(catalog, spec)
+            if spec.key not in context.selected_asset_keys:
+                continue
+            identifier = naming.identifier_of(str(spec.metadata[naming.TABLE_NAME]))
+            with dagster_failures(identifier):
+                table = catalog.get_table(identifier)
+                state, version = state_of(table, table.latest_snapshot())
+            yield dg.ObserveResult(asset_key=spec.key, data_version=version, metadata=state)
 
     with warnings.catch_warnings():
         # Beta in Dagster 1.13; documented, and not warned about at every load.
@@ -203,14 +208,6 @@ def build_observable_tables(
         decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
         assets: dg.AssetsDefinition = decorate(observe)
     return assets
-
-
-def observation_of(catalog: TableCatalog, spec: dg.AssetSpec) -> dg.ObserveResult:
-    identifier = naming.identifier_of(str(spec.metadata[naming.TABLE_NAME]))
-    with dagster_failures(identifier):
-        table = catalog.get_table(identifier)
-        state, version = state_of(table, table.latest_snapshot())
-        return dg.ObserveResult(asset_key=spec.key, data_version=version, metadata=state)
 
 
 _DIALECT = "spark"

@@ -112,9 +112,6 @@ class RunPartitions(Value, dict=True):
                 cells = tuple(cell for cell in cells if cell[number].holds(value))
         return bool(cells)
 
-    def sql(self) -> str:
-        return _sql(self.predicate(), {field.name: field for field in self.fields})
-
     @cached_property
     def _indexes(self) -> "tuple[_SpanIndex, ...]":
         return tuple(
@@ -396,7 +393,8 @@ def only_rows_of(partitions: RunPartitions, rows: Frame, *, show_values: bool = 
     if is_spark_frame(rows):
         _require_columns(partitions, rows.columns)
         names = [spark_name(field.name) for field in partitions.fields]
-        outside = rows.filter(f"NOT ({partitions.sql()})").select(*names)
+        inside = _sql(partitions.predicate(), {each.name: each for each in partitions.fields})
+        outside = rows.filter(f"NOT ({inside})").select(*names)
         examples = outside.limit(_SHOWN).toArrow()
         if examples.num_rows:
             raise _outside(partitions, examples.columns, show=show_values)

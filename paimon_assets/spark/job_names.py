@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct, field
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
-from pyspark.util import inheritable_thread_target
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.spec.values import Value
@@ -28,8 +27,6 @@ GROUP = "spark.jobGroup.id"
 FIRST_SECONDS = 10.0
 """A job that ends sooner has no line."""
 _GROWTH = 1.5
-
-ReturnedT = TypeVar("ReturnedT")
 
 
 @contextmanager
@@ -75,12 +72,6 @@ def name_of_read(table: str, splits: Sequence[DataSplit]) -> str:
     """
     newest = max((split.snapshot_id for split in splits), default=0)
     return f"read {table}, snapshot {newest}" if newest else f"read {table}"
-
-
-def in_thread(session: SparkSession, run: Callable[..., ReturnedT]) -> Callable[..., ReturnedT]:
-    """Return `run` for another thread, with the job name and group of this one."""
-    inheriting: Callable[..., ReturnedT] = inheritable_thread_target(session)(run)
-    return inheriting
 
 
 class JobState(Value):

@@ -13,12 +13,13 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
+from pyspark.util import inheritable_thread_target
 
 from paimon_assets.engine.contract.executor import TaskBatch, as_ended
 from paimon_assets.engine.contract.wire import load_error
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.spark.failure import typed_errors, with_renewal
-from paimon_assets.spark.job_names import in_thread, named_jobs
+from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.packing import ddl
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.python_rows import task_numbers
@@ -36,7 +37,7 @@ def run_jobs(session: SparkSession, batch: TaskBatch, *, cores: int) -> Iterator
     failure: Exception | None = None
     with ThreadPoolExecutor(cores, thread_name_prefix="spark-tasks") as pool:
         with named_jobs(session, f"{batch.name} {batch.subject}".strip()):
-            run = in_thread(session, _answers)
+            run = inheritable_thread_target(session)(_answers)  # with the job name and group
         jobs = [pool.submit(run, session, batch, job) for job in _jobs(batch, cores)]
         try:
             for job in as_ended(jobs):

@@ -147,10 +147,6 @@ def take_consumed(run_id: str, step_key: str) -> tuple[Consumed, ...]:
     return tuple({each.key: each for each in READS.take(run_id, step_key)}.values())
 
 
-def as_properties(consumed: Sequence[Consumed]) -> dict[str, str]:
-    return {item.key: item.position.to_text() for item in consumed}
-
-
 def advance(consumed: Sequence[Consumed], committed: Mapping[str, str]) -> None:
     """Move consumers to the committed position.
 

@@ -237,8 +237,8 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             fields=(), partition_keys=() if columns is None else tuple(column_names(columns))
         )
         executor = metadata.get(io_metadata.EXECUTOR)
-        first = table_write.FirstFrame.of(self.paimon, identifier, frame, keys, executor)
-        return first.ensured, first.rows, True
+        first = table_write.create_for_frame(self.paimon, identifier, frame, keys, executor)
+        return (None, None, True) if first is None else (*first, True)
 
     def _write_of(
         self, context: dg.OutputContext, ensured: EnsuredTable, checks: Sequence[audit.BatchCheck]

@@ -525,19 +525,18 @@ def _materialize(
             ensured = target.ensure(paimon)
         else:
             produced = produce()
-            first = table_write.FirstFrame()
-            if produced.value is not None:
-                first = table_write.FirstFrame.of(
-                    paimon, target.identifier, produced.value, target.schema, target.executor
-                )
-            if first.ensured is None:
+            first = table_write.create_for_frame(
+                paimon, target.identifier, produced.value, target.schema, target.executor
+            )
+            if first is None:
                 context.log.info("Nothing to write, and no table %s yet.", target.identifier)
                 own = produced.check_results or ()
                 return dg.MaterializeResult(
                     metadata={**table_write.NOTHING_WRITTEN, **(produced.metadata or {})},
                     check_results=[*own, *results_without_rows(target.before_commit)],
                 )
-            ensured, with_rows = first.ensured, produced._replace(value=first.rows)
+            ensured, rows = first
+            with_rows = produced._replace(value=rows)
             scope.enter_context(
                 table_write.dropping_unwritten(paimon, target.identifier, is_new=True)
             )

@@ -32,7 +32,7 @@ from paimon_assets.assets.partitions import RunPartitions, only_rows_of
 from paimon_assets.assets.provenance import Step
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.tables.audit import BatchAudit, BatchCheck
-from paimon_assets.assets.tables.consumption import Consumed, advance, as_properties
+from paimon_assets.assets.tables.consumption import Consumed, advance
 from paimon_assets.assets.tables.declared_table import EnsuredTable, ensure_table
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.contract.executor import CountingExecutor
@@ -118,31 +118,26 @@ def write_mode(text: str, table: str) -> WriteMode:
     return choice_of(WriteMode, text, "Write mode", table, "write-mode")
 
 
-class FirstFrame(Value):
-    """The frame whose columns a table gets, and the table; None of an empty one without columns."""
+def create_for_frame(
+    paimon: PaimonCatalogResource,
+    identifier: Identifier,
+    frame: Frame | None,
+    keys: Schema,
+    executor: str | None = None,
+) -> tuple[EnsuredTable, Frame] | None:
+    """Return the table of a frame's columns, created with the keys, and its rows.
 
-    ensured: EnsuredTable | None = None
-    rows: Frame | None = None
-
-    @classmethod
-    def of(
-        cls,
-        paimon: PaimonCatalogResource,
-        identifier: Identifier,
-        frame: Frame,
-        keys: Schema,
-        executor: str | None = None,
-    ) -> "FirstFrame":
-        """Return the frame as rows, and its table, created with the keys."""
-        runner = paimon.new_executor(executor)
-        rows = to_rows(frame, runner, NO_COLUMNS, show_values=paimon.show_values)
-        columns = runner.row_schema(rows)
-        if not columns.names:
-            return cls()
-        schema = Schema.of(
-            columns, primary_keys=keys.primary_keys, partition_keys=keys.partition_keys
-        )
-        return cls(ensured=ensure_table(paimon.catalog(), identifier, schema), rows=rows)
+    None of no frame, and of an empty one without columns.
+    """
+    if frame is None:
+        return None
+    runner = paimon.new_executor(executor)
+    rows = to_rows(frame, runner, NO_COLUMNS, show_values=paimon.show_values)
+    columns = runner.row_schema(rows)
+    if not columns.names:
+        return None
+    schema = Schema.of(columns, primary_keys=keys.primary_keys, partition_keys=keys.partition_keys)
+    return ensure_table(paimon.catalog(), identifier, schema), rows
 
 
 @contextmanager
@@ -325,8 +320,8 @@ class TableWrite(Value, dict=True):
         writer = self.table.new_write_builder().with_commit_user(self.step.commit_user)
         for item in self.consumed:
             writer = writer.with_condition(item.unless_consumed(self.table))
-        properties = self.step.properties(self.code_version)
-        return writer.with_properties({**properties, **as_properties(self.consumed)})
+        positions = {item.key: item.position.to_text() for item in self.consumed}
+        return writer.with_properties({**self.step.properties(self.code_version), **positions})
 
     def _in_mode(self, writer: WriteBuilder) -> WriteBuilder:
         match self.mode:

@@ -26,23 +26,15 @@ from paimon_assets.engine.data.row_update import one_batch
 from paimon_assets.engine.data.write.row_key_extractor import distinct_rows
 from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.spark import packing
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import (
-    PACKED_BYTES,
-    chunks,
-    columns,
-    join_batches,
-    pack,
-    pieces,
-    unpack,
-)
 from paimon_assets.spark.python_rows import ArrowMap
 from paimon_assets.spark.types import to_spark_batch
 from paimon_assets.spark.worker import ANSWER_SCHEMA, one_row, task_threads, with_errors
 
-TASKS_SCHEMA = columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
-SOURCE_SCHEMA = columns(size=pa.int64(), count=pa.int64(), rows=pa.binary())
-BOUNDS_SCHEMA = columns(bounds=pa.binary())
+TASKS_SCHEMA = packing.columns(slot=pa.int32(), number=pa.int32(), payload=pa.binary())
+SOURCE_SCHEMA = packing.columns(size=pa.int64(), count=pa.int64(), rows=pa.binary())
+BOUNDS_SCHEMA = packing.columns(bounds=pa.binary())
 
 
 class SourceRows(Value):
@@ -88,16 +80,16 @@ def pack_source(
     """Pack source rows, as `SOURCE_SCHEMA`; of those that come, or that `read` makes of these."""
     arriving = batches if read is None else read(batches)
     rows = (to_spark_batch(batch, schema) for batch in arriving)
-    for waiting in chunks(rows, PACKED_BYTES):
-        for piece in pieces(join_batches(waiting)):
-            yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, pack(piece))
+    for waiting in packing.chunks(rows, packing.PACKED_BYTES):
+        for piece in packing.pieces(packing.join_batches(waiting)):
+            yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, packing.pack(piece))
 
 
 def with_keys(source: SourceRows, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     with encoded_errors():
         for batch in batches:
             for packed in batch["rows"]:
-                rows = unpack(packed.as_py(), source.schema)
+                rows = packing.unpack(packed.as_py(), source.schema)
                 keys = source.on.keys(source.on.converted(rows))
                 columns = [*keys, *rows.columns]
                 yield pa.RecordBatch.from_arrays(columns, schema=source.keyed_schema)
@@ -114,8 +106,8 @@ def source_bounds(
         for batch in batches:
             rows = on.converted(to_spark_batch(batch, pa.schema(fields)))
             bounds = on.bounds(pa.concat_tables([bounds, pa.Table.from_batches([rows])]))
-        packed = pack(join_batches(bounds.to_batches())) if bounds.num_rows else None
-        yield one_row(BOUNDS_SCHEMA, packed)
+        whole = packing.join_batches(bounds.to_batches()) if bounds.num_rows else None
+        yield one_row(BOUNDS_SCHEMA, None if whole is None else packing.pack(whole))
 
 
 def task_keys(
