@@ -62,7 +62,7 @@ class _Leftover(Value):
 
 
 @contextmanager
-def forgotten(catalog: Catalog, *tables: Identifier) -> Iterator[bool]:
+def forget(catalog: Catalog, *tables: Identifier) -> Iterator[bool]:
     """Delete the metadata of tables that the block drops or renames; yield whether they have some.
 
     Files in a table's folder are deleted with it.
@@ -85,7 +85,7 @@ def forgotten_database(catalog: Catalog, database: str) -> Iterator[None]:
         return
     folder = f"{catalog.warehouse}/{CATALOG_FOLDER}/{database}"
     names = [each.name for each in catalog.file_io.list_directory(folder) if each.is_directory]
-    with forgotten(catalog, *(Identifier(database, name) for name in names)):
+    with forget(catalog, *(Identifier(database, name) for name in names)):
         yield
     if names:
         catalog.file_io.delete_empty_directory(folder)

@@ -1,7 +1,7 @@
 """Making Iceberg's metadata follow a table: after a commit, a rollback, an expiration.
 
     newest of our documents ─▶ is it of this table, and of a snapshot that is still there?
-        yes   its manifests, with what each later snapshot added and removed
+        yes   its manifests, with the files that each later snapshot added and removed
         no    all live files, as one snapshot
       ─▶ v<N>.metadata.json, published if there is none ─▶ hint ─▶ unneeded files are deleted
 
@@ -56,10 +56,10 @@ def _is_due(store: FileStore, snapshot: Snapshot) -> bool:
     )
 
 
-def repair(store: FileStore, *, anew: bool = False) -> state.IcebergMetadata | None:
+def repair(store: FileStore, *, from_start: bool = False) -> state.IcebergMetadata | None:
     """Make Iceberg's metadata that of the newest snapshot, schema and tags; None without any.
 
-    With `anew` all of it is written again, from the live files.
+    With `from_start` all of it is written again, from the live files.
 
     Raises:
         UnsupportedFeatureError: Files lie in the table that Iceberg's readers would read wrongly.
@@ -70,7 +70,7 @@ def repair(store: FileStore, *, anew: bool = False) -> state.IcebergMetadata | N
     newest = current.snapshots.latest()
     if newest is None:
         return None
-    return replace(_Follower.of(current, newest, None), thorough=True, anew=anew).run()
+    return replace(_Follower.of(current, newest, None), thorough=True, from_start=from_start).run()
 
 
 def follow_quietly(store: FileStore) -> None:
@@ -92,7 +92,7 @@ class _Follower(Value, dict=True):
     """Snapshots that need not be read again."""
     thorough: bool = False
     """Whether schema, tags and the oldest snapshot are asked for, too."""
-    anew: bool = False
+    from_start: bool = False
 
     @staticmethod
     def of(store: FileStore, snapshot: Snapshot, base: Snapshot | None) -> "_Follower":
@@ -125,7 +125,7 @@ class _Follower(Value, dict=True):
         ahead = None if newest is None else self._ahead(newest)
         if newest is not None and ahead is not None:
             return replace(self, snapshot=ahead).run() if self.thorough else newest
-        base = None if self.anew or newest is None else self._usable(newest)
+        base = None if self.from_start or newest is None else self._usable(newest)
         if base is not None and base.version == self.snapshot.id and not self.thorough:
             return base
         try:
@@ -199,7 +199,7 @@ class _Follower(Value, dict=True):
         row_id = 0 if newest is None else int(newest.document.get("next-row-id") or 0)
         added = None if base is None else self._add_snapshot(base, row_id)
         if added is None:
-            base, added = None, list(self._anew(row_id))
+            base, added = None, list(self._new_history(row_id))
         earliest = self.store.snapshots.earliest_id() if self.thorough else None
         return DocumentDraft(
             table=self.table,
@@ -227,7 +227,7 @@ class _Follower(Value, dict=True):
             held |= {each.id: each for each in older if each.id < self.snapshot.id}
         return held
 
-    def _anew(self, row_id: int) -> Iterator[JsonObject]:
+    def _new_history(self, row_id: int) -> Iterator[JsonObject]:
         """Yield the snapshots of a new history, but for those that cannot be shown."""
         parent, before = None, None
         for number in sorted(self._held_snapshots):

@@ -24,21 +24,21 @@ def behind(store: FileStore) -> int | None:
 
 def rebuild(store: FileStore) -> None:
     """Write all metadata again, and delete all that was written before."""
-    follow.repair(store, anew=True)
+    follow.repair(store, from_start=True)
     cleanup.delete_earlier(store)
 
 
 @contextmanager
 def dropping(catalog: Catalog, table: Identifier) -> Iterator[None]:
     """Delete the metadata of a table that the block drops."""
-    with cleanup.forgotten(catalog, table):
+    with cleanup.forget(catalog, table):
         yield
 
 
 @contextmanager
 def renaming(catalog: Catalog, source: Identifier, target: Identifier) -> Iterator[None]:
     """Delete the metadata under the old name, and write it under the new one."""
-    with cleanup.forgotten(catalog, source) as has_metadata:
+    with cleanup.forget(catalog, source) as has_metadata:
         yield
     if has_metadata:
         follow.follow_quietly(FileStore.load(catalog, target))

@@ -81,7 +81,7 @@ class Bodies:
             self._held[principal] -= size
 
     @contextmanager
-    def unfinished(self, principal: str) -> Iterator[None]:
+    def count_unfinished(self, principal: str) -> Iterator[None]:
         """Count a body as unfinished until the block ends."""
         if self._unfinished[principal] >= MOST_UNFINISHED:
             raise _too_many()
@@ -164,7 +164,7 @@ class App:
             )
             self._check_asker(http, request, route)
             with self._bodies.of(principal.name) as take:
-                with self._bodies.unfinished(principal.name):
+                with self._bodies.count_unfinished(principal.name):
                     body = await self._body(http, take)
                 self._authentication.check_body(head, body)
                 take(_MEMBER_BYTES * sum(body.count(mark) for mark in (b",", b"[", b"{")))

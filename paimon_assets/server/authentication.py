@@ -30,7 +30,7 @@ from paimon_assets.server.request import Refusal
 logger = logging.getLogger(__name__)
 
 _BEARER = "bearer "
-_NO_SECRET = "x"  # noqa: S105 - stands in for the secret of an unknown key
+_NO_SECRET = "x"  # noqa: S105 - used for the secret of an unknown key
 _BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 _LONGEST = 8192
 WINDOW_MS = 15 * 60_000

@@ -27,7 +27,7 @@ RESOURCES = ("database", "table", "partition", "column", "snapshot", "branch", "
              "dialect", "function", "definition")  # fmt: skip
 """First words of kinds such as `table-not-found` → `resourceType` in capitals."""
 _LONGEST = 4000
-"""Characters of a message, which may repeat what the client sent."""
+"""Characters of a message, which may repeat texts of the client."""
 _LAST_PART = frozenset({"table"})
 """Resources that errors name with their database."""
 

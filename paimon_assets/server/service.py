@@ -104,7 +104,7 @@ class ServedTable(Value):
     def table(self) -> Table:
         return Table(self.store)
 
-    def managed(self, service: "Service") -> "ServedTable":
+    def require_managed(self, service: "Service") -> "ServedTable":
         """Return the table, if the server may change it."""
         if self.is_external:
             raise not_implemented("commits of external tables; their writers commit by themselves")
@@ -225,7 +225,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
         return False
 
     def table(self, request: Request, action: Action) -> ServedTable:
-        name = self.named(request)
+        name = self.table_name(request)
         request.require(action, name.table.database, name.table.table)
         if name.is_system_table:
             raise missing_table(name.table)
@@ -238,11 +238,11 @@ class Service(Value, hidden=("storage_options", "_listings")):
         if "database" in request.names:
             self.catalog.database_path(request.names["database"])
         if request.opened:
-            name = self.named(request).table
+            name = self.table_name(request).table
             if self.load(name, identifies=False).id not in request.opened:
                 raise missing_table(name)
 
-    def named(self, request: Request) -> TableName:
+    def table_name(self, request: Request) -> TableName:
         return TableName.parse(Identifier(request.names["database"], request.names["table"]))
 
     def load(self, identifier: Identifier, *, identifies: bool = True) -> ServedTable:
@@ -289,7 +289,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
             name=str(identifier),
         )
         if identity is None and identifies and not self.read_only:
-            identity = self.identified(identifier, store)
+            identity = self.give_id(identifier, store)
         return ServedTable(
             identifier=identifier,
             store=store,
@@ -298,7 +298,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
             is_external=is_external,
         )
 
-    def identified(
+    def give_id(
         self, identifier: Identifier, store: FileStore, by: str = ""
     ) -> catalog_state.Identity:
         """Give a table an id, unless it has one."""

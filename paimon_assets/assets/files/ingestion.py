@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any, Generic, Protocol, Self, TypeVar, Unpack, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, Unpack, cast
 
 import dagster as dg
 from msgspec.structs import replace
@@ -153,7 +153,7 @@ def ingest(
         return table_write.result_of_write(paimon, step, ensured, outcome, metadata, results)
 
     with dagster_failures(target.identifier, context):
-        if isinstance(config, FollowConfig) and config.follow_seconds and not config.dry_run:
+        if getattr(config, "follow_seconds", 0) and not config.dry_run:
             return follow(context, key, config, partial(take, is_first=False))
         return cast("dg.MaterializeResult[Any]", take(config, reports=True, is_first=True))
 
@@ -322,28 +322,17 @@ def _why_nothing(landing: Landing, *, refused: bool) -> str:
     return f"Ingested: all {counted(len(files), 'file')} of '{folder}'."
 
 
-@runtime_checkable
-class FollowConfig(Protocol):
-    """The config of a run that may go on."""
-
-    follow_seconds: int
-    commit_seconds: float
-    dry_run: bool
-
-    def later(self) -> Self:
-        """Return the config of the further commits of the run."""
-
-
 def follow(
     context: dg.AssetExecutionContext,
     key: dg.AssetKey,
-    config: FollowConfig,
+    config: Any,
     take: Callable[..., dg.MaterializeResult[Any] | None],
 ) -> dg.MaterializeResult[Any]:
     """Ingest again and again; return the materialization of the last commit.
 
     `take(config, reports=…)` commits once and returns the materialization; where nothing is
-    new, None, or that of the table with `reports`.
+    new, None, or that of the table with `reports`. The config has `follow_seconds`,
+    `commit_seconds`, and `later()`, the config of the further commits.
 
     This saves the start of a process that each run of a few seconds would pay. Materializations
     before the last are logged with their commits, so that sensors see them at once. An error that

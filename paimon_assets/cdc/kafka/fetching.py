@@ -99,7 +99,7 @@ def fetch(
                 report(reading.count)
     finally:
         consumer.close()
-    return reading.fetched()
+    return reading.results()
 
 
 class _Reading:
@@ -200,7 +200,7 @@ class _Reading:
         names = zip(map(kind.topic, messages), parts, strict=True)
         return np.fromiter(map(self._places.__getitem__, names), np.int32, count)
 
-    def fetched(self) -> list[Fetched]:
+    def results(self) -> list[Fetched]:
         everything = pa.concat_tables([pa.schema(_COLUMNS).empty_table(), *self._batches])
         results = []
         for at, each in enumerate(self._ranges):

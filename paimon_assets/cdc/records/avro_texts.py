@@ -131,7 +131,7 @@ class _Cursor:
         self.at[rows] = starts + held
         return starts, held
 
-    def fixed(self, rows: Longs, size: int) -> Any:
+    def fixed_bytes(self, rows: Longs, size: int) -> Any:
         """Take bytes of one size, as a matrix; zeros where the record ends."""
         starts, held = self.spans(rows, np.full(len(rows), size))
         is_whole = held == size
@@ -391,14 +391,14 @@ def _whole(cursor: _Cursor, rows: Longs) -> Parts:
 
 
 def _boolean(cursor: _Cursor, rows: Longs) -> Parts:
-    held = cursor.fixed(rows, 1)[:, 0]
+    held = cursor.fixed_bytes(rows, 1)[:, 0]
     cursor.is_bad[rows[held > 1]] = True
     return [kernels.if_else(from_numpy(held == 1), b"true", b"false")]
 
 
 def _real(width: int) -> Callable[[_Cursor, Longs], Parts]:
     def read(cursor: _Cursor, rows: Longs) -> Parts:
-        numbers = cursor.fixed(rows, width).view(f"<f{width}")[:, 0]
+        numbers = cursor.fixed_bytes(rows, width).view(f"<f{width}")[:, 0]
         texts: Any = from_numpy(numbers).cast(pa.string())
         if (is_long := np.abs(numbers) >= _PADDED).any():  # zeros would stand for digits
             whole: Any = from_numpy(numbers.astype(np.float64)).cast(pa.string())

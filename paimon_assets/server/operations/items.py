@@ -133,7 +133,7 @@ def listed_globally(
     return tuple(bodies.Identifier(database=d, object=name) for d, _, name in parts), token
 
 
-def named(request: Request, noun: str, action: Action) -> Identifier:
+def item_of(request: Request, noun: str, action: Action) -> Identifier:
     name = Identifier(request.names["database"], request.names[noun])
     request.require(action, name.database, name.table, noun=noun.upper())
     return name
@@ -214,17 +214,17 @@ def create_view(service: Service, request: Request) -> None:
 
 
 def get_view(service: Service, request: Request) -> Answer:
-    return service.views.get(named(request, "view", Action.DESCRIBE)).to_json()
+    return service.views.get(item_of(request, "view", Action.DESCRIBE)).to_json()
 
 
 def alter_view(service: Service, request: Request) -> None:
-    name = named(request, "view", Action.ALTER)
+    name = item_of(request, "view", Action.ALTER)
     changes = request.read(bodies.AlterViewRequest).changes
     service.views.alter(name, changes, by=request.principal.name)
 
 
 def drop_view(service: Service, request: Request) -> None:
-    service.views.drop(named(request, "view", Action.DROP))
+    service.views.drop(item_of(request, "view", Action.DROP))
 
 
 def rename_view(service: Service, request: Request) -> None:
@@ -254,12 +254,12 @@ def create_function(service: Service, request: Request) -> None:
 
 
 def get_function(service: Service, request: Request) -> Answer:
-    name = named(request, "function", Action.DESCRIBE)
+    name = item_of(request, "function", Action.DESCRIBE)
     return service.catalog.get_function(name).to_json()
 
 
 def alter_function(service: Service, request: Request) -> None:
-    name = named(request, "function", Action.ALTER)
+    name = item_of(request, "function", Action.ALTER)
     changes = request.read(bodies.AlterFunctionRequest).changes
 
     def alter_members(members: dict[str, Json]) -> dict[str, Json]:
@@ -271,7 +271,7 @@ def alter_function(service: Service, request: Request) -> None:
 
 
 def drop_function(service: Service, request: Request) -> None:
-    service.functions.drop(named(request, "function", Action.DROP))
+    service.functions.drop(item_of(request, "function", Action.DROP))
 
 
 def _change_members(members: dict[str, Json], change: Mapping[str, Json]) -> dict[str, Json]:

@@ -94,7 +94,7 @@ def create_table(service: Service, request: Request) -> None:
     store = FileStore(
         file_io=service.file_io, table_path=table_path, schema=stored, name=str(identifier)
     )
-    service.identified(identifier, store, request.principal.name)
+    service.give_id(identifier, store, request.principal.name)
 
 
 def register_table(service: Service, request: Request) -> None:
@@ -298,7 +298,7 @@ def _forget_outside(
 
 def get_table_token(service: Service, request: Request) -> Answer:
     """Answer the storage token of a table: for writing with `update`, else for reading."""
-    name = service.named(request).table
+    name = service.table_name(request).table
     updates = request.principal.may(Action.UPDATE, name.database, name.table)
     action = Action.UPDATE if updates and not service.read_only else Action.SELECT
     if service.data_tokens is None:

@@ -64,7 +64,7 @@ def commit_table(service: Service, request: Request) -> Answer:
         raise missing_table(table.identifier)
     base = body.base_snapshot_uuid
     done = publish_external(
-        table.managed(service).store,
+        table.require_managed(service).store,
         body.snapshot,
         base_uuid=None if base is UNSET else base,
         compares_base=base is not UNSET,
@@ -74,7 +74,7 @@ def commit_table(service: Service, request: Request) -> Answer:
 
 
 def rollback_table(service: Service, request: Request) -> None:
-    table = service.table(request, Action.ALTER).managed(service)
+    table = service.table(request, Action.ALTER).require_managed(service)
     body = request.read(bodies.RollbackRequest)
     latest = table.store.snapshots.latest()
     if body.from_snapshot is not None and (latest is None or latest.id != body.from_snapshot):
@@ -94,7 +94,7 @@ def rollback_table(service: Service, request: Request) -> None:
 
 
 def rollback_table_schema(service: Service, request: Request) -> None:
-    table = service.table(request, Action.ALTER).managed(service)
+    table = service.table(request, Action.ALTER).require_managed(service)
     body = request.read(bodies.RollbackSchemaRequest)
     request.noted["schema"] = body.schema_id
     rollback_schema(table.store, body.schema_id)
@@ -156,7 +156,7 @@ def list_tags(service: Service, request: Request) -> Answer:
 
 
 def create_tag(service: Service, request: Request) -> None:
-    table = service.table(request, Action.UPDATE).managed(service)
+    table = service.table(request, Action.UPDATE).require_managed(service)
     body = request.read(bodies.CreateTagRequest)
     request.noted["tag"] = body.tag_name
     retained, text = None, body.time_retained
@@ -186,7 +186,9 @@ def get_tag(service: Service, request: Request) -> Answer:
 
 def delete_tag(service: Service, request: Request) -> None:
     """Delete a tag, with the files that only it kept."""
-    service.table(request, Action.UPDATE).managed(service).table.tags.delete(request.names["tag"])
+    service.table(request, Action.UPDATE).require_managed(service).table.tags.delete(
+        request.names["tag"]
+    )
 
 
 def list_branches(service: Service, request: Request) -> Answer:
@@ -195,19 +197,19 @@ def list_branches(service: Service, request: Request) -> Answer:
 
 
 def create_branch(service: Service, request: Request) -> None:
-    table = service.table(request, Action.UPDATE).managed(service)
+    table = service.table(request, Action.UPDATE).require_managed(service)
     body = request.read(bodies.CreateBranchRequest)
     request.noted["branch"] = body.branch
     table.store.branches.create(body.branch, tag=body.from_tag or None)
 
 
 def drop_branch(service: Service, request: Request) -> None:
-    table = service.table(request, Action.UPDATE).managed(service)
+    table = service.table(request, Action.UPDATE).require_managed(service)
     table.store.branches.delete(request.names["branch"])
 
 
 def rename_branch(service: Service, request: Request) -> None:
-    table = service.table(request, Action.UPDATE).managed(service)
+    table = service.table(request, Action.UPDATE).require_managed(service)
     body = request.read(bodies.RenameBranchRequest)
     request.noted["target"] = body.to_branch
     table.store.branches.rename(request.names["branch"], body.to_branch)
@@ -215,7 +217,7 @@ def rename_branch(service: Service, request: Request) -> None:
 
 def forward_branch(service: Service, request: Request) -> None:
     """Make the main branch equal to a branch."""
-    table = service.table(request, Action.UPDATE).managed(service)
+    table = service.table(request, Action.UPDATE).require_managed(service)
     body = request.read(bodies.ForwardBranchRequest)
     table.store.branches.fast_forward(request.names["branch"], keeps_main=bool(body.keeps_main))
     follow_change(table.store)
@@ -230,7 +232,7 @@ def list_consumers(service: Service, request: Request) -> Answer:
 
 def reset_consumer(service: Service, request: Request) -> None:
     """Let a consumer continue at a snapshot, or forget it."""
-    consumers = service.table(request, Action.UPDATE).managed(service).store.consumers
+    consumers = service.table(request, Action.UPDATE).require_managed(service).store.consumers
     body = request.read(bodies.ResetConsumerRequest)
     request.noted["consumer"] = body.consumer_id
     if body.next_snapshot_id is None:
@@ -304,7 +306,7 @@ def _partitioned_table(service: Service, request: Request, action: Action) -> Se
     table = service.table(request, action)
     if not table.stored.partition_keys:
         raise not_implemented("partitions of a table without partition keys")
-    return table if action is Action.DESCRIBE else table.managed(service)
+    return table if action is Action.DESCRIBE else table.require_managed(service)
 
 
 def _all(table: ServedTable) -> dict[str, bodies.Partition]:
