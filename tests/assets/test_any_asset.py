@@ -174,7 +174,7 @@ def test_inputs_of_tables_load_by_the_catalog_s_resource(warehouse: str) -> None
 
 
 def test_a_spark_resource_refuses_unknown_fields() -> None:
-    with pytest.raises(InvalidInputError, match=r"no field 'mster'\. Did you mean 'master'"):
+    with pytest.raises(InvalidInputError, match=r"no 'mster'\. Did you mean 'master'"):
         PaimonSparkResource(mster="local[1]")
 
 

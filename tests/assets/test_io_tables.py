@@ -173,7 +173,7 @@ def test_a_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
 def test_an_unknown_field_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InvalidInputError, match=r"'warehous'\. Did you mean 'warehouse'"):
         assets.PaimonCatalogResource(warehous="x")
-    with pytest.raises(InvalidInputError, match="no field 'path'"):
+    with pytest.raises(InvalidInputError, match="no 'path'"):
         assets.PaimonCatalogResource(path="x")
     with pytest.raises(InvalidInputError, match=r"'mod'\. Did you mean 'mode'"):
         assets.PaimonIOManager(warehouse="x", mod="append")
