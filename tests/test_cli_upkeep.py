@@ -313,7 +313,7 @@ def test_all_tables_are_maintained_and_a_bad_one_stops_no_other(lake):
 def test_maintenance_shows_due_work_and_asks(lake, tmp_path):
     asked = lake("maintain", "b.*", "--json", code=11, input="n\n")
     assert "expire_snapshots" in asked
-    assert "This is done to 2 tables. Go on?" in asked
+    assert "These tasks run on 2 tables. Go on?" in asked
     assert snapshot_counts(lake) == [3, 3]
     orphan = tmp_path / "w" / "b.db" / "old" / "bucket-0" / ORPHAN
     orphan.write_bytes(b"12")
@@ -355,3 +355,14 @@ def test_terminal_shows_progress_and_the_rest(monkeypatch, is_terminal):
         assert b"left" in text
     else:
         assert text == b"done"
+
+
+def test_cleaning_nothing_asks_no_question(run):
+    shown = run("clean", "db.t", input="")
+    assert "Go on?" not in shown
+
+
+def test_a_time_that_does_not_parse_is_an_error_of_its_parameter(run):
+    assert "Invalid value for --timestamp: 'yesterday'" in run(
+        "read", "db.t", "--timestamp", "yesterday", code=2
+    )

@@ -298,6 +298,7 @@ class Arguments(SimpleNamespace):
         try:
             is_agreed = click.confirm(f"{plan} Go on?", err=True)
         except click.Abort:
+            click.echo(err=True)  # the question has no end of line
             raise _NotConfirmed("there was no answer. Give --yes to skip the question") from None
         if not is_agreed:
             raise _NotConfirmed("the answer was no")

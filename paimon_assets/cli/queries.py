@@ -119,11 +119,18 @@ def _put(
     click.echo(f"{counted(count, 'row')} in {out}", err=out == "-")
 
 
+def _millis(text: str | None) -> int | None:
+    try:
+        return None if text is None else opt.parse_instant_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(f"'{text}': {error}", param_hint="--timestamp") from error
+
+
 def _options(args: commands.Arguments) -> dict[str, str]:
     values = {
         opt.SCAN_SNAPSHOT_ID.key: args.snapshot,
         opt.SCAN_TAG_NAME.key: args.tag,
-        opt.SCAN_TIMESTAMP.key: args.timestamp,
+        opt.SCAN_TIMESTAMP.key: _millis(args.timestamp),
         opt.INCREMENTAL_BETWEEN.key: args.between,
         opt.INCREMENTAL_BETWEEN_SCAN_MODE.key: args.mode,
     }

@@ -190,7 +190,10 @@ def _run_tasks(
     if args.dry_run:
         output.print_rows_of(planned)
         return
-    args.confirm(f"This is done to {table.name}.", show=lambda: output.print_rows_grid(planned))
+    if any(report["count"] or report["files"] for report in planned):
+        args.confirm(
+            f"These tasks run on {table.name}.", show=lambda: output.print_rows_grid(planned)
+        )
     output.print_rows_of(_reports(maintenance, tasks))
 
 
@@ -232,7 +235,7 @@ def maintain(args: commands.Arguments) -> None:
     ]
     tables = list(dict.fromkeys(chain.from_iterable(named)))
     if not args.dry_run:
-        action = f"This is done to {counted(len(tables), 'table')}."
+        action = f"These tasks run on {counted(len(tables), 'table')}."
 
         def show() -> None:
             output.print_rows_grid(_lines(_maintain_tables(catalog, tables, dry_run=True)))

@@ -238,3 +238,24 @@ def test_operational_options_are_set_without_a_policy(
     text = failure_text(io_run(make(other, ONE), paimon))
     assert "option 'file.format' is declared 'orc' but stored not set" in text
     assert paimon.catalog().get_table("db.t").schema.options["snapshot.num-retained.min"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("declared", "policies"),
+    [
+        (schema(id="INT", v="INT", w="INT"), {"add", "widen", "sync"}),
+        (schema(id="INT", v="DOUBLE"), {"widen", "sync"}),
+        (schema(id="INT"), {"add", "widen", "sync"}),
+        (schema({"bucket": "3", "bucket-key": "id"}), set()),
+    ],
+)
+def test_refusal_names_the_policies_that_make_the_change(
+    declared: Schema, policies: set[str], paimon: PaimonCatalogResource
+) -> None:
+    ok(by_decorator(schema(), ONE), paimon)
+    rows = {field.name: [1.0 if str(field.type) == "DOUBLE" else 1] for field in declared.fields}
+    refused = io_run(by_decorator(declared, rows), paimon)
+    text = failure_text(refused)
+    assert {each for each in ("add", "widen", "sync") if f"'{each}'" in text} == policies
+    for policy in policies:
+        ok(by_decorator(declared, rows, schema_policy=policy), paimon)

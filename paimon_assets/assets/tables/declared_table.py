@@ -21,7 +21,11 @@ from paimon_assets.assets.failures import choice_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange, SetOption
-from paimon_assets.engine.spec.evolution.schema_diff import adding_changes, reconciling_changes
+from paimon_assets.engine.spec.evolution.schema_diff import (
+    Reconciliation,
+    adding_changes,
+    reconciling_changes,
+)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
@@ -154,11 +158,7 @@ def ensure_table(
             table.alter(changes)
             table = table.refresh()
     else:
-        change = (
-            reconciling_changes(table.schema, schema)
-            if policy is SchemaPolicy.SYNC
-            else adding_changes(table.schema, schema, widens=policy is SchemaPolicy.WIDEN)
-        )
+        change = _changes_of(policy, table.schema, schema)
         verify_schema(identifier, schema, change.result, policy, change.unreachable)
         if change.changes and not dry_run:
             table.alter_checked(change.changes, executor=executor)
@@ -205,10 +205,13 @@ def verify_schema(
         return
     shown = declared if policy is SchemaPolicy.ERROR else expected
     differences = list(schema_differences(shown, stored))
-    why = f" {' '.join(unreachable)}" if unreachable else ""
     way_out = f"; the schema policy '{policy}' does not reach it"
     if policy is SchemaPolicy.ERROR:
-        way_out = ", or let the asset do it (schema_policy 'add', 'widen' or 'sync')"
+        reach = [f"'{each}'" for each in SchemaPolicy if _reaches(each, stored, declared)]
+        way_out = f", or let the asset do it (schema_policy {' or '.join(reach)})" if reach else ""
+        if not reach:
+            unreachable = _changes_of(SchemaPolicy.SYNC, stored, declared).unreachable
+    why = f" {' '.join(unreachable)}" if unreachable else ""
     raise InvalidInputError(
         f"Table {identifier} is not as the asset declares: {'; '.join(differences)}.{why} "
         f"Change the declaration, evolve the table before materializing{way_out}.",
@@ -216,6 +219,20 @@ def verify_schema(
         table=str(identifier),
         differences=len(differences),
     )
+
+
+def _changes_of(policy: SchemaPolicy, stored: TableSchema, declared: Schema) -> Reconciliation:
+    if policy is SchemaPolicy.SYNC:
+        return reconciling_changes(stored, declared)
+    return adding_changes(stored, declared, widens=policy is SchemaPolicy.WIDEN)
+
+
+def _reaches(policy: SchemaPolicy, stored: TableSchema, declared: Schema) -> bool:
+    """Whether the changes of a policy make the stored schema one that the declaration accepts."""
+    if policy is SchemaPolicy.ERROR:
+        return False
+    result = _changes_of(policy, stored, declared).result
+    return not any(schema_differences(_as_tolerated(result, declared, policy), result))
 
 
 def _as_tolerated(stored: TableSchema, declared: Schema, policy: SchemaPolicy) -> Schema:

@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from itertools import chain, groupby
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
@@ -538,7 +538,9 @@ class ObjectFileIO(base.FileIO):
                 "storage's own tools; no bucket is created here."
             )
             return errors.StorageError(text, kind="bucket-not-found", path=path)
-        what = f"Storage '{self._spec.scheme}' failed at '{path}': {failure.strerror}."
+        endpoint = urlsplit(self._options.get("endpoint", "")).netloc.rpartition("@")[2]
+        place = f"'{path}' of {endpoint}" if endpoint else f"'{path}'"
+        what = f"Storage '{self._spec.scheme}' failed at {place}: {failure.strerror}."
         kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
         return errors.StorageError(what, kind=kind, path=path)
 

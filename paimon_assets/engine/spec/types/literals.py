@@ -43,7 +43,8 @@ def to_internal(value: Literal, data_type: types.DataType, column: str) -> Inter
     try:
         return _convert(value, data_type.root)
     except (ValueError, TypeError, InvalidOperation, OverflowError) as error:
-        message = f"Column '{column}' is {data_type}; {value!r} is not a value of that type."
+        shown = repr(value) if isinstance(value, str | bytes) else str(value)
+        message = f"Column '{column}' is {data_type}; {shown} is not a value of that type."
         raise InvalidInputError(message, kind="literal", column=column) from error
 
 

@@ -102,6 +102,10 @@ class Query(Value):
         return _edit(self.text, edits)
 
 
+_INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+\.(\w+)'>")
+"""The parser's words for a part of a query without its operand."""
+
+
 @lru_cache(16)
 def find_tables(text: str, dialect: str = "spark") -> Query:
     """Find the tables a query names.
@@ -115,8 +119,9 @@ def find_tables(text: str, dialect: str = "spark") -> Query:
         tokens = sql.tokenize(text)
         trees = parser(dialect=sql).parse(tokens, text)
     except PARSE_FAULTS as error:
+        reason = _INCOMPLETE.sub(lambda match: f"{match[1].upper()} is not complete", str(error))
         raise InvalidInputError(
-            f"Cannot parse the query '{_short(text)}': {str(error)[:_SHOWN]}", kind="query"
+            f"Cannot parse the query '{_short(text)}': {reason[:_SHOWN]}", kind="query"
         ) from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
         raise InvalidInputError(
