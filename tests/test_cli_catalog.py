@@ -184,7 +184,7 @@ def test_a_key_that_a_config_file_cannot_have_is_refused(configured, tmp_path):
     (folder / "paimon.toml").write_text(
         f'warehouse = "{tmp_path}/w"\n[catalogs.x]\nwarehous = "/tmp"\n'
     )
-    assert "did you mean 'warehouse'?" in output("--catalog", "x", "ls", code=2)
+    assert "Did you mean 'warehouse'?" in output("--catalog", "x", "ls", code=2)
     (folder / "paimon.toml").write_text(
         f'warehouse = "{tmp_path}/w"\n[catalogs.x]\ns3.region = "a"\n'
     )
@@ -233,8 +233,8 @@ def test_a_branch_of_a_directory_is_named_as_one_of_a_table(run, tmp_path):
 
 
 def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
-    assert "Did you mean snapshots?" in run("snapshot", "db.t", code=2)
-    assert "Did you mean schema?" in run("describe", "db.t", code=2)
+    assert "Did you mean 'snapshots'?" in run("snapshot", "db.t", code=2)
+    assert "Did you mean 'schema'?" in run("describe", "db.t", code=2)
     assert "It precedes the command: main -w … ls." in run("ls", "-w", "x", code=2)
     assert "No such command 'xyz'." in run("xyz", code=2)
 

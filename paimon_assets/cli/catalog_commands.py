@@ -190,16 +190,15 @@ def views_create(args: commands.Arguments) -> None:
 @commands.command("NAME", "DIALECT", "[QUERY]", group=views)
 def views_dialect(args: commands.Arguments) -> None:
     """Set the query of the view NAME in DIALECT; without QUERY, remove it."""
+    from paimon_assets.engine.codec.rest import bodies
+
     name, dialect, views = args.name, args.dialect, args.catalog.views
     if args.query is None:
-        from paimon_assets.engine.codec.rest.bodies import DropDialect
-
-        views.alter(name, [DropDialect(dialect=dialect)])
+        views.alter(name, [bodies.DropDialect(dialect=dialect)])
         say(f"view {name} has no query in {dialect} now", {"view": name, "dropped": dialect})
         return
-    from paimon_assets.engine.codec.rest.bodies import AddDialect, UpdateDialect
-
-    change = UpdateDialect if dialect in views.get(name).dialects else AddDialect
+    is_known = dialect in views.get(name).dialects
+    change = bodies.UpdateDialect if is_known else bodies.AddDialect
     views.alter(name, [change(dialect=dialect, query=args.query)])
     say(f"view {name} has a query in {dialect} now", {"view": name, "dialect": dialect})
 

@@ -76,13 +76,10 @@ def options_of_config(
         raise InvalidInputError(message, kind="config")
     one = catalogs.get(catalog, {}) if catalog else {}
     general, own = dict(_flat(document, "", chosen)), dict(_flat(one, "", chosen))
-    import difflib
-
     for key in (*general, *own):
         if "." not in key and key not in opt.VARIABLES and key != opt.PREFIX.key:
-            nearest = difflib.get_close_matches(key, opt.VARIABLES, 1)
-            meant = f"; did you mean '{nearest[0]}'?" if nearest else "."
-            raise InvalidInputError(f"'{chosen}' has an unknown key '{key}'{meant}", kind="config")
+            message = f"'{chosen}' has an unknown key '{key}'.{did_you_mean(key, opt.VARIABLES)}"
+            raise InvalidInputError(message, kind="config")
     if catalog:
         general = {key: value for key, value in general.items() if key not in _PLACE}
     return general, own

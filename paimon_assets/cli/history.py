@@ -5,6 +5,7 @@ import fnmatch
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from paimon_assets.cli.commands import Arguments, command, duration, flag, integer
 from paimon_assets.cli.output import is_json, print_rows_of, say, table_rows
@@ -128,8 +129,6 @@ def diff(args: Arguments) -> None:
     A state is `latest`, a snapshot's id or a tag; of another branch with its name in front, such as
     `main@5` or `preview@latest`.
     """
-    from msgspec import to_builtins
-
     difference = args.table().diff(
         args.before, args.after, args.new_executor(), examples=args.examples
     )
@@ -146,8 +145,6 @@ def promote(args: Arguments) -> None:
 
     All tables that have it, or TABLES. Exit code 6 if main has moved; no commit of main is undone.
     """
-    from msgspec import to_builtins
-
     if not args.dry_run:
         args.confirm(f"Tables become their branch {args.branch}, which is deleted.")
     report = ops.promote(

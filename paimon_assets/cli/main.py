@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.add_ons import ERASE_COMMAND
+from paimon_assets.engine.spec.words import did_you_mean
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 """Heading of the help → name of the command → (its module below `cli`, its summary)."""
@@ -129,10 +130,8 @@ class LazyGroup(click.Group):
         """Find the command that is called; one that is not there may be misspelt."""
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            near = [_ELSEWHERE[name]] if name in _ELSEWHERE else get_close_matches(name, known, n=1)
-            ctx.fail(f"No such command '{name}'." + (f" Did you mean {near[0]}?" if near else ""))
+            hint = did_you_mean(_ELSEWHERE.get(name, name), known)
+            ctx.fail(f"No such command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

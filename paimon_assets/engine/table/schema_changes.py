@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
+from paimon_assets.engine.codec.rest.structure import changes_of
 from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.wire import load
@@ -154,7 +155,7 @@ def evolve(store: FileStore, changes: Sequence[SchemaChange]) -> TableSchema:
 
 def plan_schema_changes(
     store: FileStore,
-    changes: Sequence[SchemaChange],
+    changes: Sequence[SchemaChange | Mapping[str, Any]],
     *,
     where: Predicate | None = None,
     executor: ExecutorChoice = None,
@@ -166,7 +167,8 @@ def plan_schema_changes(
     Cost:
         Metadata of the newest snapshot; of the undecided files the columns that are cast.
     """
-    new = evolve(store, changes)
+    made = changes_of(changes)
+    new = evolve(store, made)
     base = store.schemas.schema(new.id - 1)
     snapshot = store.snapshots.latest()
     predicate = None if where is None else bind(where, base)
@@ -183,7 +185,7 @@ def plan_schema_changes(
     return SchemaChangePlan(
         base=base,
         new=new,
-        changes=tuple(changes),
+        changes=tuple(made),
         snapshot_id=0 if snapshot is None else snapshot.id,
         columns=tuple(reports.values()),
     )
@@ -221,7 +223,7 @@ def _report_of(column: DataField, before: DataType) -> ColumnReport:
 
 def change_schema(
     store: FileStore,
-    changes: Sequence[SchemaChange],
+    changes: Sequence[SchemaChange | Mapping[str, Any]],
     *,
     on_overflow: OnOverflow = OnOverflow.REFUSE,
     executor: ExecutorChoice = None,
@@ -243,7 +245,7 @@ def change_schema(
             continue
         try:
             time_millis = plan.new.time_millis
-            store.schemas.commit_changes(changes, time_millis=time_millis, base=plan.base)
+            store.schemas.commit_changes(plan.changes, time_millis=time_millis, base=plan.base)
             follow_change(store.with_schema(plan.new))
         except errors.CommitConflictError:
             continue

@@ -395,10 +395,9 @@ class Table:
             InvalidInputError: A change is refused.
             NotFoundError: The table was dropped or renamed.
         """
-        from paimon_assets.engine.codec.rest.structure import changes_of
         from paimon_assets.engine.table.schema_changes import plan_schema_changes
 
-        return plan_schema_changes(self._store, changes_of(changes), where=where, executor=executor)
+        return plan_schema_changes(self._store, changes, where=where, executor=executor)
 
     def alter_checked(
         self,
@@ -418,15 +417,10 @@ class Table:
             NotFoundError: The table was dropped or renamed.
             CommitUnknownError: The storage's answer was lost; look at the newest schema first.
         """
-        from paimon_assets.engine.codec.rest.structure import changes_of
         from paimon_assets.engine.table.schema_changes import change_schema
 
         return change_schema(
-            self._changing,
-            changes_of(changes),
-            on_overflow=on_overflow,
-            executor=executor,
-            judged=judged,
+            self._changing, changes, on_overflow=on_overflow, executor=executor, judged=judged
         )
 
     def truncate(self) -> Snapshot:

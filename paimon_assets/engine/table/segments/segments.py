@@ -171,19 +171,12 @@ class Segments(Value):
             snapshot = self._commit(messages, segments, user, properties, refuse_shared_files)
         return SegmentOutcome(segments=tuple(self._finish(user, snapshot)), snapshot=snapshot)
 
-    def delete(
-        self,
-        ids: Collection[int] = (),
-        *,
-        before_ms: int | None = None,
-        properties: Mapping[str, str] | None = None,
-    ) -> SegmentOutcome:
+    def delete(self, ids: Collection[int] = (), *, before_ms: int | None = None) -> SegmentOutcome:
         """Delete segments from the table, in one snapshot; external files stay where they are.
 
         Args:
             ids: Segments or loads. The files of loads are deleted when their snapshots expire.
             before_ms: Also the segments that were added before this epoch millisecond; no loads.
-            properties: Stored in the snapshot.
 
         Raises:
             NotFoundError: No live segment has this id; nothing was committed.
@@ -215,7 +208,7 @@ class Segments(Value):
         if not items:
             return SegmentOutcome(segments=(), snapshot=None)
         user = NewUser("segment-delete-")
-        snapshot = self._commit(status.removals(self.store, items), items, user, properties)
+        snapshot = self._commit(status.removals(self.store, items), items, user)
         imported_ids = {segment.id for segment in imported}
 
         def mark(segment: seg.Segment) -> seg.Segment:
@@ -284,18 +277,13 @@ class Segments(Value):
         return [item for item in items.values() if is_dead(item)]
 
     def refresh(
-        self,
-        ids: Collection[int],
-        executor: Executor[Any] | None = None,
-        *,
-        commit_user: str | None = None,
+        self, ids: Collection[int], executor: Executor[Any] | None = None
     ) -> SegmentOutcome:
         """Read the folders of segments again and commit their new, changed and missing files.
 
         Args:
             ids: The ids of live segments; empty means all of them.
             executor: Reads the footers; this process by default.
-            commit_user: Name of the committer.
 
         Raises:
             NotFoundError: No live segment has this id, or a folder is missing or empty.
@@ -330,12 +318,12 @@ class Segments(Value):
                 refreshed.append(current)
         if not refreshed:
             return SegmentOutcome(segments=(), snapshot=None)
-        user = commit_user or NewUser("segment-refresh-")
+        user = NewUser("segment-refresh-")
         messages = [
             *status.removals(self.store, replaced),
             *status.additions(refreshed, footers, self.clock),
         ]
-        snapshot = self._commit(messages, refreshed, user, None)
+        snapshot = self._commit(messages, refreshed, user)
         by_id = {item.id: replace(item, refreshed=commit_of(snapshot)) for item in refreshed}
         self._change(lambda item: by_id.get(item.id, item))
         return SegmentOutcome(segments=tuple(by_id.values()), snapshot=snapshot)
@@ -467,7 +455,7 @@ class Segments(Value):
         messages: Sequence[CommitMessage],
         segments: Iterable[seg.Segment | seg.Load],
         user: str,
-        properties: Mapping[str, str] | None,
+        properties: Mapping[str, str] | None = None,
         condition: Condition | None = None,
     ) -> snap.Snapshot:
         """Commit added and removed files; without any, an empty snapshot records the command."""

@@ -1,6 +1,5 @@
 """Statements, as values. Queries and expressions for other engines stay texts."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
@@ -17,6 +16,7 @@ from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.operations import CatalogTables
 from paimon_assets.engine.table.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
+from paimon_assets.engine.table.sql_words import words_of
 from paimon_assets.engine.table.system.metadata import columns
 from paimon_assets.engine.table.table import Table
 
@@ -289,17 +289,14 @@ def view_exists(catalog: SqlCatalog, name: Identifier) -> bool:
     return name.table in catalog.views.list(name.database)
 
 
-_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-
-
 def is_query(text: str) -> bool:
     """Whether a statement only reads, by its first word.
 
     >>> is_query("with a as (select 1) select * from a"), is_query("DROP TABLE t")
     (True, False)
     """
-    words = _COMMENTS.sub(" ", text).replace("(", " ").split(None, 1)
-    return bool(words) and words[0].upper() in {"SELECT", "WITH", "VALUES", "FROM"}
+    first = next((word.text for word in words_of(text) if word.text != "("), "")
+    return first.upper() in {"SELECT", "WITH", "VALUES", "FROM"}
 
 
 _OUTCOME = columns(
