@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from paimon_assets import Identifier, InvalidInputError, NotFoundError, Schema, open_catalog
 from paimon_assets.cli.main import main
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.system.metadata import duration_text
+from paimon_assets.engine.spec.words import duration_text
 from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 from tests.testkit.errors import refused
 

@@ -35,6 +35,21 @@ def printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def duration_text(duration: dt.timedelta) -> str:
+    """Return a duration as Java writes it.
+
+    >>> duration_text(dt.timedelta(days=1, hours=12, milliseconds=5))
+    'PT36H0.005S'
+    """
+    micros = duration // dt.timedelta(microseconds=1)
+    hours, micros = divmod(micros, 3_600_000_000)
+    minutes, micros = divmod(micros, 60_000_000)
+    seconds = f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
+    parts = [f"{hours}H" if hours else "", f"{minutes}M" if minutes else ""]
+    text = "".join([*parts, f"{seconds}S" if micros else ""])
+    return f"PT{text or '0S'}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a question for the nearest known name, an empty text if none is near.
 

@@ -235,19 +235,6 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def duration_text(millis: int) -> str:
-    """Return a duration as ISO 8601 writes it, without `PT`.
-
-    >>> duration_text(452), duration_text(63_200), duration_text(3_600_000)
-    ('0.452S', '1M3.2S', '1H')
-    """
-    minutes, rest = divmod(millis, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".")
-    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
-    return text + (f"{seconds}S" if rest or not text else "")
-
-
 def size_text(size: int) -> str:
     """Return a size as SHOW SEGMENTS does.
 

@@ -23,6 +23,7 @@ from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments import segment as seg
+from paimon_assets.engine.spec.words import duration_text
 
 
 def segments_now(store: FileStore, segments: Iterable[seg.Segment]) -> list[seg.Segment]:
@@ -205,13 +206,14 @@ def show_segments(
 def _shown_row(segment: seg.Segment | seg.Load) -> dict[str, Any]:
     """Return the row of SHOW HISTORY SEGMENTS for one segment."""
     taken, merged = _taken_ms(segment), _merged_to(segment)
+    duration = None if taken is None else duration_text(dt.timedelta(milliseconds=taken))
     start = dt.datetime.fromtimestamp(segment.load_start_ms / 1000, dt.UTC)
     partition = f"{{{segment.partition_text}}}{_more_text(segment)}"
     return {
         "ID": str(segment.id),
         "Status": segment.status.value,
         "Load Start Time": f"{start:%Y-%m-%d %H:%M:%S}.{segment.load_start_ms % 1000:03d} UTC",
-        "Load Time Taken": _NOT_APPLICABLE if taken is None else seg.duration_text(taken),
+        "Load Time Taken": duration.removeprefix("PT") if duration else _NOT_APPLICABLE,
         "Partition": partition if segment.partition_text else _NOT_APPLICABLE,
         "Data Size": seg.size_text(segment.data_size),
         "Index Size": _NOT_APPLICABLE,

@@ -5,7 +5,6 @@ Source: `org.apache.paimon.table.system.SnapshotsTable`, `SchemasTable`, `Option
 `TagsTable`, `BranchesTable`, `ConsumersTable`, `StatisticTable`, `AggregationFieldsTable`.
 """
 
-import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -20,6 +19,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.types.data_types import RowType
 from paimon_assets.engine.spec.types.type_text import field_to_json, parse_type
+from paimon_assets.engine.spec.words import duration_text
 from paimon_assets.engine.table.segments.segment_status import segment_rows
 from paimon_assets.engine.table.segments.segments import Segments
 
@@ -180,21 +180,6 @@ def aggregation_fields(store: FileStore) -> Rows:
             "function_options": f"[{', '.join(options)}]",
             "comment": field.description,
         }
-
-
-def duration_text(duration: dt.timedelta) -> str:
-    """Return a duration as Java writes it.
-
-    >>> duration_text(dt.timedelta(days=1, hours=12, milliseconds=5))
-    'PT36H0.005S'
-    """
-    micros = duration // dt.timedelta(microseconds=1)
-    hours, micros = divmod(micros, 3_600_000_000)
-    minutes, micros = divmod(micros, 60_000_000)
-    seconds = f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
-    parts = [f"{hours}H" if hours else "", f"{minutes}M" if minutes else ""]
-    text = "".join([*parts, f"{seconds}S" if micros else ""])
-    return f"PT{text or '0S'}"
 
 
 def _number(value: Any) -> int | None:
