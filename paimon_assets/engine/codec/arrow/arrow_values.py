@@ -130,14 +130,18 @@ def total_order_words(values: npt.NDArray[Any]) -> Words:
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-def first_failing(column: Any, kernel: Callable[[Any], object]) -> int:
+def first_failing(
+    column: Any,
+    kernel: Callable[[Any], object],
+    errors: tuple[type[Exception], ...] = (pa.ArrowException,),
+) -> int:
     """Return the first position for which `kernel` raises. Cost: two calls on the column."""
     start, rows = 0, len(column)
     while rows > 1:
         half = rows // 2
         try:
-            kernel(column.slice(start, half))
-        except pa.ArrowException:
+            kernel(column[start : start + half])
+        except errors:
             rows = half
         else:
             start, rows = start + half, rows - half

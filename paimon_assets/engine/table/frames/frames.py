@@ -27,6 +27,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import (
     to_arrow_schema,
     to_arrow_type,
 )
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.contract.executor import Executor, TakingExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import predicate as pred
@@ -422,7 +423,7 @@ def _convert(column: Any, target: Any) -> Any:
     try:
         values: Any = pa.Array.from_pandas(column)
     except UnicodeEncodeError as error:
-        bad = objects.first_failing(len(column), lambda low, high: pa.array(column.iloc[low:high]))
+        bad = first_failing(column.array, pa.array, objects.CONVERSION_ERRORS)
         raise objects.Mismatch(bad, column.iloc[bad], "is no Unicode text") from error
     if target is None:
         return values

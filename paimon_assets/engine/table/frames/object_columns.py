@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from paimon_assets.engine.codec.arrow.arrow_values import first_failing
+
 _IGNORE = "PYARROW_IGNORE_TIMEZONE"
 _LOCK = RLock()
 
@@ -97,9 +99,7 @@ def fit_column(values: Any, target: Any) -> Any:
     try:
         return values.cast(target)
     except pa.ArrowInvalid as error:
-        bad = first_failing(
-            len(values), lambda low, high: values.slice(low, high - low).cast(target)
-        )
+        bad = first_failing(values, lambda part: part.cast(target))
         raise Mismatch(bad, values[bad].as_py(), f"does not fit {target}") from error
 
 
@@ -223,32 +223,14 @@ def _refuse_first(values: Objects, is_wrong: Callable[[Any], bool], reason: str)
 
 
 def _convert(values: Objects, target: Any) -> Any:
-    def convert(low: int, high: int) -> Any:
-        return pa.array(values[low:high], type=target, from_pandas=True)
+    def convert(some: Objects) -> Any:
+        return pa.array(some, type=target, from_pandas=True)
 
     try:
-        return convert(0, len(values))
+        return convert(values)
     except CONVERSION_ERRORS as error:
-        bad = first_failing(len(values), convert)
+        bad = first_failing(values, convert, CONVERSION_ERRORS)
         raise Mismatch(bad, values[bad], f"does not fit {target}") from error
-
-
-def first_failing(count: int, attempt: Callable[[int, int], object]) -> int:
-    """Return the first of `count` positions for which `attempt(low, high)` raises.
-
-    Cost:
-        As much as two attempts on all.
-    """
-    low, high = 0, count
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            attempt(low, middle)
-        except CONVERSION_ERRORS:
-            high = middle
-        else:
-            low = middle
-    return low
 
 
 def _present(values: Objects, kinds: tuple[type, ...], reason: str) -> list[bool]:
