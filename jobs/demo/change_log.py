@@ -74,12 +74,12 @@ def derive_changes(flights: pd.DataFrame) -> pa.Table:
     arrived = _state(gone, "arrived", ())
     arrived.loc[arrived["arr_delay"].isna(), "status"] = "diverted"
     events = [
-        _event(_scheduled(flights), "+I", booked),
-        _event(_scheduled(gone), "-U", departed),
+        _event(_booking_state(flights), "+I", booked),
+        _event(_booking_state(gone), "-U", departed),
         _event(in_air, "+U", departed),
         _event(in_air, "-U", landed),
         _event(arrived, "+U", landed),
-        _event(_scheduled(cancelled), "-D", called_off),
+        _event(_booking_state(cancelled), "-D", called_off),
     ]
     late_departure, late_landing = (_delays(random, len(gone)) for _ in range(2))
     sent = np.concatenate(
@@ -109,7 +109,7 @@ def _seconds(minutes: "pd.Series[int]") -> Seconds:
     return np.asarray(minutes, dtype=np.int64) * 60
 
 
-def _scheduled(flights: pd.DataFrame) -> pd.DataFrame:
+def _booking_state(flights: pd.DataFrame) -> pd.DataFrame:
     return _state(flights, "scheduled", (*KNOWN_WHEN_DEPARTED, *KNOWN_WHEN_LANDED))
 
 

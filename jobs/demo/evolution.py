@@ -50,10 +50,10 @@ def evolve_flights(result: dg.ExecuteInProcessResult, run_job: RunJob) -> Iterat
             yield f"Schema of {TABLE}: as declared, nothing to evolve."
             return
         narrowed = run_job(JOB, _config(NARROWING, dry_run=True))
-        yield f"A dry run of dep_delay as TINYINT: {_found(narrowed)}."
+        yield f"A dry run of dep_delay as TINYINT: {_verdict(narrowed)}."
         changes = evaluation.metadata["paimon/schema_changes"].value
         widened = run_job(JOB, _config(changes, dry_run=False))
-        verdict = _found(widened) if widened.success else "[red]FAILED[/]"
+        verdict = _verdict(widened) if widened.success else "[red]FAILED[/]"
         yield f"The check `schema` found drift; {JOB} reconciled it: {verdict}."
 
 
@@ -62,7 +62,7 @@ def _config(changes: Any, *, dry_run: bool) -> dg.RunConfig:
     return dg.RunConfig(ops={"evolve_schema": config})
 
 
-def _found(result: dg.ExecuteInProcessResult) -> str:
+def _verdict(result: dg.ExecuteInProcessResult) -> str:
     """Return the report of a run in words."""
     for event in result.all_events:
         data = event.event_specific_data

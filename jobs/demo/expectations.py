@@ -79,12 +79,12 @@ def with_padding(files: Sequence[Path]) -> int:
     """Rows that a key keeps if, within one second, additions come after retractions."""
     changes = _keys_times_kinds(files)
     changes["adds"] = changes["op"].isin(["+I", "+U"])
-    return _kept(changes, ["key", "op_time", "adds"])
+    return _count_rows_left(changes, ["key", "op_time", "adds"])
 
 
 def without_padding(files: Sequence[Path]) -> int:
     """Rows that a key keeps if, within one second, whatever arrived last wins."""
-    return _kept(_keys_times_kinds(files), ["key", "op_time"])
+    return _count_rows_left(_keys_times_kinds(files), ["key", "op_time"])
 
 
 def difference(actual: pa.Table, expected: pd.DataFrame, key: Sequence[str] = KEY) -> str | None:
@@ -133,6 +133,6 @@ def _keys_times_kinds(files: Sequence[Path]) -> pd.DataFrame:
     return changes
 
 
-def _kept(changes: pd.DataFrame, order: list[str]) -> int:
+def _count_rows_left(changes: pd.DataFrame, order: list[str]) -> int:
     winners = changes.sort_values(order, kind="stable").drop_duplicates("key", keep="last")
     return int(winners["op"].isin(["+I", "+U"]).sum())

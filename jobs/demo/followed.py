@@ -3,8 +3,9 @@
     INSERT when a flight is scheduled, UPDATE at departure and landing, DELETE when it is cancelled;
     half-way the table gets the column air_time
 
-The connector goes back now and then, so files begin with changes that an earlier file had; updates
-do not hold the tail number, as Postgres leaves out long values that did not change.
+The connector returns to an earlier point now and then, so files begin with changes that an earlier
+file had; updates do not hold the tail number, as Postgres leaves out long values that did not
+change.
 """
 
 import json
@@ -70,7 +71,7 @@ def follow_flights(*, every: int, files: int, broker: str = "") -> int:
             f"{len(changes):,} changes of a database in {where}; {NEW} is added after "
             f"{half:,} of them."
         )
-        asset = build_change_log_asset(TABLE, _declared(), source=source, schema_policy="add")
+        asset = build_change_log_asset(TABLE, _table_schema(), source=source, schema_policy="add")
         left = 1
         while left:
             result = dg.materialize(
@@ -106,7 +107,7 @@ def _run_text(shown: Mapping[str, Any]) -> str:
     )
 
 
-def _declared() -> Schema:
+def _table_schema() -> Schema:
     """Return the table before the column was added."""
     columns: dict[str, Any] = {each.name: each.type for each in FLIGHTS.fields}
     for name in (NEW, "op", "op_time"):

@@ -29,11 +29,11 @@ class Progress:
                 self._console.print(f"    {entry.user_message}", markup=False)
         elif event.event_type is dg.DagsterEventType.STEP_START:
             self._started[step] = time.monotonic()
-            self.say(_named(step))
+            self.say(_step_name(step))
         elif event.event_type is dg.DagsterEventType.STEP_SUCCESS:
-            self._ended(step)
+            self._say_end(step)
         elif event.event_type is dg.DagsterEventType.STEP_FAILURE:
-            self._ended(step)
+            self._say_end(step)
             self._console.print(_failure(event), style="red", markup=False)
         elif event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
@@ -41,12 +41,12 @@ class Progress:
             verdict = "passed" if check.passed else "warning" if is_warning else "FAILED"
             self._console.print(f"    {verdict}: {check.description}", markup=False)
 
-    def _ended(self, step: str) -> None:
+    def _say_end(self, step: str) -> None:
         self.seconds[step] = time.monotonic() - self._started.get(step, time.monotonic())
         self._console.print(f"    {self.seconds[step]:.1f} s", style="dim")
 
 
-def _named(step: str) -> str:
+def _step_name(step: str) -> str:
     return step.replace("__", "/")
 
 

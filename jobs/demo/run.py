@@ -91,7 +91,7 @@ def main(
     for table in compared:
         if table.difference:
             console.print(f"{table.name}: {table.difference}", style="red", markup=False)
-    _say_what_it_means(console, compared, seconds=time.monotonic() - started)
+    _say_result(console, compared, seconds=time.monotonic() - started)
     sys.exit(any(table.difference for table in compared))
 
 
@@ -132,7 +132,7 @@ def _run_quietly(
     )
 
 
-def _say_what_it_means(console: Console, compared: list[Compared], *, seconds: float) -> None:
+def _say_result(console: Console, compared: list[Compared], *, seconds: float) -> None:
     by_name = {table.name: table for table in compared}
     padded, unpadded = by_name["demo.flights"], by_name["demo.flights_unpadded"]
     if not any(table.rows_read for table in compared):

@@ -27,14 +27,14 @@ grants = [{{ on = "*", may = ["all"] }}]
 
 def run_over_rest(arguments: list[str]) -> int:
     """Run the demo in a process whose catalog is a server's; return its exit code."""
-    with _served() as environment:
+    with _serve_catalog() as environment:
         command = [sys.executable, "-m", "jobs.demo.run", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=environment, check=False)  # noqa: S603 - our own
         return done.returncode
 
 
 @contextmanager
-def _served() -> Iterator[Mapping[str, str]]:
+def _serve_catalog() -> Iterator[Mapping[str, str]]:
     """Serve the demo's warehouse; yield the environment of its clients."""
     warehouse = warehouse_when_loaded()
     if warehouse is None:
@@ -58,11 +58,11 @@ def _served() -> Iterator[Mapping[str, str]]:
         ) as process,
     ):
         try:
-            said = process.stdout.readline().decode().strip() if process.stdout else ""
-            if not said:
+            line = process.stdout.readline().decode().strip() if process.stdout else ""
+            if not line:
                 sys.exit(f"The server did not start:\n{log.read_text()}")
-            click.echo(f"{said}, to whoever has the token made for this run; its log is {log}")
+            click.echo(f"{line}, to whoever has the token made for this run; its log is {log}")
             clients = {key: value for key, value in os.environ.items() if key != "PAIMON_WAREHOUSE"}
-            yield {**clients, "PAIMON_URI": said.rsplit(" ", 1)[1], "PAIMON_TOKEN": token}
+            yield {**clients, "PAIMON_URI": line.rsplit(" ", 1)[1], "PAIMON_TOKEN": token}
         finally:
             process.terminate()

@@ -90,7 +90,7 @@ def flight_changes(
     except InvalidInputError as error:
         raise dg.Failure(error.message, allow_retries=False) from error
     deliver(FLIGHTS_FOLDER, paimon.options)
-    return _received(context, received, config.files, FLIGHTS_FOLDER)
+    return _report_files(context, received, config.files, FLIGHTS_FOLDER)
 
 
 @dg.asset(
@@ -105,10 +105,10 @@ def weather_reports(
     """The hourly weather of the three airports, a file per month."""
     received = receive_weather(LANDING)
     deliver(WEATHER_FOLDER, paimon.options)
-    return _received(context, received, 12, WEATHER_FOLDER)
+    return _report_files(context, received, 12, WEATHER_FOLDER)
 
 
-def _received(
+def _report_files(
     context: dg.AssetExecutionContext, new: list[Path], files: int, folder: str
 ) -> dg.MaterializeResult[None]:
     context.log.info("%d of %d files are new in %s.", len(new), files, seen_at(folder))

@@ -27,7 +27,7 @@ def keep_up(catalog: TableCatalog, run_job: RunJob) -> Iterator[str]:
     catalog.alter_table(COMPACTED, [_SHOWN_TO_ICEBERG])
     config = CompactionConfig(tables=[COMPACTED], strategy=StrategyChoice.full)
     compacted = run_job("compaction_job", dg.RunConfig(ops={"compact": config}))
-    yield f"compaction_job, strategy full, {COMPACTED}: {_or_failed(compacted, _reported)}"
+    yield f"compaction_job, strategy full, {COMPACTED}: {_or_failed(compacted, _report_text)}"
     if catalog.get_table(COMPACTED).state.iceberg_behind() == 0:
         yield f"Readers of Iceberg see {COMPACTED}, too: its files, and metadata beside them."
     maintained = run_job("maintenance_job", dg.RunConfig(ops={"maintain": MaintenanceConfig()}))
@@ -42,7 +42,7 @@ def _or_failed(result: dg.ExecuteInProcessResult, summary: Any) -> str:
     return str(summary(result)) if result.success else "[red]FAILED[/], `make dev` shows its run."
 
 
-def _reported(result: dg.ExecuteInProcessResult) -> str:
+def _report_text(result: dg.ExecuteInProcessResult) -> str:
     for event in result.get_asset_materialization_events():
         dropped = event.materialization.metadata["paimon/rows_dropped"].value
         gone = f" {dropped:,} deleted rows are gone for good." if dropped else ""
