@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import dagster as dg
 import numpy as np
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from paimon_assets.assets.files import ledger as ledgers
 from paimon_assets.assets.files import source_files
 from paimon_assets.assets.files.dead_letters import DeadLetters, check_of
-from paimon_assets.assets.files.sources import source_name_of
+from paimon_assets.assets.files.sources import Opening, source_name_of
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -102,6 +102,14 @@ class FileIntake:
             table=self.source.dead_letters, shows_values=self.paimon.show_values
         )
         self.remembered = self.source.remembered_files
+
+    @classmethod
+    def open(cls, source: source_files.FileSource, opening: Opening, **more: Any) -> Self:
+        """Compare the folder of a source with the ledger of a table."""
+        paimon, table, folder = opening.paimon, opening.table, opening.config.source
+        landing = compare_landing(paimon, table, opening.key, source, folder=folder)
+        log = opening.log
+        return cls(paimon=paimon, table=table, source=source, landing=landing, log=log, **more)
 
     @property
     def place(self) -> str:

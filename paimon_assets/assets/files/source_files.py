@@ -225,17 +225,9 @@ class FileSource(Value, dict=True):
             )
 
     def open(self, opening: "Opening") -> "FileIntake":
-        from paimon_assets.assets.files.landing import FileIntake, compare_landing  # noqa: PLC0415
+        from paimon_assets.assets.files.landing import FileIntake  # noqa: PLC0415
 
-        folder = opening.config.source
-        landing = compare_landing(opening.paimon, opening.table, opening.key, self, folder=folder)
-        return FileIntake(
-            paimon=opening.paimon,
-            table=opening.table,
-            source=self,
-            landing=landing,
-            log=opening.log,
-        )
+        return FileIntake.open(self, opening)
 
     @property
     def title(self) -> str:

@@ -7,9 +7,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from paimon_assets.assets.files.landing import FileIntake, compare_landing
-from paimon_assets.assets.files.source_files import FileSource
-from paimon_assets.assets.files.sources import Opening
+from paimon_assets.assets.files.landing import FileIntake
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch, SourceName, SourceTable
 from paimon_assets.cdc.records.formats import CdcFormat, cdc_format, changes_of
 from paimon_assets.engine.codec.row_files import RowFormat, naming
@@ -53,18 +51,6 @@ class ChangeFileIntake(FileIntake):
                 bad[path] = error
         self.quarantine(bad)
         return None if bad else batches
-
-
-def open_change_files(
-    source: FileSource, opening: Opening, read: ReadFile = read_changes
-) -> ChangeFileIntake:
-    """Compare the folder of a change log with the ledger of a table."""
-    folder = opening.config.source
-    landing = compare_landing(opening.paimon, opening.table, opening.key, source, folder=folder)
-    return ChangeFileIntake(
-        paimon=opening.paimon, table=opening.table, source=source, landing=landing,
-        log=opening.log, read=read,
-    )  # fmt: skip
 
 
 Parsed: TypeAlias = dict[SourceName, list[ChangeBatch] | None]

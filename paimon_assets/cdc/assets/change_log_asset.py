@@ -12,7 +12,7 @@ from paimon_assets.assets.files.sources import Opening
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.tables.declared_table import EnsuredTable, SchemaPolicy
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
-from paimon_assets.cdc.assets.change_files import ReadFile, open_change_files, read_changes
+from paimon_assets.cdc.assets.change_files import ChangeFileIntake, ReadFile, read_changes
 from paimon_assets.cdc.assets.change_log import ChangeLog, ChangeLogConfig, invalid_choice
 from paimon_assets.cdc.assets.change_log_run import ChangeIntake, ChangeLogRun
 from paimon_assets.cdc.assets.topic_source import KafkaSource, TopicLogConfig
@@ -50,7 +50,7 @@ def opener_of(
     """Return the function that opens the intake of a change log; `read` reads its files."""
     if isinstance(source, KafkaSource):
         return source.open
-    return lambda opening: open_change_files(source, opening, read)
+    return lambda opening: ChangeFileIntake.open(source, opening, read=read)
 
 
 def build_change_log_asset(
