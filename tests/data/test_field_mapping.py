@@ -49,38 +49,22 @@ def test_a_column_younger_than_the_file_is_null_even_if_another_had_its_name():
 
 
 @pytest.mark.parametrize(
-    ("file_type", "read_type", "value"),
-    [
-        ("TINYINT", "BIGINT", 7),
-        ("INT NOT NULL", "BIGINT", 7),
-        ("FLOAT", "DOUBLE", 0.5),
-        ("VARCHAR(3)", "STRING", "abc"),
-        ("INT NOT NULL", "INT", 7),
-        ({"type": "ARRAY", "element": "INT NOT NULL"}, {"type": "ARRAY", "element": "INT"}, [7]),
-    ],
-)
-def test_widened_types_are_cast(file_type, read_type, value):
-    found = mapping([(0, "a", read_type)], [(0, "a", file_type)])
-    batch = pa.record_batch({"a": pa.array([value], to_arrow_type(parse_type(file_type)))})
-    result = found.apply(batch)
-    assert result.schema == found.arrow_schema
-    assert result.to_pydict() == {"a": [value]}
-
-
-@pytest.mark.parametrize(
     ("file_type", "read_type", "values", "wanted"),
     [
+        ("TINYINT", "BIGINT", [7], [7]),
+        ("INT NOT NULL", "BIGINT", [7], [7]),
+        ("INT NOT NULL", "INT", [7], [7]),
+        ("FLOAT", "DOUBLE", [0.5], [0.5]),
+        ("VARCHAR(3)", "STRING", ["abc"], ["abc"]),
+        ("ARRAY<INT NOT NULL>", "ARRAY<INT>", [[7]], [[7]]),
         ("BIGINT", "INT", [2**32 + 7, None], [7, None]),
         ("INT", "STRING", [7, None], ["7", None]),
         ("STRING", "VARCHAR(3)", ["abcd", None], ["abc", None]),  # one Arrow type, two types
         ("TIMESTAMP(6)", "TIMESTAMP(4)", [dt.datetime(1970, 1, 1, microsecond=123456)],
          [dt.datetime(1970, 1, 1, microsecond=123400)]),
         ("TIMESTAMP(3)", "TIMESTAMP(6)", [dt.datetime(1970, 1, 1)], [dt.datetime(1970, 1, 1)]),
-        ({"type": "ARRAY", "element": "INT"}, {"type": "ARRAY", "element": "STRING"},
-         [[7, None], None], [["7", None], None]),
-        ({"type": "MAP", "key": "STRING", "value": "INT"},
-         {"type": "MAP", "key": "STRING", "value": "BIGINT"}, [[("k", 7)], None],
-         [[("k", 7)], None]),
+        ("ARRAY<INT>", "ARRAY<STRING>", [[7, None], None], [["7", None], None]),
+        ("MAP<STRING, INT>", "MAP<STRING, BIGINT>", [[("k", 7)], None], [[("k", 7)], None]),
     ],
 )  # fmt: skip
 def test_changed_types_are_cast(file_type, read_type, values, wanted):
@@ -161,14 +145,10 @@ def test_arrow_types_of_one_paimon_type_become_the_usual_one():
             "k": pa.array([[("x", 1)], None], pa.map_(pa.large_string(), pa.int32())),
         }
     )
-    columns = [
-        (0, "s", "STRING"),
-        (1, "d", "STRING"),
-        (2, "t", "TIMESTAMP(3)"),
-        (3, "m", "DECIMAL(10, 2)"),
-        (4, "l", {"type": "ARRAY", "element": "STRING"}),
-        (5, "k", {"type": "MAP", "key": "STRING", "value": "INT"}),
-    ]
+    types = (
+        "STRING", "STRING", "TIMESTAMP(3)", "DECIMAL(10, 2)", "ARRAY<STRING>", "MAP<STRING, INT>"
+    )  # fmt: skip
+    columns = [(number, name, types[number]) for number, name in enumerate("sdtmlk")]
     found = mapping(columns, columns)
     result = found.apply(batch)
     assert result.schema == found.arrow_schema

@@ -17,8 +17,8 @@ from paimon_assets.engine.data.merge.records import Records
 from paimon_assets.engine.data.merge.sort_merge import merge_sorted
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, merge_rules_of
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import RowKind
+from tests.testkit import tables
 from tests.testkit.effort import often
 from tests.testkit.merge_model import MergeModel, NotRetractableError
 
@@ -29,18 +29,8 @@ NESTED = st.none() | st.fixed_dictionaries(
     {"id": st.none() | st.integers(0, 2), "v": INTS, "s": INTS}
 )
 NESTED_ROWS = st.none() | st.lists(NESTED, max_size=3)
-ROW = {
-    "type": "ROW",
-    "fields": [
-        {"id": 90 + position, "name": name, "type": "INT"}
-        for position, name in enumerate(("id", "v", "s"))
-    ],
-}
-NESTED_TYPE = {"type": "ARRAY", "element": ROW}
-TIMED_ROW = {
-    "type": "ROW",
-    "fields": [{"id": 95, "name": "v", "type": "INT"}, {"id": 96, "name": "ts", "type": "STRING"}],
-}
+NESTED_TYPE = "ARRAY<ROW<id INT, v INT, s INT>>"
+TIMED_MAP = "MAP<INT, ROW<v INT, ts STRING>>"
 BITMAPS = st.none() | st.frozensets(st.integers(0, 70_000), max_size=3).map(
     lambda numbers: BitMap(numbers).serialize()
 )
@@ -73,15 +63,14 @@ AGGREGATED = {
     "pieces": ("STRING", "listagg", TEXTS, {"ignore-retract": "true", "distinct": "true"}),
     "all_true": ("BOOLEAN", "bool_and", st.none() | st.booleans(), {"ignore-retract": "true"}),
     "some_true": ("BOOLEAN", "bool_or", st.none() | st.booleans(), {"ignore-retract": "true"}),
-    "bag": ({"type": "ARRAY", "element": "INT"}, "collect", st.none() | st.lists(INTS, max_size=3),
-            {}),
-    "set": ({"type": "ARRAY", "element": "STRING"}, "collect",
-            st.none() | st.lists(TEXTS, max_size=3, unique=True), {"distinct": "true"}),
+    "bag": ("ARRAY<INT>", "collect", st.none() | st.lists(INTS, max_size=3), {}),
+    "set": ("ARRAY<STRING>", "collect", st.none() | st.lists(TEXTS, max_size=3, unique=True),
+            {"distinct": "true"}),
     "set_of_rows": (NESTED_TYPE, "collect", st.none() | st.lists(NESTED, max_size=2,
                     unique_by=repr), {"distinct": "true"}),
-    "map": ({"type": "MAP", "key": "STRING", "value": "INT"}, "merge_map",
+    "map": ("MAP<STRING, INT>", "merge_map",
             st.none() | st.dictionaries(st.sampled_from("abc"), INTS, max_size=3), {}),
-    "timed": ({"type": "MAP", "key": "INT", "value": TIMED_ROW}, "merge_map_with_keytime",
+    "timed": (TIMED_MAP, "merge_map_with_keytime",
               st.none() | st.dictionaries(st.integers(0, 1), st.none() | st.fixed_dictionaries(
                   {"v": INTS, "ts": st.sampled_from([None, "1", "2"])}), max_size=2),
               {"ignore-retract": "true"}),
@@ -116,8 +105,7 @@ def aggregated_schema(*names, **options):
 
 
 def table_schema(columns, options):
-    declared = Schema.of(columns, primary_keys=["k"], options=options)
-    return first_table_schema(declared, time_millis=0)
+    return tables.table_schema(columns, primary_keys=["k"], options=options)
 
 
 def records_of(schema, records):

@@ -129,15 +129,6 @@ def test_a_writer_counts_the_bytes_it_has_written(tmp_path):
     assert writer.close() == writer.written_bytes
 
 
-def test_an_aborted_file_is_no_parquet_file(tmp_path):
-    path = tmp_path / "data-1.parquet"
-    writer = open_writer(FILE_IO, str(path), TABLE.schema)
-    writer.write(TABLE)
-    writer.abort()
-    with pytest.raises(FormatError):
-        open_file(path)
-
-
 def test_a_codec_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match=r"file\.compression.*'zip'"):
         open_writer(FILE_IO, str(tmp_path / "a.parquet"), TABLE.schema, compression="zip")
