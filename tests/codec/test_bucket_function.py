@@ -203,6 +203,6 @@ def test_impossible_bucketings_are_refused(type_texts, buckets, function):
 def test_hive_does_not_hash_timestamps_and_nothing_hashes_arrays():
     with pytest.raises(UnsupportedFeatureError):
         bucket_of([0], types_of(["TIMESTAMP(3)"]), 4, HIVE)
-    array_type = parse_type({"type": "ARRAY", "element": "INT"})
+    array_type = parse_type("ARRAY<INT>")
     with pytest.raises(UnsupportedFeatureError):
         bucket_numbers([pa.array([[1]], pa.list_(pa.int32()))], [array_type], 4)

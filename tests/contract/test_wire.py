@@ -87,7 +87,7 @@ SCHEMA = first_table_schema(
             "id": "BIGINT NOT NULL",
             "day": "DATE",
             "price": "DECIMAL(10, 2)",
-            "tags": {"type": "ARRAY", "element": "STRING"},
+            "tags": "ARRAY<STRING>",
         },
         primary_keys=["id"],
         options={"bucket": "2"},

@@ -19,7 +19,7 @@ from tests.testkit.tables import table_schema
 from tests.testkit.write_contexts import FILE_IO, key_schema, write
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
-COLUMNS = {"a": "INT", "n": {"type": "ARRAY", "element": "INT"}, "s": "STRING"}
+COLUMNS = {"a": "INT", "n": "ARRAY<INT>", "s": "STRING"}
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32()), "n": pa.array([[1], None]), "s": ["x", None]})
 
 

@@ -108,9 +108,7 @@ def test_other_modes_are_refused(text):
 
 
 def test_nested_columns_keep_their_place_without_statistics():
-    schema = table_schema(
-        {"a": "DECIMAL(20, 2)", "n": {"type": "ARRAY", "element": "INT"}, "b": "TIMESTAMP(6)"}
-    )
+    schema = table_schema({"a": "DECIMAL(20, 2)", "n": "ARRAY<INT>", "b": "TIMESTAMP(6)"})
     rows = {"a": [Decimal("-1.50"), None], "n": [[1], None], "b": [None, None]}
     table = pa.Table.from_pydict(rows, schema=to_arrow_schema(schema.fields))
     low, high, nulls = collect(

@@ -44,17 +44,11 @@ SCHEMA = table_schema(
         "x6": "TIMESTAMP(6)",
         "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
         "b": "BYTES",
-        "l": {"type": "ARRAY", "element": {"type": "ARRAY", "element": "TIME(0)"}},
-        "texts": {"type": "MAP", "key": "STRING", "value": "DECIMAL(5, 1)"},
-        "days": {"type": "MAP", "key": "DATE", "value": "SMALLINT"},
-        "bag": {"type": "MULTISET", "element": "STRING"},
-        "r": {
-            "type": "ROW",
-            "fields": [
-                {"id": 50, "name": "at", "type": "TIMESTAMP(3)"},
-                {"id": 51, "name": "inner", "type": {"type": "ARRAY", "element": "INT"}},
-            ],
-        },
+        "l": "ARRAY<ARRAY<TIME(0)>>",
+        "texts": "MAP<STRING, DECIMAL(5, 1)>",
+        "days": "MAP<DATE, SMALLINT>",
+        "bag": "MULTISET<STRING>",
+        "r": "ROW<at TIMESTAMP(3), inner ARRAY<INT>>",
     }
 )
 AT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)

@@ -30,7 +30,7 @@ COLUMNS = {
     "s": "INT",
     "a": "INT",
     "b": "STRING",
-    "c": {"type": "ARRAY", "element": "INT"},
+    "c": "ARRAY<INT>",
 }
 SUM_AND_MORE = {
     "merge-engine": "aggregation",

@@ -23,7 +23,7 @@ SCHEMA = table_schema(
         "m": "DECIMAL(10, 2)",
         "t": "TIME(3)",
         "x": "TIMESTAMP(3)",
-        "l": {"type": "ARRAY", "element": "INT"},
+        "l": "ARRAY<INT>",
     }
 )
 STORED = pa.table(

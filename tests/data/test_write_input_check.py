@@ -72,14 +72,14 @@ def test_missing_extra_and_repeated_columns_are_named(names, message):
         ("TIMESTAMP(6)", pa.array([5], pa.timestamp("s")), [EPOCH + dt.timedelta(seconds=5)]),
         ("DECIMAL(10, 2)", pa.array([Decimal("1.50")], pa.decimal128(5, 2)), [Decimal("1.50")]),
         ("DECIMAL(4, 1)", pa.array([Decimal("1.50")], pa.decimal128(5, 2)), [Decimal("1.5")]),
-        ({"type": "ARRAY", "element": "BIGINT"}, pa.array([[1]], pa.large_list(pa.int32())), [[1]]),
+        ("ARRAY<BIGINT>", pa.array([[1]], pa.large_list(pa.int32())), [[1]]),
         (
-            {"type": "MAP", "key": "STRING", "value": "BIGINT"},
+            "MAP<STRING, BIGINT>",
             pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
             [[("a", 1)], None],
         ),
         (
-            {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "BIGINT"}]},
+            "ROW<x BIGINT>",
             pa.array([{"x": 1}, None], pa.struct([("x", pa.int16())])),
             [{"x": 1}, None],
         ),
@@ -119,8 +119,8 @@ def test_a_value_that_would_change_is_refused_and_shown(column_type, given_value
         ("TIMESTAMP(6)", pa.array([1], pa.timestamp("us", tz="UTC"))),
         ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.array([1], pa.timestamp("us"))),
         ("DATE", pa.array([1], pa.timestamp("us"))),
-        ({"type": "ARRAY", "element": "INT"}, pa.array([["x"]])),
-        ({"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"}]}, pa.array([{"y": 1}])),
+        ("ARRAY<INT>", pa.array([["x"]])),
+        ("ROW<x INT>", pa.array([{"y": 1}])),
     ],
 )
 def test_another_kind_of_type_is_refused_with_both_types_and_an_example(column_type, given_values):
@@ -149,18 +149,14 @@ def test_nulls_where_none_may_be_are_counted_and_located_across_batches():
 @pytest.mark.parametrize(
     ("column_type", "given_values", "place"),
     [
+        ("ARRAY<INT NOT NULL>", pa.array([[1], [None]], pa.list_(pa.int32())), "an element"),
         (
-            {"type": "ARRAY", "element": "INT NOT NULL"},
-            pa.array([[1], [None]], pa.list_(pa.int32())),
-            "an element",
-        ),
-        (
-            {"type": "MAP", "key": "STRING", "value": "INT NOT NULL"},
+            "MAP<STRING, INT NOT NULL>",
             pa.array([[("a", None)]], pa.map_(pa.string(), pa.int32())),
             "a value",
         ),
         (
-            {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT NOT NULL"}]},
+            "ROW<x INT NOT NULL>",
             pa.StructArray.from_arrays(
                 [pa.array([1, None], pa.int32())],
                 fields=[pa.field("x", pa.int32(), nullable=False)],
@@ -176,7 +172,7 @@ def test_nulls_inside_nested_values_are_found(column_type, given_values, place):
 
 def test_entries_outside_a_slice_of_maps_are_not_looked_at():
     maps = pa.array([[("a", None)], [("b", 1)]], pa.map_(pa.string(), pa.int32())).slice(1)
-    column = one({"type": "MAP", "key": "STRING", "value": "INT NOT NULL"}, maps)
+    column = one("MAP<STRING, INT NOT NULL>", maps)
     assert column.to_pylist() == [[("b", 1)]]
 
 

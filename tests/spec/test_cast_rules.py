@@ -115,13 +115,13 @@ def row(*columns):
 
 
 def test_nested_types_cast_as_their_inner_types_do():
-    ints, texts, dates = ({"type": "ARRAY", "element": e} for e in ("INT", "STRING", "DATE"))
-    assert supports_cast(parse_type(ints), parse_type(texts))
-    assert cast_refusal(parse_type(ints), parse_type(dates)) == "INT cannot become DATE"
-    assert not supports_cast(parse_type(ints), parse_type("STRING"))
-    by_text = {"type": "MAP", "key": "STRING", "value": "INT"}
-    assert supports_cast(parse_type(by_text), parse_type({**by_text, "value": "BIGINT"}))
-    assert not supports_cast(parse_type(by_text), parse_type({**by_text, "key": "INT"}))
+    ints, texts, dates = (parse_type(f"ARRAY<{each}>") for each in ("INT", "STRING", "DATE"))
+    assert supports_cast(ints, texts)
+    assert cast_refusal(ints, dates) == "INT cannot become DATE"
+    assert not supports_cast(ints, parse_type("STRING"))
+    by_text = parse_type("MAP<STRING, INT>")
+    assert supports_cast(by_text, parse_type("MAP<STRING, BIGINT>"))
+    assert not supports_cast(by_text, parse_type("MAP<INT, INT>"))
 
 
 def test_rows_cast_by_field_id():

@@ -6,15 +6,8 @@ from paimon_assets.engine.spec.merge import merge_rules
 from paimon_assets.engine.spec.options.all_options import MergeEngine, NestedKeyNulls
 from tests.testkit.tables import table_schema
 
-ROW = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}
-COLUMNS = {
-    "k": "INT",
-    "a": "INT",
-    "b": "STRING",
-    "s": "INT",
-    "t": "INT",
-    "rows": {"type": "ARRAY", "element": ROW},
-}
+ROW = "ROW<x INT>"
+COLUMNS = {"k": "INT", "a": "INT", "b": "STRING", "s": "INT", "t": "INT", "rows": f"ARRAY<{ROW}>"}
 AGGREGATION = {"merge-engine": "aggregation"}
 PARTIAL = {"merge-engine": "partial-update"}
 GROUP = {**PARTIAL, "fields.s.sequence-group": "a"}

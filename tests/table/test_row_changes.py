@@ -351,12 +351,7 @@ def test_rows_are_updated_beside_a_null_row_whose_fields_are_required(catalog, f
     options = {"file.format": file_format}
     table = catalog.create_table("db.inner", Schema.of({"id": "INT", "v": "INT"}, options=options))
     table.new_write_builder().write(pa.table({"id": [1, 2], "v": [1, 1]}).cast(INTS))
-    inner = {"id": 1, "name": "x", "type": "INT NOT NULL"}
-    outer = {
-        "type": "ROW",
-        "fields": [{"id": 0, "name": "r", "type": {"type": "ROW", "fields": [inner]}}],
-    }
-    table = table.alter([add_column("more", outer)])
+    table = table.alter([add_column("more", "ROW<r ROW<x INT NOT NULL>>")])
     table.new_row_change_builder().update({"v": 9}, "id = 2")
     rows = table.to_arrow().sort_by("id").to_pylist()
     assert [(row["v"], row["more"]) for row in rows] == [(1, None), (9, None)]

@@ -195,17 +195,10 @@ TYPES = {
     "ts0": ("TIMESTAMP(0)", [dt.datetime(1969, 12, 31, 23, 59, 59), None]),
     "ts3": ("TIMESTAMP(3)", [dt.datetime(2024, 1, 1, 1, 1, 1, 123000), None]),
     "ts6": ("TIMESTAMP(6)", [dt.datetime(1900, 1, 1, 0, 0, 0, 1), None]),
-    "ltz": (
-        "TIMESTAMP(3) WITH LOCAL TIME ZONE",
-        [dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC), None],
-    ),
-    "arr": ({"type": "ARRAY", "element": "INT"}, [[1, None, 3], None]),
-    "map": ({"type": "MAP", "key": "STRING NOT NULL", "value": "BIGINT"}, [[("k", 1)], []]),
-    "row": (
-        {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"},
-                                   {"id": 0, "name": "y", "type": "STRING"}]},
-        [{"x": 1, "y": "a"}, None],
-    ),
+    "ltz": ("TIMESTAMP_LTZ(3)", [dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC), None]),
+    "arr": ("ARRAY<INT>", [[1, None, 3], None]),
+    "map": ("MAP<STRING NOT NULL, BIGINT>", [[("k", 1)], []]),
+    "row": ("ROW<x INT, y STRING>", [{"x": 1, "y": "a"}, None]),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ COLUMNS: dict[str, Any] = {
     "micro": "TIMESTAMP(6)",
     "x": "DOUBLE",
     "raw": "BYTES",
-    "n": {"type": "ROW", "fields": [{"id": 20, "name": "t", "type": "TIMESTAMP(3)"}]},
+    "n": "ROW<t TIMESTAMP(3)>",
 }
 NUMBERS = (1.0, NAN, 0.0, -0.0, 5.0, None)
 ROWS = tuple(

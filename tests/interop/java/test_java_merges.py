@@ -26,14 +26,8 @@ from tests.testkit.oracle import Oracle
 pytestmark = pytest.mark.interop
 
 RANDOM = random.Random(8)  # noqa: S311 - test data
-ROW = {
-    "type": "ROW",
-    "fields": [{"id": 90, "name": "id", "type": "INT"}, {"id": 91, "name": "v", "type": "INT"}],
-}
-TIMED = {
-    "type": "ROW",
-    "fields": [{"id": 95, "name": "v", "type": "INT"}, {"id": 96, "name": "ts", "type": "STRING"}],
-}
+ROW = "ROW<id INT, v INT>"
+TIMED = "ROW<v INT, ts STRING>"
 ALL_KINDS = ["+I", "+I", "+I", "+U", "-U", "-D"]
 ADDS = ["+I", "+U"]
 NO_RETRACT = {"ignore-retract": "true"}
@@ -123,30 +117,14 @@ FUNCTIONS: dict[str, tuple[Any, Callable[[], Any], dict[str, str]]] = {
     "listagg of distinct": ("STRING", TEXTS, {**NO_RETRACT, "distinct": "true"}),
     "bool_and": ("BOOLEAN", choice(False, True), NO_RETRACT),
     "bool_or": ("BOOLEAN", choice(False, True), NO_RETRACT),
-    "collect": ({"type": "ARRAY", "element": "INT"}, choice([], [1], [1, 2, 1]), {}),
-    "collect of distinct": (
-        {"type": "ARRAY", "element": "STRING"},
-        choice([], ["a"], ["b", "c"]),
-        {"distinct": "true"},
-    ),
-    "merge_map": (
-        {"type": "MAP", "key": "STRING", "value": "INT"},
-        choice([], [("a", 1)], [("a", None), ("b", 2)]),
-        {},
-    ),
-    "merge_map_with_keytime": (
-        {"type": "MAP", "key": "INT", "value": TIMED},
-        or_null(timed_map),
-        NO_RETRACT,
-    ),
-    "nested_update": ({"type": "ARRAY", "element": ROW}, or_null(nested_rows), {}),
-    "nested_update by key": (
-        {"type": "ARRAY", "element": ROW},
-        or_null(nested_rows),
-        {"nested-key": "id"},
-    ),
+    "collect": ("ARRAY<INT>", choice([], [1], [1, 2, 1]), {}),
+    "collect of distinct": ("ARRAY<STRING>", choice([], ["a"], ["b", "c"]), {"distinct": "true"}),
+    "merge_map": ("MAP<STRING, INT>", choice([], [("a", 1)], [("a", None), ("b", 2)]), {}),
+    "merge_map_with_keytime": (f"MAP<INT, {TIMED}>", or_null(timed_map), NO_RETRACT),
+    "nested_update": (f"ARRAY<{ROW}>", or_null(nested_rows), {}),
+    "nested_update by key": (f"ARRAY<{ROW}>", or_null(nested_rows), {"nested-key": "id"}),
     "nested_partial_update": (
-        {"type": "ARRAY", "element": ROW},
+        f"ARRAY<{ROW}>",
         or_null(nested_rows),
         {**NO_RETRACT, "nested-key": "id"},
     ),
