@@ -167,13 +167,6 @@ def test_a_file_named_by_two_messages_is_refused(store):
     assert manifest_files(store) == set()
 
 
-def test_a_writer_with_another_bucket_count_is_refused(keyed):
-    commit(keyed, message(keyed_file(0, 9), total_buckets=2))
-    with refused(errors.CommitConflictError, kind="bucket-count"):
-        commit(keyed, message(keyed_file(0, 9), total_buckets=4))
-    assert manifest_files(keyed) == referenced_manifests(keyed)
-
-
 class _Rival:
     """Commits to the same table whenever the victim is about to publish."""
 

@@ -366,6 +366,13 @@ def ingest(store, name, ledger):
     return add(store, name, properties={LANDING: ledger})
 
 
+def add_foreign(store, names):
+    """Commit files without properties, as other engines do."""
+    for name in names:
+        made = replace(add(store, name), properties={})
+        LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(made))
+
+
 def test_quiet_source_holds_no_snapshot(store):
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
@@ -410,9 +417,7 @@ def test_pointer_names_the_ledger_after_foreign_commits(store, pointer_was_writt
     if not pointer_was_written:  # the commits were killed before
         for path in pointers(store):
             LocalFileIO().delete_file(path)
-    for name in "cd":
-        plain = replace(add(store, name), properties={})
-        LocalFileIO().replace(store.paths.snapshot(plain.id), snapshot_to_json(plain))
+    add_foreign(store, "cd")
     assert expire_snapshots(store, retention=NEWEST).snapshot_ids == (1, 2, 3)
     assert pointed_ledger(store, LANDING) == "ledger-2.json"
     assert not store.file_io.exists(store.paths.ledger("ledger-1.json"))
@@ -429,9 +434,7 @@ def test_a_slow_writer_does_not_point_to_its_ledger_over_a_later_one(store):
         if method == "write_hint" and not commits:
             commits.append(path)
             ingest(store, "c", "ledger-3.json")
-            for name in "de":
-                made = replace(add(store, name), properties={})
-                LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(made))
+            add_foreign(store, "de")
             expire_snapshots(store, retention=NEWEST)
 
     commits = []
@@ -465,9 +468,7 @@ def test_of_two_writers_that_point_to_their_ledgers_in_any_order_the_later_one_c
             break
         assert pointed_ledger(store, LANDING) == "ledger-3.json"
         assert len(pointers(store)) == 3
-        for name in "de":
-            made = replace(add(store, name), properties={})
-            LocalFileIO().replace(store.paths.snapshot(made.id), snapshot_to_json(made))
+        add_foreign(store, "de")
         expire_snapshots(store, retention=NEWEST)
         assert pointed_ledger(store, LANDING) == "ledger-3.json"
         assert len(pointers(store)) == 1

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS, ParquetPiece
-from paimon_assets.engine.errors import FormatError, InvalidInputError, NotFoundError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
@@ -139,11 +139,6 @@ def test_file_of_another_size_than_in_the_manifest_is_refused(two_groups):
         open_file(two_groups, file_bytes=10)
     assert caught.value.kind == "file-size"
     assert caught.value.details["expected"] == 10
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(NotFoundError, match=r"gone\.parquet.*expired"):
-        open_file(tmp_path / "gone.parquet")
 
 
 @pytest.mark.parametrize(

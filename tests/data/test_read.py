@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.data.read.split_read import read_split
-from paimon_assets.engine.errors import FormatError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison
 from tests.testkit.split_reads import FILE_IO, context_of, parquet_file, read, split_of
@@ -300,15 +300,6 @@ def test_unreadable_version_is_refused_by_name(tmp_path):
     assert error_of(schema, split_of(tmp_path, [file], is_streaming=True)).kind == "streaming-split"
     other = file._replace(file_name="data-2.mosaic")
     assert "mosaic" in error_of(schema, split_of(tmp_path, [other])).message
-
-
-def test_missing_file_hints_at_an_expired_snapshot(tmp_path):
-    schema = keyed_schema()
-    file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
-    (tmp_path / file.file_name).unlink()
-    with pytest.raises(NotFoundError, match="may have expired") as caught:
-        list(read_split(context_of(schema), split_of(tmp_path, [file]), FILE_IO))
-    assert caught.value.kind == "file-not-found"
 
 
 def test_a_file_of_an_unknown_schema_is_named(tmp_path):

@@ -8,6 +8,7 @@ from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import WhenMatched
+from tests.testkit import evolving
 from tests.testkit.evolving import EVOLVING, beside, update
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
@@ -23,9 +24,7 @@ def table(tmp_path):
 
 
 def files(table):
-    splits = table.new_read_builder().plan().splits
-    listed = [file for split in splits for file in split.data_files]
-    return sorted((file.first_row_id, file.row_count, file.write_cols) for file in listed)
+    return evolving.files(table, "first_row_id", "row_count", "write_cols")
 
 
 def ids(table):

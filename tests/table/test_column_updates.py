@@ -7,6 +7,7 @@ from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.write.row_change import WhenMatched
+from tests.testkit import evolving
 from tests.testkit.evolving import EVOLVING, beside, update
 from tests.testkit.row_changing import Meddling
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
@@ -23,10 +24,8 @@ def table(tmp_path):
 
 
 def files(table):
-    splits = table.new_read_builder().plan().splits
-    listed = [file for split in splits for file in split.data_files]
     facts = ("first_row_id", "max_sequence_number", "row_count", "write_cols")
-    return sorted(tuple(getattr(file, name) for name in facts) for file in listed)
+    return evolving.files(table, *facts)
 
 
 def test_an_update_writes_only_its_columns(table):

@@ -29,7 +29,7 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
 from tests.testkit.foreign import add_segment as add
 from tests.testkit.foreign import rows, states, write
-from tests.testkit.tables import read
+from tests.testkit.tables import new_table, read
 
 EXECUTOR = EmbeddedExecutor(threads=2)
 OPTION = "name:string,age:int"
@@ -502,9 +502,7 @@ def test_columns_that_differ_in_letter_case_alone_are_refused(table, landing):
 @pytest.mark.parametrize("has_vectors", ["false", "true"])
 def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vectors):
     options = {"deletion-vectors.enabled": has_vectors}
-    table = catalog.create_table(
-        "db.changed", Schema.of({"a": "INT", "b": "STRING"}, options=options)
-    )
+    table = new_table(catalog, {"a": "INT", "b": "STRING"}, options=options, name="db.changed")
     table.new_write_builder().write(rows((1, "own"), (2, "own")))
     write(landing / "o" / "1.orc", rows((1, "orc")))
     write(landing / "p" / "1.parquet", rows((1, "parquet")))

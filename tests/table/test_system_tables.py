@@ -15,6 +15,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.words import duration_text
 from paimon_assets.engine.table.system.system_table import GLOBAL_SYSTEM_TABLES, SYSTEM_TABLES
 from tests.testkit.errors import refused
+from tests.testkit.tables import new_table
 
 OF_PAIMON = {
     "aggregation_fields", "audit_log", "binlog", "branches", "buckets", "consumers",
@@ -26,20 +27,18 @@ OF_PAIMON = {
 
 @pytest.fixture
 def table(catalog):
-    made = catalog.create_table(
-        "db.t",
-        Schema.of(
-            {"id": "BIGINT", "dt": "STRING", "day": "DATE", "v": "BIGINT"},
-            primary_keys=["id", "dt"],
-            partition_keys=["dt"],
-            options={
-                "bucket": "1",
-                "merge-engine": "aggregation",
-                "fields.v.aggregate-function": "sum",
-                "fields.day.aggregate-function": "max",
-            },
-            comments={"v": "a sum"},
-        ),
+    made = new_table(
+        catalog,
+        {"id": "BIGINT", "dt": "STRING", "day": "DATE", "v": "BIGINT"},
+        primary_keys=["id", "dt"],
+        partition_keys=["dt"],
+        options={
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "sum",
+            "fields.day.aggregate-function": "max",
+        },
+        comments={"v": "a sum"},
     )
     for ids, parts in (([1, 2], ["x", "y"]), ([3], ["y"])):
         days = [dt.date(2024, 1, number) for number in ids]

@@ -1,5 +1,7 @@
 """Hypothesis strategies: types, values of them, columns, files."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
+from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, SimpleStats
 from paimon_assets.engine.spec.types.data_types import (
     MAX_LENGTH,
@@ -164,3 +167,11 @@ data_files = st.builds(
     write_cols=st.none() | names,
     column_sequences=st.none(),
 )
+
+
+def check_damage(data: st.DataObject, whole: bytes, read: Callable[[bytes], object]) -> None:
+    """Change one byte: a read may raise an error of ours, and no other one."""
+    changed = bytearray(whole)
+    changed[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(PaimonError):
+        read(bytes(changed))

@@ -12,6 +12,13 @@ def update(table, assignments, where=None):
     return table.new_row_change_builder().update(assignments, where, EXECUTOR)
 
 
+def files(table, *facts):
+    """Return facts of the live data files, sorted."""
+    splits = table.new_read_builder().plan().splits
+    listed = [file for split in splits for file in split.data_files]
+    return sorted(tuple(getattr(file, fact) for fact in facts) for file in listed)
+
+
 def beside(table, first, other):
     """Let another commit come between the plan of a change and its commit."""
     done = []
