@@ -25,7 +25,8 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.plan import first_rows
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.sql.parse import is_segment_statement, parse_sql
+from paimon_assets.engine.table.sql.parse import parse_sql
+from paimon_assets.engine.table.sql.segment_sql import SegmentStatement
 from paimon_assets.engine.table.sql.statements import Names, is_query, loss_of
 from paimon_assets.engine.table.sql_words import split_statements
 from paimon_assets.engine.table.table import Table
@@ -282,18 +283,17 @@ def _statements_of_prompt() -> Iterator[str]:
 
 def _run_statement(args: commands.Arguments, catalog: TableCatalog, statement: str) -> None:
     database = args.database
-    if not is_query(statement) and (
-        loss := loss_of(parse_sql(statement, Names(database=database)))
-    ):
+    parsed = None if is_query(statement) else parse_sql(statement, Names(database=database))
+    if parsed is not None and (loss := loss_of(parsed)):
         is_typed = args.statement is not None or args.file is not None or sys.stdin.isatty()
         args.confirm(loss, inputs=[] if is_typed else [output.STANDARD_INPUT])
     executor = args.new_executor()
-    if args.executor == "spark" and not is_segment_statement(statement):
+    if args.executor == "spark" and not isinstance(parsed, SegmentStatement):
         module = spark_module("paimon_assets.spark.sql.spark_sql")
         frame = module.spark_sql(commands.spark_session(), catalog, statement, database=database)
         rows = (frame if args.limit is None else frame.limit(args.limit)).toArrow()
         _put(rows.to_reader(), rows.num_rows, args)
-    elif is_query(statement):
+    elif parsed is None:
         _put(catalog.sql(statement, database=database).to_reader(executor), None, args)
     else:
         roots = args.roots or None

@@ -434,7 +434,7 @@ class TableCatalog:
         Queries, INSERT and MERGE run on Spark (`spark.sql`); `docs/sql.md` has the list.
 
         Args:
-            statement: As Paimon's Spark SQL spells it, and `segment_sql` those on segments.
+            statement: As Paimon's Spark SQL spells it, and CarbonData those on segments.
             executor: Reads and writes; this process by default.
             database: Where tables lie whose names have no database.
             roots: As for `Table.segments`.

@@ -123,6 +123,11 @@ class Words(Struct, kw_only=True):
         """Whether everything was parsed; a semicolon at the end is ignored."""
         return self._next == len(self._words)
 
+    @property
+    def place(self) -> int:
+        """Where the next word begins in the text."""
+        return len(self.text) if self.at_end else self._words[self._next].start
+
     def sees(self, *words: str) -> bool:
         """Whether these words come next, in any letter case."""
         coming = self._words[self._next : self._next + len(words)]

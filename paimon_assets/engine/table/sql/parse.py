@@ -16,18 +16,15 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataType, not_null
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.sql import segment_sql as segments
 from paimon_assets.engine.table.sql import statements as st
-from paimon_assets.engine.table.sql.segment_sql import parse_statement as parse_segments
 from paimon_assets.engine.table.sql.sql_types import take_type
 from paimon_assets.engine.table.sql.statements import Acts, Meets, Names, PartitionTexts, Shown
 from paimon_assets.engine.table.sql.table_uses import find_tables
 from paimon_assets.engine.table.sql_words import SparkSql, Words
 
-_SEGMENTS = re.compile(
-    r"\s*(ALTER\s+TABLE\s+[\w.`$]+\s+ADD\s+SEGMENT\b|SHOW\s+(HISTORY\s+)?SEGMENTS\b|"
-    r"CLEAN\s+FILES\b|DELETE\s+FROM\s+TABLE\s+\S+\s+WHERE\s+SEGMENT\b)",
-    re.IGNORECASE,
-)
+_OF_SEGMENTS = re.compile(r"\s*TABLE\s+\S+\s+WHERE\s+SEGMENT\b", re.IGNORECASE)
+"""The rest of DELETE FROM, for segments."""
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _REFUSED = {
     "COPY": "COPY INTO: add files as a segment, or INSERT INTO ... SELECT * FROM csv.`path`",
@@ -45,7 +42,7 @@ _REFUSED = {
 }
 _FORMS = (
     "SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, ALTER, DROP, TRUNCATE TABLE, SHOW,"
-    " DESCRIBE, ANALYZE TABLE and CALL"
+    " DESCRIBE, ANALYZE TABLE, CLEAN FILES and CALL"
 )
 
 _SHOWN_OF_TABLES = {
@@ -70,16 +67,9 @@ _COMMENT = "comment"
 _OWN_PROVIDERS = ("PAIMON", "PAIMON_ASSETS")
 
 
-def is_segment_statement(text: str) -> bool:
-    """Whether a text begins like a statement on segments."""
-    return _SEGMENTS.match(text) is not None
-
-
 def parse_sql(text: str, names: Names | None = None) -> st.Statement:
     """Parse one statement; a semicolon may end it."""
     names = names or Names()
-    if is_segment_statement(text):
-        return parse_segments(text)
     words = Words(text=text, forms=_FORMS)
     if words.sees("(") or any(words.sees(word) for word in _QUERIES):
         return st.Select(query=words.rest("a query"))
@@ -164,7 +154,10 @@ def _fixed_partition(words: Words) -> PartitionTexts:
     return fixed
 
 
-def _delete(words: Words, names: Names) -> st.Delete:
+def _delete(words: Words, names: Names) -> st.Statement:
+    if _OF_SEGMENTS.match(words.text, words.place):
+        words.takes("TABLE")
+        return segments.delete_segments(words, _table_name(words, names))
     table = _table_name(words, names)
     alias = _alias(words, "WHERE")
     where = words.rest("a condition") if words.takes("WHERE") else None
@@ -500,6 +493,8 @@ def _alter(words: Words, names: Names) -> st.Statement:
             words.takes("PARTITION")
             specs.append(_fixed_partition(words))
         return st.Truncate(table=table, partitions=tuple(specs))
+    if words.takes("ADD", "SEGMENT"):
+        return segments.add_segment(words, table)
     tagged = _tag(words, str(table))
     return tagged or st.AlterTable(table=table, changes=tuple(_changes(words)))
 
@@ -640,7 +635,12 @@ def _call(words: Words, names: Names) -> st.Call:
     return st.Call(procedure=path[-1].lower(), arguments=arguments)
 
 
-def _show(words: Words, names: Names) -> st.Show:
+def _show(words: Words, names: Names) -> st.Statement:
+    history = words.takes("HISTORY", "SEGMENTS")
+    if history or words.takes("SEGMENTS"):
+        if not words.takes("ON"):
+            words.wants("FOR", "TABLE")
+        return segments.show_segments(words, _table_name(words, names), history=history)
     for form, shown in _SHOWN_OF_TABLES.items():
         if words.takes(*form.split()):
             table = _table_name(words, names)
@@ -714,4 +714,7 @@ _PARSERS: dict[str, Callable[[Words, Names], st.Statement]] = {
     "DESCRIBE": _describe,
     "DESC": _describe,
     "ANALYZE TABLE": _analyze,
+    "CLEAN FILES FOR TABLE": lambda words, names: segments.clean_files(
+        words, _table_name(words, names)
+    ),
 }

@@ -77,7 +77,7 @@ class Runner(Value):
     ) -> pa.Table:
         """Run the query of SHOW SEGMENTS, which sees one table alone."""
         newest = sorted(segments.listed(), key=lambda segment: -segment.id)[: statement.limit]
-        name = f"{statement.table.rpartition('.')[2]}_segments"
+        name = f"{statement.table.table}_segments"
         source = queried_segments(newest)
 
         def open_table(asked: str, options: Mapping[str, str]) -> pa.Table:
@@ -87,7 +87,7 @@ class Runner(Value):
                 )
             return source
 
-        database = statement.table.rpartition(".")[0] or "t"
+        database = statement.table.database
         made = SqlQuery(text=query, open_table=open_table, database=database, external_access=False)
         return made.to_reader(self.executor).read_all()
 

@@ -12,25 +12,20 @@ Words and option keys may have any letter case. Times are UTC.
 
 import datetime as dt
 
+from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.segments.segment import OWN_OPTIONS
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from paimon_assets.engine.table.sql_words import Words
 
-_FORMS = (
-    "ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='...', ...), SHOW [HISTORY] SEGMENTS FOR TABLE "
-    "db.t [AS SELECT ...], DELETE FROM TABLE db.t WHERE SEGMENT.ID IN (...) or SEGMENT.STARTTIME "
-    "BEFORE '...', CLEAN FILES FOR TABLE db.t OPTIONS('force'='true', 'dryrun'='true')"
-)
-
 
 class AddSegment(Value):
-    table: str
+    table: Identifier
     source: SegmentSource
 
 
 class ShowSegments(Value):
-    table: str
+    table: Identifier
     limit: int | None = None
     history: bool = False
     """Whether to show if rows are visible, and the load that took them in."""
@@ -41,7 +36,7 @@ class ShowSegments(Value):
 class DeleteSegments(Value):
     """DELETE of segments by id, or by the time they were added."""
 
-    table: str
+    table: Identifier
     ids: tuple[int, ...] = ()
     before_ms: int | None = None
 
@@ -49,7 +44,7 @@ class DeleteSegments(Value):
 class CleanFiles(Value):
     """CLEAN FILES of a table: forget the segments that are over; deletes no file."""
 
-    table: str
+    table: Identifier
     force: bool = False
     dry_run: bool = False
 
@@ -57,36 +52,7 @@ class CleanFiles(Value):
 SegmentStatement = AddSegment | ShowSegments | DeleteSegments | CleanFiles
 
 
-def parse_statement(text: str) -> SegmentStatement:
-    """Parse one statement on segments; a semicolon may end it.
-
-    >>> parse_statement("show segments for table db.t limit 3")
-    ShowSegments(table='db.t', limit=3, history=False, query=None)
-    """
-    tokens = Words(text=text, forms=_FORMS)
-    if tokens.takes("ALTER", "TABLE"):
-        statement: SegmentStatement = _add(tokens)
-    elif tokens.takes("SHOW", "SEGMENTS"):
-        statement = _show(tokens, history=False)
-    elif tokens.takes("SHOW", "HISTORY", "SEGMENTS"):
-        statement = _show(tokens, history=True)
-    elif tokens.takes("CLEAN", "FILES", "FOR", "TABLE"):
-        statement = _clean(tokens)
-    elif tokens.takes("DELETE", "FROM", "TABLE"):
-        statement = _delete(tokens)
-    else:
-        tokens.refuse("ALTER, SHOW, DELETE or CLEAN")
-    tokens.ends()
-    return statement
-
-
-def _table(tokens: Words) -> str:
-    return ".".join(tokens.path("a table"))
-
-
-def _add(tokens: Words) -> AddSegment:
-    table = _table(tokens)
-    tokens.wants("ADD", "SEGMENT")
+def add_segment(tokens: Words, table: Identifier) -> AddSegment:
     tokens.wants("OPTIONS", "(")
     options = _options(tokens)
     source = SegmentSource(
@@ -113,8 +79,7 @@ def _options(tokens: Words) -> dict[str, str]:
     return options
 
 
-def _clean(tokens: Words) -> CleanFiles:
-    table = _table(tokens)
+def clean_files(tokens: Words, table: Identifier) -> CleanFiles:
     options = _options(tokens) if tokens.takes("OPTIONS", "(") else {}
     flags = {"force": False, "dryrun": False}
     for key, value in options.items():
@@ -126,17 +91,13 @@ def _clean(tokens: Words) -> CleanFiles:
     return CleanFiles(table=table, force=flags["force"], dry_run=flags["dryrun"])
 
 
-def _show(tokens: Words, *, history: bool) -> ShowSegments:
-    if not tokens.takes("ON"):
-        tokens.wants("FOR", "TABLE")
-    table = _table(tokens)
+def show_segments(tokens: Words, table: Identifier, *, history: bool) -> ShowSegments:
     limit = tokens.number("a number") if tokens.takes("LIMIT") else None
     query = tokens.rest("a query") if tokens.takes("AS") else None
     return ShowSegments(table=table, limit=limit, history=history, query=query)
 
 
-def _delete(tokens: Words) -> DeleteSegments:
-    table = _table(tokens)
+def delete_segments(tokens: Words, table: Identifier) -> DeleteSegments:
     tokens.wants("WHERE", "SEGMENT", ".")
     if tokens.takes("STARTTIME", "BEFORE"):
         text = tokens.one("a time", "text")
