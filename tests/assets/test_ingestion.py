@@ -67,8 +67,13 @@ def test_files_are_taken_in_path_order_and_each_once(
     asset = events(landing)
     first = metadata_of(run(asset, paimon), KEY)
     assert ids_of(paimon) == [2, 1, 3, 4]
+    assert next(iter(first)) == "paimon/summary"
+    assert first["paimon/summary"] == "2 files: 4 rows in, 4 written"
     assert (first["paimon/files_ingested"], first["paimon/rows_in"]) == (2, 4)
-    assert [record.data["file"] for record in first["paimon/files"]] == ["a.parquet", "b.parquet"]
+    assert [record.data["file"] for record in first["paimon/files_taken"]] == [
+        "a.parquet",
+        "b.parquet",
+    ]
 
     land(landing, "0.parquet", 9)
     second = metadata_of(run(asset, paimon), KEY)

@@ -86,7 +86,7 @@ def test_a_pattern_with_folders_looks_below(runs: Any, landing: Path) -> None:
     flat.taken()
     assert flat.ids() == [1]
     shown = runs(pattern="2024/**/*.parquet").taken()
-    assert [item.data["file"] for item in shown["paimon/files"]] == [
+    assert [item.data["file"] for item in shown["paimon/files_taken"]] == [
         "2024/01/a.parquet",
         "2024/02/b.parquet",
     ]
@@ -183,7 +183,9 @@ def test_names_that_cannot_be_go_to_quarantine(
     result = source.run(assets.build_quarantine_check(source.asset(), source.source))
     assert result.success, failure_text(result)
     assert source.ids() == [1]
-    assert metadata_of(result, KEY)["paimon/files_in_quarantine"] == 1
+    shown = metadata_of(result, KEY)
+    assert shown["paimon/files_in_quarantine"] == 1
+    assert shown["paimon/summary"].endswith(", 1 file in quarantine")
     [evaluated] = result.get_asset_check_evaluations()
     assert not evaluated.passed
     assert source.taken()["paimon/files_ingested"] == 0

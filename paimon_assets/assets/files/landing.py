@@ -187,7 +187,7 @@ class FileIntake:
                 {"file": each.display_name, "bytes": each.size} for each in some
             )
         if shown:
-            metadata["paimon/files"] = grid(shown)
+            metadata["paimon/files_taken"] = grid(shown)
         if self.source.may_drift and self.shapes:
             metadata["paimon/file_shapes"] = grid(
                 {"columns": names, "files": len(paths), "first": printable(paths[0])}

@@ -435,8 +435,23 @@ def result_of_write(
             report.sequence_wraps,
             table.name,
         )
-    metadata = {**report_metadata(report, table.schema), **metadata}
+    summary = {"paimon/summary": _summary(report, metadata)}
+    metadata = {**summary, **report_metadata(report, table.schema), **metadata}
     return result_of(paimon, table, snapshot.id, metadata, check_results)
+
+
+def _summary(report: WriteReport, metadata: Metadata) -> str:
+    """Return the run as a sentence."""
+    taken: Any = metadata.get("paimon/files_ingested")
+    text = f"{counted(taken, 'file')}: " if taken else ""
+    text += f"{counted(report.rows_in, 'row')} in, {report.rows_written:,} written"
+    for key, noun, place in (
+        ("paimon/files_in_quarantine", "file", " in quarantine"),
+        ("paimon/dead_letters", "dead letter", ""),
+    ):
+        count: Any = metadata.get(key)
+        text += f", {counted(count, noun)}{place}" if count else ""
+    return text
 
 
 def result_of(
@@ -451,7 +466,9 @@ def result_of(
     is_new = snapshot_id is not None
     state, version = state_of(table, snapshot, is_new=is_new, rows_shown=paimon.rows_shown)
     return dg.MaterializeResult(
-        metadata={**state, **metadata}, check_results=list(check_results), data_version=version
+        metadata={**metadata, **state, **metadata},  # the run before the table
+        check_results=list(check_results),
+        data_version=version,
     )
 
 
