@@ -86,7 +86,7 @@ def test_keys_are_numbers_or_bytes_and_equal_where_values_are():
     day, at = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1)
     values = [True, day, at, dt.time(1, 2), Decimal("1.5"), b"\0", "é"]
     source = pa.table({name: [value, None] for name, value in zip(columns, values, strict=True)})
-    batch = on.converted(source).to_batches()[0]
+    batch = on.convert(source).to_batches()[0]
     keys = on.keys(batch)
     assert [key.type for key in keys] == on.key_types()
     assert {key.type for key in keys} <= {pa.int64(), pa.binary()}

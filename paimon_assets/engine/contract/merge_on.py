@@ -74,14 +74,14 @@ class MergeOn(Value):
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    def converted(self, rows: RowsT) -> RowsT:
+    def convert(self, rows: RowsT) -> RowsT:
         """Return source rows with these columns in the table's types."""
         for column in self.columns:
-            values = self._convert(rows.column(column.name), column)
+            values = self._convert_column(rows.column(column.name), column)
             rows = rows.set_column(rows.schema.get_field_index(column.name), column.name, values)
         return rows
 
-    def _convert(self, values: Any, column: DataField) -> Any:
+    def _convert_column(self, values: Any, column: DataField) -> Any:
         target = to_arrow_type(column.type)
         plain: Any = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         if pat.is_dictionary(plain.type):

@@ -240,12 +240,12 @@ def dump(value: Any) -> bytes:
 
 
 def load(kind: type[T], data: bytes) -> T:
-    source, what, asked = DataInput(data), kind.__name__, cast("Any", kind)
+    source, name, asked = DataInput(data), kind.__name__, cast("Any", kind)
     try:
         members, parts = json.loads(source.read_bytes()), []
-        if (found := (members["what"], members["version"])) != (what, WIRE_VERSION):
+        if (found := (members["what"], members["version"])) != (name, WIRE_VERSION):
             raise errors.FormatError(
-                f"Expected a {what} of version {WIRE_VERSION}, got {found}; driver and workers "
+                f"Expected a {name} of version {WIRE_VERSION}, got {found}; driver and workers "
                 "must run the same version of paimon-assets.",
                 kind="wire",
             )
@@ -253,7 +253,7 @@ def load(kind: type[T], data: bytes) -> T:
             parts.append(source.read_bytes())
         value: T = _value(members["value"], _classes(asked), parts)
     except UNREADABLE as error:
-        raise errors.FormatError(f"A {what} is damaged: {error!r}.", kind="wire") from error
+        raise errors.FormatError(f"A {name} is damaged: {error!r}.", kind="wire") from error
     return value
 
 

@@ -1,8 +1,8 @@
 """The state of a table that a writer starts from: sequence numbers, bucket counts, indexes of keys.
 
 Numbers and counts come from the live files of the newest snapshot; writers that pad by a counter
-get the files themselves, too. A process keeps the answer for each table and applies what later
-snapshots add and delete to it; so the cost of a small commit does not grow with the table.
+get the files themselves, too. A process keeps the answer for each table and applies the changes of
+later snapshots to it; so the cost of a small commit does not grow with the table.
 Source: `org.apache.paimon.index.IndexFileHandler`,
 `org.apache.paimon.crosspartition.IndexBootstrap`.
 """

@@ -71,7 +71,7 @@ class SourceRows(Value):
     def with_own_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return source rows under their own names, `on` in the table's types."""
         plain = to_spark_batch(batch.select(self.column_names), self.schema)
-        return self.on.converted(plain)
+        return self.on.convert(plain)
 
 
 def pack_source(
@@ -90,7 +90,7 @@ def with_keys(source: SourceRows, batches: Iterable[pa.RecordBatch]) -> Iterator
         for batch in batches:
             for packed in batch["rows"]:
                 rows = packing.unpack(packed.as_py(), source.schema)
-                keys = source.on.keys(source.on.converted(rows))
+                keys = source.on.keys(source.on.convert(rows))
                 columns = [*keys, *rows.columns]
                 yield pa.RecordBatch.from_arrays(columns, schema=source.keyed_schema)
 
@@ -104,7 +104,7 @@ def source_bounds(
     with encoded_errors():
         bounds = source.bounds_schema.empty_table()
         for batch in batches:
-            rows = on.converted(to_spark_batch(batch, pa.schema(fields)))
+            rows = on.convert(to_spark_batch(batch, pa.schema(fields)))
             bounds = on.bounds(pa.concat_tables([bounds, pa.Table.from_batches([rows])]))
         whole = packing.join_batches(bounds.to_batches()) if bounds.num_rows else None
         yield one_row(BOUNDS_SCHEMA, None if whole is None else packing.pack(whole))

@@ -118,11 +118,7 @@ class CatalogSchemaManager(SchemaManager):
         No request names a base: a concurrent change is kept, and a warning names it.
         """
         new = self.evolve(changes, time_millis=time_millis, is_unwritten=is_unwritten)
-        newest = self.schema(new.id - 1)
-        if base is not None and newest.id != base.id:
-            raise self._conflict(
-                f"is at schema {newest.id} now, and the changes were judged on {base.id}"
-            )
+        newest = self._base_of(new, base)
         if changes_nothing(newest, new):
             return newest
         try:

@@ -312,18 +312,18 @@ class ExpiredSnapshots(Value):
     metadata_files: int = 0
     held_by: str = ""
     """Reason why snapshots stay that are old enough to expire; empty without one."""
-    goes_on: bool = False
+    has_more: bool = False
     """Whether more may be old enough: the limit was reached, or another process interfered."""
 
     @classmethod
-    def of(cls, steps: Sequence[ExpiryStep], held_by: str, *, goes_on: bool = False) -> Self:
+    def of(cls, steps: Sequence[ExpiryStep], held_by: str, *, has_more: bool = False) -> Self:
         return cls(
             snapshot_ids=tuple(step.snapshot.id for step in steps),
             data_files=sum(len(step.data_paths) for step in steps),
             data_bytes=sum(step.data_bytes for step in steps),
             metadata_files=sum(len(step.metadata_paths) for step in steps),
             held_by=held_by,
-            goes_on=goes_on and bool(steps),
+            has_more=has_more and bool(steps),
         )
 
 
@@ -379,9 +379,9 @@ def expire_snapshots(
         _keep_ledgers(store, expired, survivor)
         count = _delete(store, steps, survivor, watch, shared)
         if count < len(steps):
-            return ExpiredSnapshots.of(steps[:count], OVERTAKEN, goes_on=True)
+            return ExpiredSnapshots.of(steps[:count], OVERTAKEN, has_more=True)
         follow_change(store)
-    return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
+    return ExpiredSnapshots.of(steps, held_by, has_more=is_limited)
 
 
 def _time(snapshot: Snapshot | None) -> int | None:
@@ -552,10 +552,10 @@ def expire_changelogs(
             store.file_io.delete_file(store.paths.changelog(step.snapshot.id))
             if watch.has_more() or not store.snapshots.is_same(survivors[0]):
                 # Its files may be needed by now: by a new name, or by the target of a rollback.
-                return ExpiredSnapshots.of(steps[:number], OVERTAKEN, goes_on=True)
+                return ExpiredSnapshots.of(steps[:number], OVERTAKEN, has_more=True)
             delete_files(store, step.data_paths)
             delete_files(store, step.metadata_paths)
-    return ExpiredSnapshots.of(steps, held_by, goes_on=is_limited)
+    return ExpiredSnapshots.of(steps, held_by, has_more=is_limited)
 
 
 def _plan(

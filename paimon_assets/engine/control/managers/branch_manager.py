@@ -237,7 +237,7 @@ class BranchManager:
         while True:
             last = newest
             above = [s for n in ours.list_ids() if n > newest.id and (s := read(n)) is not None]
-            while above and above[0].id == last.id + 1 and above[0].stands_on(last):
+            while above and above[0].id == last.id + 1 and above[0].may_follow(last):
                 last = above.pop(0)
             if not above:
                 return

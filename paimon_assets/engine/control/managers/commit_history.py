@@ -147,7 +147,7 @@ class CommitHistory:
             read = pool.map if len(ids) > 1 else map
             for start in range(0, len(ids), _READERS):
                 for snapshot in read(self._read, ids[start : start + _READERS]):
-                    if snapshot is None or not above.stands_on(snapshot):
+                    if snapshot is None or not above.may_follow(snapshot):
                         return
                     above = snapshot
                     yield snapshot

@@ -179,11 +179,7 @@ class SchemaManager:
 
         for _ in range(_MOST_TRIES):
             new = self.evolve(changes, time_millis=time_millis, is_unwritten=is_unwritten)
-            newest = self.schema(new.id - 1)
-            if base is not None and newest.id != base.id:
-                raise self._conflict(
-                    f"is at schema {newest.id} now, and the changes were judged on {base.id}"
-                )
+            newest = self._base_of(new, base)
             if changes_nothing(newest, new):
                 return newest
             if self._publish(new):
@@ -192,6 +188,14 @@ class SchemaManager:
                 return new
             logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
         raise self._conflict(f"was changed by other writers {_MOST_TRIES} times meanwhile")
+
+    def _base_of(self, new: TableSchema, judged_on: TableSchema | None) -> TableSchema:
+        newest = self.schema(new.id - 1)
+        if judged_on is None or newest.id == judged_on.id:
+            return newest
+        raise self._conflict(
+            f"is at schema {newest.id} now, and the changes were judged on {judged_on.id}"
+        )
 
     def _look_back(self, new: TableSchema, before: TableSchema) -> None:
         """Take a schema back that was published after the table was dropped or renamed."""

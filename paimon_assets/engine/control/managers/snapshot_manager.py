@@ -124,7 +124,7 @@ class SnapshotManager:
         if not self._exists(above) or self._exists(newest.id + 1):
             base = self.snapshot_or_none(before) if before else None
             if base is not None:
-                ids, older = [], [] if newest.stands_on(base) else [before]
+                ids, older = [], [] if newest.may_follow(base) else [before]
             else:
                 ids = self.list_ids()
                 older = [number for number in ids if number < before]

@@ -134,11 +134,8 @@ class FileStoreScan:
 
         With a predicate, those that may hold rows that pass.
         """
-        store = self._store
-        entries = self._filtered_entries(store.manifests.manifests_of(snapshot), predicate)
-        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed_entries(
-            entries
-        )
+        metas = self._store.manifests.manifests_of(snapshot)
+        return self._prune(self._filtered_entries(metas, predicate), predicate)
 
     def changes(self, snapshot: Snapshot, predicate: pred.Predicate | None = None) -> bool:
         """Whether a snapshot added or deleted files that may hold rows that pass."""
@@ -149,11 +146,14 @@ class FileStoreScan:
             for entry in store.manifests.delta(snapshot)
             if store.partitions.may_match(on_partition, entry.partition)
         ]
-        return bool(
-            FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed_entries(
-                entries
-            )
-        )
+        return bool(self._prune(entries, predicate))
+
+    def _prune(
+        self, entries: list[ManifestEntry], predicate: pred.Predicate | None
+    ) -> list[ManifestEntry]:
+        schemas = self._store.schemas
+        pruning = FilePruning(self._store.schema, predicate, schemas.schema_or_none)
+        return pruning.needed_entries(entries)
 
     def needed_files(
         self,
@@ -200,9 +200,7 @@ class FileStoreScan:
         elif store.retyped_schemas(schema_ids):
             # A newer row of a key may lie in another bucket, so no value rules a file out.
             predicate = pred.only_on(predicate, store.schema.trimmed_primary_keys)
-        return FilePruning(store.schema, predicate, store.schemas.schema_or_none).needed_entries(
-            entries
-        )
+        return self._prune(entries, predicate)
 
     def partitions(
         self, snapshot: Snapshot, predicate: pred.Predicate | None = None

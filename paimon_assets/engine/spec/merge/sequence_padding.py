@@ -87,8 +87,8 @@ def validate_padding(schema: TableSchema) -> None:
     options = schema.typed_options
     steps = options.get(opt.SEQUENCE_AUTO_PADDING)
     own_layout = options.get(opt.SEQUENCE_PADDING_LAYOUT) is opt.PaddingLayout.SEQUENCE_NUMBER
+    name = options.get(opt.SEQUENCE_PADDING_FIELD)
     if own_layout:
-        name = options.get(opt.SEQUENCE_PADDING_FIELD)
         if not name:
             _refuse("'sequence.padding.layout' = sequence-number needs 'sequence.padding-field'.")
         if options.get(opt.SEQUENCE_FIELD):
@@ -109,11 +109,7 @@ def validate_padding(schema: TableSchema) -> None:
         _refuse(f"'sequence.auto-padding' does not go with merge engine {traits.engine}.")
     if options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING:
         _refuse("'sequence.auto-padding' needs 'sequence.field.sort-order' = ascending.")
-    names = (
-        (options.get(opt.SEQUENCE_PADDING_FIELD),)
-        if own_layout
-        else options.get(opt.SEQUENCE_FIELD)
-    )
+    names = (name,) if own_layout else options.get(opt.SEQUENCE_FIELD)
     if len(names) != 1:
         _refuse(f"'sequence.auto-padding' needs exactly one sequence field, not {list(names)}.")
     field = schema.column(names[0])

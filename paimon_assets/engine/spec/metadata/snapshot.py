@@ -84,7 +84,7 @@ class Snapshot(Value, rename="camel"):
         own = self.uuid or self.delta_manifest_list.removeprefix("manifest-list-")
         return f"{self.id}-{own}"
 
-    def stands_on(self, base: "Snapshot") -> bool:
+    def may_follow(self, base: "Snapshot") -> bool:
         """Whether it may be built on a snapshot; those of other engines do not name theirs.
 
         Java's compaction of manifests takes over all properties of the snapshot before.

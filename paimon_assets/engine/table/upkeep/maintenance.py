@@ -329,7 +329,7 @@ class Maintenance(Value):
             count += len(expired.snapshot_ids)
             files += expired.data_files + expired.metadata_files
             total_bytes += expired.data_bytes
-            is_complete = not expired.goes_on or self.dry_run
+            is_complete = not expired.has_more or self.dry_run
             if is_complete or self.is_time_over:
                 break
         note = f"held by {expired.held_by}" if expired.held_by else ""

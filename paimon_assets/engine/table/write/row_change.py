@@ -135,7 +135,7 @@ class ArrowSource(Struct, kw_only=True):
     ) -> "ArrowSource":
         """Check source rows; raises as `MergeOn.of` and `MergeSource.predicate`."""
         checked = MergeOn.of(table, with_tracking(schema), on, rows.column_names)
-        cast = checked.converted(rows)
+        cast = checked.convert(rows)
         names = list(checked.names)
         keys = cast.select(names).drop_null()
         counts = keys.append_column("__rows", pa.repeat(pa.scalar(1), keys.num_rows))
