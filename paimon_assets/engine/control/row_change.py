@@ -162,7 +162,7 @@ def complement(predicate: pred.Predicate, schema: TableSchema) -> pred.Predicate
         case pred.Comparison(field=name, op=op, literal=literal):
             if literal is None or schema.column(name).type.root in FLOAT_ROOTS:
                 return None
-            return pred.Or((pred.Comparison(name, op.negated, literal), pred.IsNull(name)))
+            return pred.Or((pred.Comparison(name, op.negation, literal), pred.IsNull(name)))
         case pred.In(field=name, literals=literals, negated=negated):
             if None in literals or schema.column(name).type.root in FLOAT_ROOTS:
                 return None

@@ -23,14 +23,14 @@ class ValueType(StructMeta):
         """Make a class; `hidden` fields, such as secrets, are not in its `repr`."""
         if hidden:
 
-            def shown(self: Struct) -> list[tuple[str, Any]]:
+            def items(self: Struct) -> list[tuple[str, Any]]:
                 names = (each for each in self.__struct_fields__ if each not in hidden)
                 return [(each, getattr(self, each)) for each in names]
 
             def text(self: Struct) -> str:
-                return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in shown(self))})"
+                return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in items(self))})"
 
-            namespace = {"__repr__": text, "__rich_repr__": shown, **namespace}
+            namespace = {"__repr__": text, "__rich_repr__": items, **namespace}
         return super().__new__(
             mcs, name, bases, namespace, frozen=frozen, kw_only=kw_only, **config
         )

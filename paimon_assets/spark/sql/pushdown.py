@@ -248,7 +248,7 @@ def _predicate(condition: Any, known: Mapping[int, DataField], depth: int = 0) -
     if kind in _COMPARISONS:
         op, left, right = _COMPARISONS[kind], condition.left(), condition.right()
         if _kind(left) == "Literal":
-            op, left, right = op.mirrored, right, left
+            op, left, right = op.mirror, right, left
         return _compare(op, left, right, known)
     if kind in ("In", "InSet"):
         return _one_of(condition, kind, known)

@@ -40,12 +40,12 @@ class CompareOp(StrEnum):
         return compare
 
     @property
-    def mirrored(self) -> "CompareOp":
+    def mirror(self) -> "CompareOp":
         """The comparison of the same two with their sides exchanged."""
         return _MIRRORED.get(self, self)
 
     @property
-    def negated(self) -> "CompareOp":
+    def negation(self) -> "CompareOp":
         """The comparison that is true of two values where this one is not."""
         return _NEGATED[self]
 

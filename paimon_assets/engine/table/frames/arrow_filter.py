@@ -156,7 +156,7 @@ def _leaf(node: Any) -> pred.Predicate | None:
         case _Call(name, (_Field((column,)), _Value(scalar))) if name in _OPS:
             return _comparison(column, _OPS[name], scalar)
         case _Call(name, (_Value(scalar), _Field((column,)))) if name in _OPS:
-            return _comparison(column, _OPS[name].mirrored, scalar)
+            return _comparison(column, _OPS[name].mirror, scalar)
         case _Call("is_valid", (_Field((column,)),)):
             return pred.IsNull(column, negated=True)
         case _Call("is_null", (_Field((column,)),), options):
@@ -198,6 +198,6 @@ def _invert(predicate: pred.Predicate | None) -> pred.Predicate | None:
         case pred.IsNull(field=field, negated=negated):
             return pred.IsNull(field, negated=not negated)
         case pred.Comparison(field=field, op=op, literal=literal) if not isinstance(literal, float):
-            return pred.Comparison(field, op.negated, literal)
+            return pred.Comparison(field, op.negation, literal)
         case _:
             return None

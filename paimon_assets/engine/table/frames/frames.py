@@ -77,7 +77,7 @@ def _comparison(
     sides = (literal, column) if is_mirrored else (column, literal)
     for op in pred.CompareOp:
         if len(values) == 1 and expression.meta.eq(op.compare(*sides)):
-            return pred.Comparison(name, op.mirrored if is_mirrored else op, values[0])
+            return pred.Comparison(name, op.mirror if is_mirrored else op, values[0])
     return None
 
 

@@ -261,7 +261,7 @@ def _predicate(node: exp.Expr) -> pred.Predicate:
 def _comparison(node: exp.Binary) -> pred.Predicate:
     left, right, op = node.left.unnest(), node.right.unnest(), _OPS[type(node)]
     if left.find(exp.Column) is None:
-        left, right, op = right, left, op.mirrored
+        left, right, op = right, left, op.mirror
     if left.find(exp.Column) is None:
         _refuse(node)
     return _compare(left, op, _literal(right))
@@ -285,7 +285,7 @@ def _negate(predicate: pred.Predicate, node: exp.Expr) -> pred.Predicate:
     """Push NOT down to the leaves; three-valued logic is kept."""
     match predicate:
         case pred.Comparison(field=field, op=op, literal=literal):
-            return pred.Comparison(field, op.negated, literal)
+            return pred.Comparison(field, op.negation, literal)
         case pred.In(field=field, literals=literals, negated=negated):
             return pred.In(field, literals, negated=not negated)
         case pred.IsNull(field=field, negated=negated):
