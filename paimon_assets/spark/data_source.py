@@ -56,15 +56,10 @@ except ImportError:  # Spark 4.0 and 4.1 have no limits
     ReadMaxRows = None  # type: ignore[assignment, misc]
     SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.wire import dump, dump_split, load, load_error
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.errors import (
-    InvalidInputError,
-    NotFoundError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import BucketMode
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
@@ -281,7 +276,7 @@ class PaimonDataSource(DataSource):
             if location.is_system_table:
                 if location.where is not None:
                     message = "System tables take no option 'where'; filter the DataFrame."
-                    raise InvalidInputError(message, kind="spark-options", option=WHERE)
+                    raise errors.InvalidInputError(message, kind="spark-options", option=WHERE)
                 have = _choose(system_schema(location), schema.fieldNames())
                 _check_types(schema, have)
                 return SystemTableReader(location, schema)
@@ -296,7 +291,7 @@ class PaimonDataSource(DataSource):
                     "The option 'read.stream.maxRowsPerTrigger' needs Spark 4.2 or later; leave it "
                     "out, or follow the table by `table.new_read_builder().between(...)`."
                 )
-                raise InvalidInputError(message, kind="spark-options", option=MAX_ROWS)
+                raise errors.InvalidInputError(message, kind="spark-options", option=MAX_ROWS)
             return TableStreamReader(table, _read_as(schema, location, table), schema, max_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
@@ -371,7 +366,7 @@ def _choose(schema: StructType, names: Sequence[str] | None) -> StructType:
         message = (
             f"Column '{unknown[0]}' does not exist; there are {', '.join(schema.fieldNames())}."
         )
-        raise NotFoundError(message, kind="column-not-found", column=unknown[0])
+        raise errors.NotFoundError(message, kind="column-not-found", column=unknown[0])
     return StructType([schema[name] for name in names])
 
 
@@ -385,7 +380,7 @@ def _check_types(asked: StructType, have: StructType) -> None:
                 f"Column '{wanted.name}' is {type_now} in the table, and {asked_type} in the "
                 "DataFrame; load it again, or cast after loading."
             )
-            raise InvalidInputError(message, kind="spark-type", column=wanted.name)
+            raise errors.InvalidInputError(message, kind="spark-type", column=wanted.name)
 
 
 @dataclass
@@ -413,7 +408,7 @@ class TaskWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Refuse; the driver has a `TableWriter` for that."""
         with encoded_errors():
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 "This Spark hands out the writer of a data source in another order; nothing was"
                 " committed. Write by `write_dataframe` of paimon_assets.spark.",
                 kind="spark-format-write",
@@ -480,7 +475,7 @@ class TableStreamWriter(_StreamArrowWriter):
         _refuse_buckets(location.table(), _SINK)
         if not _HAS_STREAMS or location.checkpoint is None:
             reason = "is written by Spark 4.1 and later, with the option checkpointLocation"
-            raise UnsupportedFeatureError(
+            raise errors.UnsupportedFeatureError(
                 f"A stream of the Spark format {reason}, whose query the commits are of; else use "
                 f"{_SINK}.",
                 kind="spark-format-stream",
@@ -517,7 +512,7 @@ def _refuse_buckets(table: Table, way_out: str) -> None:
             f"Spark gives a format no way to bring the rows of a bucket of table '{table.name}'"
             f" together; use {way_out}."
         )
-        raise UnsupportedFeatureError(message, kind="spark-format-write", table=table.name)
+        raise errors.UnsupportedFeatureError(message, kind="spark-format-write", table=table.name)
 
 
 def _query_of(location: Location) -> str:
@@ -526,8 +521,8 @@ def _query_of(location: Location) -> str:
     try:
         content = file_io_for(path, location.options).read_bytes(path)
         return str(json.loads(content)["id"])
-    except (PaimonError, ValueError, LookupError, TypeError) as error:
-        raise InvalidInputError(
+    except (errors.PaimonError, ValueError, LookupError, TypeError) as error:
+        raise errors.InvalidInputError(
             f"The checkpoint's '{path}' does not say which query this is: {error}. Give the "
             f"checkpoint by its full URL, and the options of its storage; or use {_SINK}.",
             kind="spark-format-stream",
@@ -536,8 +531,8 @@ def _query_of(location: Location) -> str:
 
 def _commit(builder: WriteBuilder, messages: Sequence[WriterCommitMessage | None]) -> None:
     result = _result(messages)
-    errors = [each.error for each in messages if isinstance(each, Written)]
-    for error in filter(None, errors):
+    failures = [each.error for each in messages if isinstance(each, Written)]
+    for error in filter(None, failures):
         builder.abort(result.messages)
         raise load_error(error)
     if result.messages or builder.overwrites is not None:

@@ -27,55 +27,41 @@ from pyspark.sql import types as st
 
 from paimon_assets.engine.codec.arrow import arrow_types
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.types.data_types import (
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    MAX_LENGTH,
-    TIMESTAMP_ROOTS,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TypeRoot,
-    VectorType,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.spark.failure import times_error
 
-_PLAIN: dict[TypeRoot, type[st.DataType]] = {
-    TypeRoot.BOOLEAN: st.BooleanType,
-    TypeRoot.TINYINT: st.ByteType,
-    TypeRoot.SMALLINT: st.ShortType,
-    TypeRoot.INT: st.IntegerType,
-    TypeRoot.BIGINT: st.LongType,
-    TypeRoot.FLOAT: st.FloatType,
-    TypeRoot.DOUBLE: st.DoubleType,
-    TypeRoot.CHAR: st.StringType,
-    TypeRoot.VARCHAR: st.StringType,
-    TypeRoot.BINARY: st.BinaryType,
-    TypeRoot.VARBINARY: st.BinaryType,
-    TypeRoot.BLOB: st.BinaryType,
-    TypeRoot.DATE: st.DateType,
-    TypeRoot.TIMESTAMP: st.TimestampNTZType,
-    TypeRoot.TIMESTAMP_LTZ: st.TimestampType,
-    TypeRoot.VARIANT: st.VariantType,
+_PLAIN: dict[types.TypeRoot, type[st.DataType]] = {
+    types.TypeRoot.BOOLEAN: st.BooleanType,
+    types.TypeRoot.TINYINT: st.ByteType,
+    types.TypeRoot.SMALLINT: st.ShortType,
+    types.TypeRoot.INT: st.IntegerType,
+    types.TypeRoot.BIGINT: st.LongType,
+    types.TypeRoot.FLOAT: st.FloatType,
+    types.TypeRoot.DOUBLE: st.DoubleType,
+    types.TypeRoot.CHAR: st.StringType,
+    types.TypeRoot.VARCHAR: st.StringType,
+    types.TypeRoot.BINARY: st.BinaryType,
+    types.TypeRoot.VARBINARY: st.BinaryType,
+    types.TypeRoot.BLOB: st.BinaryType,
+    types.TypeRoot.DATE: st.DateType,
+    types.TypeRoot.TIMESTAMP: st.TimestampNTZType,
+    types.TypeRoot.TIMESTAMP_LTZ: st.TimestampType,
+    types.TypeRoot.VARIANT: st.VariantType,
 }
 _TIME: type[st.DataType] | None = getattr(st, "TimeType", None)
 """Spark's time of day; the releases before 4.1 have none."""
 
 MICROS = 6
-_ROOTS: dict[type[st.DataType], TypeRoot] = {
+_ROOTS: dict[type[st.DataType], types.TypeRoot] = {
     **{spark_type: root for root, spark_type in _PLAIN.items()},
-    **dict.fromkeys((st.StringType, st.CharType, st.VarcharType), TypeRoot.VARCHAR),
-    st.BinaryType: TypeRoot.VARBINARY,
+    **dict.fromkeys((st.StringType, st.CharType, st.VarcharType), types.TypeRoot.VARCHAR),
+    st.BinaryType: types.TypeRoot.VARBINARY,
 }
 _SAME_ORDER = (
-    INTEGER_ROOTS
-    | CHARACTER_ROOTS
-    | TIMESTAMP_ROOTS
-    | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.DATE}
+    types.INTEGER_ROOTS
+    | types.CHARACTER_ROOTS
+    | types.TIMESTAMP_ROOTS
+    | {types.TypeRoot.BOOLEAN, types.TypeRoot.DECIMAL, types.TypeRoot.DATE}
 )
 _VARIANT = pa.struct(
     [
@@ -86,21 +72,21 @@ _VARIANT = pa.struct(
 )
 
 
-def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
+def to_spark_type(data_type: types.DataType, *, column: str) -> st.DataType:
     match data_type:
-        case ArrayType(element=element) | VectorType(element=element):
+        case types.ArrayType(element=element) | types.VectorType(element=element):
             return st.ArrayType(to_spark_type(element, column=column), element.nullable)
-        case MultisetType(element=element):
+        case types.MultisetType(element=element):
             counted, counts = to_spark_type(element, column=column), st.IntegerType()
             return st.MapType(counted, counts, valueContainsNull=False)
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             spark_key = to_spark_type(key, column=column)
             return st.MapType(spark_key, to_spark_type(value, column=column), value.nullable)
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return st.StructType([_to_spark_field(f, f"{column}.{f.name}") for f in fields])
-        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+        case types.AtomicType(root=types.TypeRoot.DECIMAL, precision=precision, scale=scale):
             return st.DecimalType(precision or 0, scale or 0)
-        case AtomicType(root=TypeRoot.TIME):
+        case types.AtomicType(root=types.TypeRoot.TIME):
             if _TIME is None:
                 message = (
                     f"Column '{column}' has the type {data_type}, and this Spark has no time of "
@@ -112,49 +98,51 @@ def to_spark_type(data_type: DataType, *, column: str) -> st.DataType:
             return _PLAIN[data_type.root]()
 
 
-def to_spark_schema(fields: Sequence[DataField]) -> st.StructType:
+def to_spark_schema(fields: Sequence[types.DataField]) -> st.StructType:
     """Return the Spark schema of some columns, in their order."""
     return st.StructType([_to_spark_field(field, field.name) for field in fields])
 
 
-def _to_spark_field(field: DataField, column: str) -> st.StructField:
+def _to_spark_field(field: types.DataField, column: str) -> st.StructField:
     spark_type = to_spark_type(field.type, column=column)
     return st.StructField(field.name, spark_type, field.type.nullable)
 
 
-def from_spark_type(spark_type: st.DataType, *, nullable: bool = True, column: str) -> DataType:
+def from_spark_type(
+    spark_type: st.DataType, *, nullable: bool = True, column: str
+) -> types.DataType:
     match spark_type:
         case st.DecimalType():
-            root, digits, scale = TypeRoot.DECIMAL, spark_type.precision, spark_type.scale
-            return AtomicType(root=root, precision=digits, scale=scale, nullable=nullable)
+            root, digits, scale = types.TypeRoot.DECIMAL, spark_type.precision, spark_type.scale
+            return types.AtomicType(root=root, precision=digits, scale=scale, nullable=nullable)
         case st.ArrayType():
             element = from_spark_type(
                 spark_type.elementType, nullable=spark_type.containsNull, column=column
             )
-            return ArrayType(element=element, nullable=nullable)
+            return types.ArrayType(element=element, nullable=nullable)
         case st.MapType():
             key = from_spark_type(spark_type.keyType, nullable=False, column=column)
             value = from_spark_type(
                 spark_type.valueType, nullable=spark_type.valueContainsNull, column=column
             )
-            return MapType(key=key, value=value, nullable=nullable)
+            return types.MapType(key=key, value=value, nullable=nullable)
         case st.StructType():
-            return RowType(fields=from_spark_schema(spark_type), nullable=nullable)
+            return types.RowType(fields=from_spark_schema(spark_type), nullable=nullable)
         case _:
             return _from_plain(spark_type, nullable=nullable, column=column)
 
 
-def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> AtomicType:
+def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> types.AtomicType:
     if _TIME is not None and isinstance(spark_type, _TIME):
         digits: int = getattr(spark_type, "precision", MICROS)
-        return AtomicType(root=TypeRoot.TIME, precision=digits, nullable=nullable)
+        return types.AtomicType(root=types.TypeRoot.TIME, precision=digits, nullable=nullable)
     root = next((_ROOTS[each] for each in type(spark_type).__mro__ if each in _ROOTS), None)
     if root is not None:
-        is_text = root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY)
-        return AtomicType(
+        is_text = root in (types.TypeRoot.VARCHAR, types.TypeRoot.VARBINARY)
+        return types.AtomicType(
             root=root,
-            length=MAX_LENGTH if is_text else None,
-            precision=MICROS if root in TIMESTAMP_ROOTS else None,
+            length=types.MAX_LENGTH if is_text else None,
+            precision=MICROS if root in types.TIMESTAMP_ROOTS else None,
             nullable=nullable,
         )
     message = (
@@ -164,7 +152,7 @@ def _from_plain(spark_type: st.DataType, *, nullable: bool, column: str) -> Atom
     raise InvalidInputError(message, kind="spark-type", column=column)
 
 
-def compares_as_spark(data_type: DataType) -> bool:
+def compares_as_spark(data_type: types.DataType) -> bool:
     """Whether Spark and this engine agree on equality and order of all values of a type.
 
     Not of floating point (Spark's NaN equals itself and is above all numbers), binaries, nested
@@ -172,7 +160,7 @@ def compares_as_spark(data_type: DataType) -> bool:
     """
     root = data_type.root
     precision = getattr(data_type, "precision", None) or 0
-    return root in _SAME_ORDER and (root not in TIMESTAMP_ROOTS or precision <= MICROS)
+    return root in _SAME_ORDER and (root not in types.TIMESTAMP_ROOTS or precision <= MICROS)
 
 
 def is_cut(arrow_type: pa.DataType) -> bool:
@@ -186,7 +174,7 @@ def is_cut(arrow_type: pa.DataType) -> bool:
     return any(is_cut(arrow_type.field(number).type) for number in range(arrow_type.num_fields))
 
 
-def holds_exactly(fields: Sequence[DataField]) -> bool:
+def holds_exactly(fields: Sequence[types.DataField]) -> bool:
     """Whether Spark's types hold all values of columns."""
     try:
         to_spark_schema(fields)
@@ -195,10 +183,10 @@ def holds_exactly(fields: Sequence[DataField]) -> bool:
     return not any(map(is_cut, arrow_types.to_arrow_schema(fields).types))
 
 
-def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
+def from_spark_schema(schema: st.StructType) -> tuple[types.DataField, ...]:
     """Return the Paimon columns that hold a DataFrame's rows; ids count from 0."""
     return tuple(
-        DataField(
+        types.DataField(
             id=position,
             name=field.name,
             type=from_spark_type(field.dataType, nullable=field.nullable, column=field.name),
@@ -209,9 +197,11 @@ def from_spark_schema(schema: st.StructType) -> tuple[DataField, ...]:
 
 def arrow_to_spark_schema(schema: pa.Schema) -> st.StructType:
     """Return the Spark schema that holds rows of an Arrow schema."""
-    types = [arrow_types.from_arrow_type(field.type, nullable=field.nullable) for field in schema]
-    named = enumerate(zip(schema.names, types, strict=True))
-    return to_spark_schema([DataField(id=n, name=name, type=kind) for n, (name, kind) in named])
+    kinds = [arrow_types.from_arrow_type(field.type, nullable=field.nullable) for field in schema]
+    named = enumerate(zip(schema.names, kinds, strict=True))
+    return to_spark_schema(
+        [types.DataField(id=n, name=name, type=kind) for n, (name, kind) in named]
+    )
 
 
 def spark_arrow_type(spark_type: st.DataType) -> pa.DataType:

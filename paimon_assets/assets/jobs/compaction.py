@@ -22,17 +22,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import levels_table, picture, size_text
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of, partition_text
 from paimon_assets.assets.provenance import op_properties
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
-from paimon_assets.assets.translator import (
-    DEFAULT_RESOURCE_KEY,
-    DEFAULT_TRANSLATOR,
-    PaimonTranslator,
-)
 from paimon_assets.engine.control.compact import CompactionPlan, PlannedUnit
 from paimon_assets.engine.embedded import News
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, PaimonError
@@ -285,8 +281,8 @@ def build_compaction_job(
     name: str = "compaction_job",
     *,
     suggestion: CompactionConfig | None = None,
-    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
-    resource_key: str = DEFAULT_RESOURCE_KEY,
+    translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR,
+    resource_key: str = naming.DEFAULT_RESOURCE_KEY,
     materializes: bool = True,
 ) -> dg.JobDefinition:
     """Return the job that compacts tables of a catalog, by the resource's executor.

@@ -16,25 +16,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import Field
 
-from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, failure_of
+from paimon_assets.assets import translator as naming
+from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, TRY_AGAIN, failure_of
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import size_text
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
-from paimon_assets.assets.translator import (
-    DEFAULT_RESOURCE_KEY,
-    DEFAULT_TRANSLATOR,
-    PaimonTranslator,
-)
+from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.clock import SystemClock
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    PaimonError,
-    StorageError,
-)
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.upkeep import maintenance
 from paimon_assets.engine.table.upkeep.many_tables import Line, TableUpkeep, line_of, maintain_table
@@ -44,7 +34,6 @@ MAINTENANCE_POOL = "paimon/maintenance"
 """One maintenance step at a time, if the pool has a limit."""
 
 _MOST_RETRIES = 1
-_RETRIED = (CommitConflictError, CommitUnknownError, StorageError)
 
 
 class MaintenanceChoice(Enum):
@@ -105,7 +94,7 @@ class MaintenanceConfig(dg.Config):
         """
         for name in ("orphans_older_than_hours", "refused_older_than_hours", "seconds_per_table"):
             if getattr(self, name) < 0:
-                raise InvalidInputError(
+                raise errors.InvalidInputError(
                     f"The maintenance cannot run: {name} is {getattr(self, name)}; give 0 or more.",
                     kind="maintenance-config",
                 )
@@ -116,8 +105,8 @@ def build_maintenance_job(
     name: str = "maintenance_job",
     *,
     suggestion: MaintenanceConfig | None = None,
-    translator: PaimonTranslator = DEFAULT_TRANSLATOR,
-    resource_key: str = DEFAULT_RESOURCE_KEY,
+    translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR,
+    resource_key: str = naming.DEFAULT_RESOURCE_KEY,
 ) -> dg.JobDefinition:
     """Return the job that maintains tables of a catalog.
 
@@ -163,32 +152,32 @@ class _Run(Struct, kw_only=True):
     paimon: PaimonCatalogResource
     declared: DeclaredTables
     lines: list[Line] = field(default_factory=list)
-    errors: list[tuple[PaimonError, Identifier]] = field(default_factory=list)
+    failures: list[tuple[errors.PaimonError, Identifier]] = field(default_factory=list)
 
     def run(self) -> None:
         """Maintain all tables; raises Failure at the end, if something was wrong with one."""
         try:
             self.config.check()
             targets = self.declared.choose(self.config.tables, self.paimon.catalog())
-        except InvalidInputError as error:
+        except errors.InvalidInputError as error:
             raise dg.Failure(error.message, allow_retries=False) from error
         for target in targets:
             if self._is_there(target):
                 self._maintain(target)
         summary: Metadata = {
             "paimon/tables": len(targets),
-            "paimon/tables_failed": len(self.errors),
+            "paimon/tables_failed": len(self.failures),
         }
         if self.lines:
             summary["paimon/summary"] = grid(self.lines)
-        if not self.errors:
+        if not self.failures:
             self.context.add_output_metadata(summary)
             return
-        texts = [str(failure_of(error, table).description) for error, table in self.errors]
+        texts = [str(failure_of(error, table).description) for error, table in self.failures]
         raise dg.Failure(
             f"{len(texts)} of {counted(len(targets), 'table')} failed. {' '.join(texts)}",
             metadata=summary,
-            allow_retries=any(isinstance(error, _RETRIED) for error, _ in self.errors),
+            allow_retries=any(isinstance(error, TRY_AGAIN) for error, _ in self.failures),
         )
 
     def _is_there(self, target: DeclaredTable) -> bool:
@@ -196,7 +185,7 @@ class _Run(Struct, kw_only=True):
         try:
             if self.config.tables or self.paimon.catalog().table_exists(target.identifier):
                 return True
-        except PaimonError:  # reported where it is maintained
+        except errors.PaimonError:  # reported where it is maintained
             return True
         note = "not there yet"
         self.lines.append(line_of(target.identifier, "none", note=note))
@@ -207,7 +196,7 @@ class _Run(Struct, kw_only=True):
         identifier, orphans = target.identifier, self.config.delete_orphans
         done = maintain_table(identifier, self._open, self._tasks, delete_orphans=orphans)
         if done.error is not None:
-            self.errors.append((done.error, identifier))
+            self.failures.append((done.error, identifier))
             text = done.error.message
             self.context.log.error("Table %s: %s", identifier, text, exc_info=done.error)
         # Of many tables those are looked for where something happened.

@@ -25,13 +25,7 @@ from paimon_assets.cdc.records.values import Encoding, decoder_of, encoding_of, 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Ints, Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
-from paimon_assets.engine.spec.types.data_types import (
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    RowKind,
-    TypeRoot,
-    string,
-)
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.values import Value
 
 _MOST_MILLIS = 2 * 10**13
@@ -217,21 +211,21 @@ def _encodings(
     texts = set()
     for name in columns:
         if name not in found:
-            found[name] = encoding_of(string(), options)
+            found[name] = encoding_of(types.string(), options)
     for name, encoding in found.items():
         declared = source.columns.get(name)
         if declared is not None and encoding.is_iso and declared.root is encoding.type.root:
             found[name] = replace(encoding, type=declared, decode=decoder_of(declared, options))
             continue
-        if declared is not None and encoding.type.root is TypeRoot.TIME:
-            if declared.root in CHARACTER_ROOTS:
-                found[name] = replace(encoding, type=string(), decode=encoding.as_text)
+        if declared is not None and encoding.type.root is types.TypeRoot.TIME:
+            if declared.root in types.CHARACTER_ROOTS:
+                found[name] = replace(encoding, type=types.string(), decode=encoding.as_text)
                 texts.add(name)
-            elif declared.root in INTEGER_ROOTS | {TypeRoot.DECIMAL}:
+            elif declared.root in types.INTEGER_ROOTS | {types.TypeRoot.DECIMAL}:
                 found[name] = encoding_of(declared, options)
                 texts.add(name)
             continue
-        if declared is None or encoding.type != string() or declared == string():
+        if declared is None or encoding.type != types.string() or declared == types.string():
             continue
         if name not in source.plain or name not in (known or {}):
             found[name] = encoding_of(declared, options)
@@ -243,7 +237,7 @@ def _decode(
     encodings: Encodings, columns: dict[str, Values], kinds: Kinds, options: CdcOptions
 ) -> tuple[dict[str, Array], dict[str, Flags], dict[int, str]]:
     arrays, missing, count = {}, {}, len(kinds)
-    is_whole = kinds == RowKind.INSERT  # members that it does not have are null
+    is_whole = kinds == types.RowKind.INSERT  # members that it does not have are null
     bad: dict[int, str] = {}
     for name, encoding in encodings.items():
         values = columns.get(name)
@@ -274,15 +268,15 @@ def _with_changed_keys(
     kinds: Kinds, owners: Longs, arrays: dict[str, Array], keys: tuple[str, ...]
 ) -> Kinds:
     """Make an update that changed the key a delete and an insert."""
-    before = np.flatnonzero((kinds[:-1] == RowKind.UPDATE_BEFORE) & (np.diff(owners) == 0))
+    before = np.flatnonzero((kinds[:-1] == types.RowKind.UPDATE_BEFORE) & (np.diff(owners) == 0))
     changed = np.zeros(len(before), dtype=np.bool_)
     for key in keys:
         if key in arrays and len(before):
             old, new = (arrays[key].take(from_numpy(rows)) for rows in (before, before + 1))
             changed |= truth_of(kernels.not_equal(old, new))
     kinds = kinds.copy()
-    kinds[before[changed]] = RowKind.DELETE
-    kinds[before[changed] + 1] = RowKind.INSERT
+    kinds[before[changed]] = types.RowKind.DELETE
+    kinds[before[changed] + 1] = types.RowKind.INSERT
     return kinds
 
 

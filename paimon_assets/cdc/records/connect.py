@@ -38,48 +38,48 @@ from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.cast_losses import losses_of
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.types import data_types
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import supports_cast
 
 Schema: TypeAlias = Mapping[str, Any]
 
-_LTZ = data_types.AtomicType(root=data_types.TypeRoot.TIMESTAMP_LTZ, precision=6)
-_TIME = data_types.AtomicType(root=data_types.TypeRoot.TIME, precision=3)
-_DATE = data_types.AtomicType(root=data_types.TypeRoot.DATE)
+_LTZ = types.AtomicType(root=types.TypeRoot.TIMESTAMP_LTZ, precision=6)
+_TIME = types.AtomicType(root=types.TypeRoot.TIME, precision=3)
+_DATE = types.AtomicType(root=types.TypeRoot.DATE)
 _FLOAT, _DOUBLE = (
-    data_types.AtomicType(root=data_types.TypeRoot.FLOAT),
-    data_types.AtomicType(root=data_types.TypeRoot.DOUBLE),
+    types.AtomicType(root=types.TypeRoot.FLOAT),
+    types.AtomicType(root=types.TypeRoot.DOUBLE),
 )
-_PLAIN: Mapping[str, data_types.DataType] = {
-    "boolean": data_types.boolean(),
-    "int8": data_types.integer(data_types.TypeRoot.TINYINT),
-    "int16": data_types.integer(data_types.TypeRoot.SMALLINT),
-    "int32": data_types.integer(),
-    "int64": data_types.bigint(),
+_PLAIN: Mapping[str, types.DataType] = {
+    "boolean": types.boolean(),
+    "int8": types.integer(types.TypeRoot.TINYINT),
+    "int16": types.integer(types.TypeRoot.SMALLINT),
+    "int32": types.integer(),
+    "int64": types.bigint(),
     "float": _FLOAT,
     "float32": _FLOAT,
     "double": _DOUBLE,
     "float64": _DOUBLE,
-    "string": data_types.string(),
+    "string": types.string(),
 }
 _CONNECT, _TIMES, _DATA = "org.apache.kafka.connect.data.", "io.debezium.time.", "io.debezium.data."
-_TIME_TYPES: Mapping[str, tuple[data_types.DataType, str]] = {
+_TIME_TYPES: Mapping[str, tuple[types.DataType, str]] = {
     _TIMES + "Date": (_DATE, "s"),
     _CONNECT + "Date": (_DATE, "s"),
     _TIMES + "Time": (_TIME, "ms"),
     _CONNECT + "Time": (_TIME, "ms"),
     _TIMES + "MicroTime": (_TIME, "us"),
     _TIMES + "NanoTime": (_TIME, "ns"),
-    _TIMES + "Timestamp": (data_types.timestamp(3), "ms"),
-    _CONNECT + "Timestamp": (data_types.timestamp(3), "ms"),
-    _TIMES + "MicroTimestamp": (data_types.timestamp(6), "us"),
-    _TIMES + "NanoTimestamp": (data_types.timestamp(9), "ns"),
+    _TIMES + "Timestamp": (types.timestamp(3), "ms"),
+    _CONNECT + "Timestamp": (types.timestamp(3), "ms"),
+    _TIMES + "MicroTimestamp": (types.timestamp(6), "us"),
+    _TIMES + "NanoTimestamp": (types.timestamp(9), "ns"),
 }
 """Name → type and unit of its numbers; dates are days."""
-_ISO: Mapping[str, data_types.DataType] = {
+_ISO: Mapping[str, types.DataType] = {
     _TIMES + "IsoDate": _DATE,
     _TIMES + "IsoTime": _TIME,
-    _TIMES + "IsoTimestamp": data_types.timestamp(6),
+    _TIMES + "IsoTimestamp": types.timestamp(6),
     _TIMES + "ZonedTimestamp": _LTZ,
 }
 _DECIMAL, _BITS = _CONNECT + "Decimal", _DATA + "Bits"
@@ -134,10 +134,10 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
-        return Encoding(data_types.string(), _variable_decimals)
+        return Encoding(types.string(), _variable_decimals)
     if name == _BITS:
         length = (int(parameters.get("length", "1")) + 7) // 8
-        bits = data_types.AtomicType(root=data_types.TypeRoot.BINARY, length=length)
+        bits = types.AtomicType(root=types.TypeRoot.BINARY, length=length)
         return Encoding(
             bits, lambda values: reversed_bytes(binary(values.texts(), BinaryMode.BASE64))
         )
@@ -145,21 +145,19 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
         return Encoding(BYTES, lambda values: binary(values.texts(), BinaryMode.BASE64))
     if kind == "array":
         element = _form(schema["items"], options)
-        array = data_types.ArrayType(element=element.type)
+        array = types.ArrayType(element=element.type)
         return Encoding(array, array_decoder(element.decode, array))
     if kind == "map" and schema["keys"].get("type") == "string":
         value = _form(schema["values"], options)
-        mapping = data_types.MapType(
-            key=replace(data_types.string(), nullable=False), value=value.type
-        )
+        mapping = types.MapType(key=replace(types.string(), nullable=False), value=value.type)
         return Encoding(mapping, map_decoder(value.decode, mapping))
     if kind == "struct" and not name.startswith(_DATA + "geometry."):
         inner = {str(part["field"]): _form(part, options) for part in schema["fields"]}
-        row = data_types.RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
+        row = types.RowType(fields=fields_of({key: form.type for key, form in inner.items()}))
         return Encoding(row, row_decoder([form.decode for form in inner.values()], row))
     is_text = kind not in _PLAIN and TypeMapping.TO_STRING in options.type_mapping
     if kind in ("map", "struct") or is_text:
-        return Encoding(data_types.string(), Values.texts)  # as JSON
+        return Encoding(types.string(), Values.texts)  # as JSON
     if kind not in _PLAIN:
         raise UnsupportedFeatureError(
             f"Column '{schema.get('field')}' is of Connect's type '{kind}', which is not read; all "
@@ -169,7 +167,7 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
             type=kind,
         )
     plain = _PLAIN[kind]
-    if plain == data_types.string():
+    if plain == types.string():
         return Encoding(plain, Values.texts)
     return Encoding(plain, lambda values: numbers(values, plain))
 
@@ -178,14 +176,13 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
     """Decimals as JSON numbers, or as base64 of the unscaled number."""
     scale = int(parameters.get("scale", "0"))
     digits = parameters.get("connect.decimal.precision")
-    whole = _UNSIGNED_DIGITS if scale == 0 else data_types.MAX_DECIMAL_PRECISION
+    whole = _UNSIGNED_DIGITS if scale == 0 else types.MAX_DECIMAL_PRECISION
     precision = int(digits) if digits else whole
-    if precision > data_types.MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
+    if precision > types.MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         return Encoding(
-            data_types.string(),
-            lambda values: _numbers(values, lambda texts: _wide(texts, scale), None),
+            types.string(), lambda values: _numbers(values, lambda texts: _wide(texts, scale), None)
         )
-    kind = data_types.decimal(precision, scale)
+    kind = types.decimal(precision, scale)
 
     def exact(column: Array) -> Array:
         return unscale(column, scale, precision=precision)
@@ -194,7 +191,7 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
 
 
 def _numbers(
-    values: Values, of_bytes: Callable[[Array], Array], kind: data_types.DataType | None
+    values: Values, of_bytes: Callable[[Array], Array], kind: types.DataType | None
 ) -> Array:
     quoted = values.starts_with('"')
     plain = values.where(~quoted)
@@ -243,7 +240,7 @@ def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
         losses = losses_of(form.decode(values), form.type, target)
         if losses.rows:
             raise pa.ArrowInvalid(f"it is no {target} ({name}); {_NOT_BOOL} keeps the numbers")
-        if target != data_types.decimal(_UNSIGNED_DIGITS, 0):
+        if target != types.decimal(_UNSIGNED_DIGITS, 0):
             return losses.result
         # The connector's mode `long` gives numbers from 2^63 on as negative ones.
         is_wrapped = kernels.less(losses.result, pa.scalar(0, losses.result.type))
@@ -255,13 +252,12 @@ def _as_source(form: Encoding, schema: Schema, options: CdcOptions) -> Encoding:
 
 
 def _as_text(form: Encoding) -> Encoding:
-    if form.type == data_types.string():
+    if form.type == types.string():
         return form
-    if not supports_cast(form.type, data_types.string()):
-        return Encoding(data_types.string(), Values.texts)
-    if form.type.root is data_types.TypeRoot.TIME:
-        return Encoding(data_types.string(), form.as_text)
+    if not supports_cast(form.type, types.string()):
+        return Encoding(types.string(), Values.texts)
+    if form.type.root is types.TypeRoot.TIME:
+        return Encoding(types.string(), form.as_text)
     return Encoding(
-        data_types.string(),
-        lambda values: cast_array(form.decode(values), form.type, data_types.string()),
+        types.string(), lambda values: cast_array(form.decode(values), form.type, types.string())
     )

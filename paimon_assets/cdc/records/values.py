@@ -26,12 +26,12 @@ from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.format.text import parse_columns
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
-from paimon_assets.engine.spec.types import data_types
+from paimon_assets.engine.spec.types import data_types as types
 
 Array: TypeAlias = Any
 Decode: TypeAlias = Callable[[Values], Array]
 
-BYTES = data_types.AtomicType(root=data_types.TypeRoot.VARBINARY, length=data_types.MAX_LENGTH)
+BYTES = types.AtomicType(root=types.TypeRoot.VARBINARY, length=types.MAX_LENGTH)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLI_DIGITS, _NANO_DIGITS = 3, 9
 _MORE_THAN = {"day": "[ T].*[1-9]", "s": r"\.[0-9]*[1-9]"} | {
@@ -50,7 +50,7 @@ for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
 class Encoding(Struct, frozen=True):
     """How the values of a column stand in records."""
 
-    type: data_types.DataType
+    type: types.DataType
     decode: Decode
     """Values → a column of the type; raises `pa.ArrowInvalid` or `PaimonError`."""
     unavailable: tuple[str, ...] = ()
@@ -141,41 +141,39 @@ def _lengths_of(texts: tuple[str, ...]) -> numpy_columns.Flags:
     return flags
 
 
-def nulls(count: int, data_type: data_types.DataType) -> Array:
+def nulls(count: int, data_type: types.DataType) -> Array:
     arrow_type: Any = to_arrow_type(data_type)
     return pa.nulls(count, arrow_type)
 
 
-def encoding_of(data_type: data_types.DataType, options: CdcOptions) -> Encoding:
+def encoding_of(data_type: types.DataType, options: CdcOptions) -> Encoding:
     """Return the encoding of a declared type: texts, or numbers as the options say."""
     forms = unavailable_texts(options.unavailable) if options.unavailable else ()
     return Encoding(data_type, decoder_of(data_type, options), forms)
 
 
-def decoder_of(data_type: data_types.DataType, options: CdcOptions) -> Decode:
+def decoder_of(data_type: types.DataType, options: CdcOptions) -> Decode:
     match data_type:
-        case data_types.ArrayType(element=element):
+        case types.ArrayType(element=element):
             return array_decoder(decoder_of(element, options), data_type)
-        case data_types.MapType(value=value):
+        case types.MapType(value=value):
             return map_decoder(decoder_of(value, options), data_type)
-        case data_types.RowType(fields=fields):
+        case types.RowType(fields=fields):
             return row_decoder([decoder_of(inner.type, options) for inner in fields], data_type)
-        case data_types.AtomicType(root=root) if root in data_types.CHARACTER_ROOTS:
+        case types.AtomicType(root=root) if root in types.CHARACTER_ROOTS:
             return Values.texts
-        case data_types.AtomicType(root=root) if root in data_types.BINARY_ROOTS:
+        case types.AtomicType(root=root) if root in types.BINARY_ROOTS:
             return lambda values: binary(values.texts(), options.binary)
-        case data_types.AtomicType(root=data_types.TypeRoot.DATE | data_types.TypeRoot.TIME):
-            unit = (
-                "s" if data_type.root is data_types.TypeRoot.DATE else time_unit(data_type, options)
-            )
+        case types.AtomicType(root=types.TypeRoot.DATE | types.TypeRoot.TIME):
+            unit = "s" if data_type.root is types.TypeRoot.DATE else time_unit(data_type, options)
             return lambda values: _times(values, data_type, unit)
-        case data_types.AtomicType(root=root) if root in data_types.TIMESTAMP_ROOTS:
+        case types.AtomicType(root=root) if root in types.TIMESTAMP_ROOTS:
             return lambda values: _times(values, data_type, time_unit(data_type, options))
         case _:
             return lambda values: numbers(values, data_type)
 
 
-def numbers(values: Values, data_type: data_types.DataType) -> Array:
+def numbers(values: Values, data_type: types.DataType) -> Array:
     """Parse numbers and booleans, with quotes or without.
 
     Without, Arrow's parsers read them, in a third of the time. NaN and the infinities are in
@@ -197,16 +195,16 @@ def numbers(values: Values, data_type: data_types.DataType) -> Array:
     return column
 
 
-def from_texts(texts: Array, data_type: data_types.DataType) -> Array:
+def from_texts(texts: Array, data_type: types.DataType) -> Array:
     """Parse texts as Paimon casts them; a number that would become another one is an error."""
-    if data_type.root is data_types.TypeRoot.TIME:
+    if data_type.root is types.TypeRoot.TIME:
         is_long = kernels.and_not(
             kernels.match_substring_regex(texts, _CLOCK),
             kernels.match_substring_regex(texts, "^([01]?[0-9]|2[0-3]):"),
         )
         if kernels.any(is_long).as_py():
             raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING")
-    if data_type.root is data_types.TypeRoot.DECIMAL:
+    if data_type.root is types.TypeRoot.DECIMAL:
         is_no_number = kernels.match_substring_regex(texts, "NaN|Infinity")
         if kernels.any(is_no_number).as_py():
             raise pa.ArrowInvalid(f"it is no {data_type}; declare the column as DOUBLE or STRING")
@@ -215,16 +213,14 @@ def from_texts(texts: Array, data_type: data_types.DataType) -> Array:
         more = _MORE_THAN[getattr(arrow_type, "unit", "day")]
         is_same = kernels.invert(kernels.match_substring_regex(texts, more))
         _refuse_losses(texts, is_same, data_type)
-    column = cast_array(texts, data_types.string(), data_type)
+    column = cast_array(texts, types.string(), data_type)
     if pa.types.is_floating(column.type):
         is_word = kernels.match_substring_regex(texts, "NaN|Infinity")
         is_same = kernels.or_(is_word, _has_digits(texts, column))
     elif pa.types.is_integer(column.type):
         is_same = kernels.invert(kernels.match_substring_regex(texts, r"\.0*[1-9]"))
     elif pa.types.is_decimal(column.type):
-        wide: Any = pa.decimal256(
-            2 * data_types.MAX_DECIMAL_PRECISION, data_types.MAX_DECIMAL_PRECISION
-        )
+        wide: Any = pa.decimal256(2 * types.MAX_DECIMAL_PRECISION, types.MAX_DECIMAL_PRECISION)
         fitting = kernels.if_else(column.is_valid(), texts, None)
         is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
     else:
@@ -233,7 +229,7 @@ def from_texts(texts: Array, data_type: data_types.DataType) -> Array:
     return column
 
 
-def _refuse_losses(texts: Array, is_same: Array, data_type: data_types.DataType) -> None:
+def _refuse_losses(texts: Array, is_same: Array, data_type: types.DataType) -> None:
     if not _all(is_same):
         first = texts.filter(kernels.invert(is_same))[0].as_py()
         raise pa.ArrowInvalid(
@@ -268,7 +264,7 @@ def _all(flags: Array) -> bool:
     return bool(kernels.all(flags, min_count=0).as_py())
 
 
-def time_unit(data_type: data_types.DataType, options: CdcOptions) -> str:
+def time_unit(data_type: types.DataType, options: CdcOptions) -> str:
     """Return the unit of numbers that are times, by the connector's mode and the precision."""
     mode = options.time
     is_coarse = (getattr(data_type, "precision", 0) or 0) <= _MILLI_DIGITS
@@ -277,23 +273,22 @@ def time_unit(data_type: data_types.DataType, options: CdcOptions) -> str:
     if mode is TimeMode.NANOSECONDS:
         return "ns"
     is_adaptive = mode is TimeMode.ADAPTIVE or (
-        mode is TimeMode.ADAPTIVE_TIME_MICROSECONDS
-        and data_type.root is not data_types.TypeRoot.TIME
+        mode is TimeMode.ADAPTIVE_TIME_MICROSECONDS and data_type.root is not types.TypeRoot.TIME
     )
     return "ms" if is_adaptive and is_coarse else "us"
 
 
-def _times(values: Values, data_type: data_types.DataType, unit: str) -> Array:
+def _times(values: Values, data_type: types.DataType, unit: str) -> Array:
     """Decode times: numbers in a unit (dates in days), or ISO 8601."""
     if values.starts_with('"').any():
         return iso(values.texts(), data_type)
     return numbers_as(values.numbers(), data_type, unit)
 
 
-def iso(texts: Array, data_type: data_types.DataType) -> Array:
+def iso(texts: Array, data_type: types.DataType) -> Array:
     """Parse dates and times of ISO 8601, with a zone or, in UTC, without."""
     arrow_type: Any = to_arrow_type(data_type)
-    if data_type.root in (data_types.TypeRoot.DATE, data_types.TypeRoot.TIME):
+    if data_type.root in (types.TypeRoot.DATE, types.TypeRoot.TIME):
         plain = kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "")
         return plain.cast(arrow_type) if arrow_type == pa.date32() else from_texts(plain, data_type)
     if kernels.any(kernels.match_substring_regex(texts, _MORE_THAN[arrow_type.unit])).as_py():
@@ -303,8 +298,8 @@ def iso(texts: Array, data_type: data_types.DataType) -> Array:
     return _parse_numbers(texts, arrow_type)
 
 
-def _lost_digits(data_type: data_types.DataType) -> pa.ArrowInvalid:
-    if data_type.root is data_types.TypeRoot.TIME:
+def _lost_digits(data_type: types.DataType) -> pa.ArrowInvalid:
+    if data_type.root is types.TypeRoot.TIME:
         return pa.ArrowInvalid("a TIME has milliseconds; declare the column as STRING or BIGINT")
     wide = replace(data_type, precision=_NANO_DIGITS)
     return pa.ArrowInvalid(f"{data_type} has fewer digits; declare the column as {wide}")
@@ -316,13 +311,13 @@ def _parse_numbers(texts: Array, arrow_type: Any) -> Array:
     return parse_columns(batch, schema, TextOptions(), zone="UTC").column(0)
 
 
-def numbers_as(texts: Array, data_type: data_types.DataType, unit: str) -> Array:
+def numbers_as(texts: Array, data_type: types.DataType, unit: str) -> Array:
     """Return numbers of a unit as times, those of dates as days."""
     numbers = texts.cast(pa.int64())
     arrow_type: Any = to_arrow_type(data_type)
-    if data_type.root is data_types.TypeRoot.DATE:
+    if data_type.root is types.TypeRoot.DATE:
         return numbers.cast(pa.int32()).cast(pa.date32())
-    if data_type.root is data_types.TypeRoot.TIME:
+    if data_type.root is types.TypeRoot.TIME:
         millis = _scale(numbers, unit, "ms", data_type)
         day: Any = 86_400_000
         outside = kernels.or_kleene(kernels.less(millis, 0), kernels.greater_equal(millis, day))
@@ -352,7 +347,7 @@ def clock_texts(texts: Array, unit: str) -> Array:
     )
 
 
-def _scale(numbers: Array, unit: str, wanted: str, data_type: data_types.DataType) -> Array:
+def _scale(numbers: Array, unit: str, wanted: str, data_type: types.DataType) -> Array:
     held, per_second = _PER_SECOND[unit], _PER_SECOND[wanted]
     if held <= per_second:
         return kernels.multiply_checked(numbers, per_second // held)
@@ -428,9 +423,9 @@ def unscale(column: Array, scale: int, *, precision: int = 38, width: int = 16) 
     return kernels.if_else(column.is_valid(), made, None) if column.null_count else made
 
 
-def array_decoder(element: Decode, data_type: data_types.ArrayType) -> Decode:
+def array_decoder(element: Decode, data_type: types.ArrayType) -> Decode:
     """Return how to decode arrays; of texts also a SET of MySQL, as its members with commas."""
-    is_set = data_type.element.root in data_types.CHARACTER_ROOTS
+    is_set = data_type.element.root in types.CHARACTER_ROOTS
 
     def decode(values: Values) -> Array:
         if is_set and (values.starts_with('"') == values.has_value).all():
@@ -448,14 +443,14 @@ def _set_members(texts: Array) -> Array:
     return kernels.if_else(kernels.equal(texts, ""), pa.scalar([], members.type), members)
 
 
-def map_decoder(value: Decode, data_type: data_types.MapType) -> Decode:
+def map_decoder(value: Decode, data_type: types.MapType) -> Decode:
     """Return how to decode objects whose names are the keys of a map."""
 
     def decode(values: Values) -> Array:
         owners, names, members = values.entries()
         keys = (
             names
-            if data_type.key.root in data_types.CHARACTER_ROOTS
+            if data_type.key.root in types.CHARACTER_ROOTS
             else from_texts(names, data_type.key)
         )
         return _lists(values, owners, (keys, value(members)), data_type)
@@ -464,20 +459,20 @@ def map_decoder(value: Decode, data_type: data_types.MapType) -> Decode:
 
 
 def _lists(
-    values: Values, owners: Any, parts: tuple[Array, ...], data_type: data_types.DataType
+    values: Values, owners: Any, parts: tuple[Array, ...], data_type: types.DataType
 ) -> Array:
     arrow_type: Any = to_arrow_type(data_type)
-    mark = "{" if isinstance(data_type, data_types.MapType) else "["
+    mark = "{" if isinstance(data_type, types.MapType) else "["
     if (values.has_value & ~values.starts_with(mark)).any():
         raise pa.ArrowInvalid(f"it is no {data_type}")
     bounds = np.zeros(len(values) + 1, dtype=np.int32)
     np.cumsum(np.bincount(owners, minlength=len(values)), out=bounds[1:])
-    kind: Any = pa.MapArray if isinstance(data_type, data_types.MapType) else pa.ListArray
+    kind: Any = pa.MapArray if isinstance(data_type, types.MapType) else pa.ListArray
     mask = numpy_columns.from_numpy(~values.has_value)
     return kind.from_arrays(numpy_columns.from_numpy(bounds), *parts, type=arrow_type, mask=mask)
 
 
-def row_decoder(fields: Sequence[Decode], data_type: data_types.RowType) -> Decode:
+def row_decoder(fields: Sequence[Decode], data_type: types.RowType) -> Decode:
     """Return how to decode objects of known members; further members are left out."""
 
     def decode(values: Values) -> Array:
@@ -495,8 +490,8 @@ def row_decoder(fields: Sequence[Decode], data_type: data_types.RowType) -> Deco
     return decode
 
 
-def fields_of(types: dict[str, data_types.DataType]) -> tuple[data_types.DataField, ...]:
+def fields_of(by_name: dict[str, types.DataType]) -> tuple[types.DataField, ...]:
     return tuple(
-        data_types.DataField(id=number, name=name, type=data_type)
-        for number, (name, data_type) in enumerate(types.items())
+        types.DataField(id=number, name=name, type=data_type)
+        for number, (name, data_type) in enumerate(by_name.items())
     )

@@ -9,7 +9,7 @@ from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types import data_types
+from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.spark.types import compares_as_spark, quote
 
 _MOST_PARTS = 200
@@ -41,7 +41,7 @@ def _join(parts: Sequence[str | None], separator: str) -> str | None:
     return f"({separator.join(known)})" if known and len(known) == len(parts) else None
 
 
-def _leaf(predicate: pred.Leaf, data_type: data_types.DataType) -> str | None:
+def _leaf(predicate: pred.Leaf, data_type: types.DataType) -> str | None:
     column = quote(predicate.field)
     match predicate:
         case pred.IsNull(negated=negated):
@@ -62,18 +62,18 @@ def _leaf(predicate: pred.Leaf, data_type: data_types.DataType) -> str | None:
             assert_never(predicate)
 
 
-def _literal(value: Any, data_type: data_types.DataType) -> str | None:
+def _literal(value: Any, data_type: types.DataType) -> str | None:
     """Return a bound literal; None for null, and for values beyond Spark's type."""
     root = data_type.root
     if value is None:
         return None
-    if root in data_types.INTEGER_ROOTS:
+    if root in types.INTEGER_ROOTS:
         return str(value) if -(2**_LONG_BITS) <= value < 2**_LONG_BITS else None
     try:
-        if root in data_types.TIMESTAMP_ROOTS:
+        if root in types.TIMESTAMP_ROOTS:
             micros, rest = divmod(value, _MICRO_NANOS)
             instant = (_EPOCH + dt.timedelta(microseconds=micros)).isoformat(sep=" ")
-            is_local = root is data_types.TypeRoot.TIMESTAMP
+            is_local = root is types.TypeRoot.TIMESTAMP
             text = f"timestamp_ntz'{instant}'" if is_local else f"timestamp_ltz'{instant}Z'"
             return None if rest else text
         plain = to_scalar(value, data_type).as_py()
