@@ -22,7 +22,7 @@ from paimon_assets.assets.files import ledger as ledgers
 from paimon_assets.assets.files.landing import Landing, compare_landing
 from paimon_assets.assets.files.source_files import FileSource, IngestConfig, OnChanged
 from paimon_assets.assets.files.sources import Intake, Opening, Source, source_name_of
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import DATA_VERSION, Metadata
 from paimon_assets.assets.provenance import Step, step_of_asset
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, table_or_none
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
@@ -40,7 +40,6 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 _Intake = TypeVar("_Intake", bound=Intake)
-_DATA_VERSION = "dagster/data_version"
 _MOST_FAILURES, _LONGEST_PAUSE = 5, 60.0
 """Failures one after the other that end the run; the pause doubles with each."""
 FILES_HAVE_NOT = {
@@ -355,7 +354,7 @@ def follow(
                 return result
             if result is not None:
                 version = result.data_version
-                tags = {} if version is None else {_DATA_VERSION: version.value}
+                tags = {} if version is None else {DATA_VERSION: version.value}
                 context.log_event(
                     dg.AssetMaterialization(asset_key=key, metadata=result.metadata, tags=tags)
                 )
