@@ -43,6 +43,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from enum import StrEnum
+from itertools import groupby
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -414,12 +415,7 @@ class AppendCompaction(Value):
         is_urgent: Callable[[DataFileMeta], bool],
     ) -> list[list[DataFileMeta]]:
         """Return stretches of neighbouring candidates."""
-        stretches: list[list[DataFileMeta]] = [[]]
-        for file in files:
-            if is_candidate(file):
-                stretches[-1].append(file)
-            elif stretches[-1]:
-                stretches.append([])
+        stretches = (list(some) for fits, some in groupby(files, key=is_candidate) if fits)
         return [
             part
             for stretch in stretches

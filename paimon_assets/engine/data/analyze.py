@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.codec.file_index.file_index_bloom import is_long_decimal, to_longs
-from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.codec.hashing.xxhash64 import split_mix, xxhash64
 from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.wire import dump, load, load_split
@@ -128,13 +128,4 @@ def _hash(distinct: Array, column: DataField) -> npt.NDArray[np.uint64]:
         return xxhash64(distinct)
     if is_long_decimal(column.type):
         return xxhash64(distinct.cast(pa.string()))
-    return _mix(to_longs(distinct, column.type).astype(np.uint64))
-
-
-def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return pseudo-random bits of `uint64` values: the finalizer of SplitMix64."""
-    bits = values + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    hashes: npt.NDArray[np.uint64] = bits ^ (bits >> np.uint64(31))
-    return hashes
+    return split_mix(to_longs(distinct, column.type).astype(np.uint64))

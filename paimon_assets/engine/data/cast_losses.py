@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, valid_rows
 from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.data.casting.cast import CAST, Array, truth_of, valid_rows
+from paimon_assets.engine.data.casting.cast import CAST, Array, truth_of
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.base import DeclaredText

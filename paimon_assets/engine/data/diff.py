@@ -27,9 +27,16 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import shown_rows
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, Words, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Flags,
+    Longs,
+    Words,
+    changes,
+    flags_at,
+    from_numpy,
+)
 from paimon_assets.engine.codec.hashing.row_words import fixed_values, null_mask
-from paimon_assets.engine.codec.hashing.xxhash64 import xxhash64
+from paimon_assets.engine.codec.hashing.xxhash64 import split_mix, xxhash64
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.report_tasks import (
     DiffContext,
@@ -244,7 +251,7 @@ def _surplus(hashes: Words, other: Words) -> Words:
     """Return the hashes that the other state lacks, each as often as it does; both are sorted."""
     if not len(hashes):
         return hashes
-    starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
+    starts = np.flatnonzero(changes(hashes))
     repeats = np.arange(len(hashes)) - np.repeat(starts, np.diff(np.append(starts, len(hashes))))
     places = np.searchsorted(other, hashes) + repeats
     same = places < len(other)
@@ -389,8 +396,7 @@ def _among(hashes: Words, wanted: Words) -> Flags:
     """
     bits = min(max(20, len(wanted).bit_length() + 4), 26)
     shift = np.uint64(64 - bits)
-    starts = np.zeros(1 << bits, np.bool_)
-    starts[wanted >> shift] = True
+    starts = flags_at(wanted >> shift, 1 << bits)
     rows = np.flatnonzero(starts[hashes >> shift])
     flags = np.zeros(len(hashes), np.bool_)
     places = np.minimum(np.searchsorted(wanted, hashes[rows]), max(len(wanted) - 1, 0))
@@ -418,7 +424,7 @@ def value_hashes(values: Any) -> Words:
         hashes = _row_hashes([own[:, number] for number in range(own.shape[1])])
     else:
         width = 1 if pa.types.is_boolean(kind) else kind.bit_width // 8
-        hashes = _mix(fixed_values(values, np.dtype(f"u{width}")).astype(np.uint64))
+        hashes = split_mix(fixed_values(values, np.dtype(f"u{width}")).astype(np.uint64))
     nulls = null_mask(values)
     return hashes if nulls is None else np.where(nulls, _NULL, hashes)
 
@@ -436,22 +442,14 @@ def _of_lists(values: Any) -> Words:
     hashes = value_hashes(items)
     if not pa.types.is_map(values.type):
         positions = np.arange(len(hashes)) - np.repeat(offsets[:-1], lengths)
-        hashes = _mix(hashes + positions.astype(np.uint64))
+        hashes = split_mix(hashes + positions.astype(np.uint64))
     sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
-    return _mix(sums[offsets[1:]] - sums[offsets[:-1]] + lengths.astype(np.uint64))
+    return split_mix(sums[offsets[1:]] - sums[offsets[:-1]] + lengths.astype(np.uint64))
 
 
 def _row_hashes(columns: list[Words]) -> Words:
     """Return a hash of each row; of no columns one, which mixes with those of any rows."""
     state = np.full(1, _SEED)
     for column in columns:
-        state = _mix(state * np.uint64(31) + column)
+        state = split_mix(state * np.uint64(31) + column)
     return state
-
-
-def _mix(values: Words) -> Words:
-    """Mix 64 bits, each into all: the finalizer of SplitMix64."""
-    bits = values + _NULL
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.arrow_values import total_order, total_order_words
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, from_numpy, to_numpy
 from paimon_assets.engine.errors import UnsupportedFeatureError
@@ -61,7 +62,7 @@ def sort_keys(keys: Sequence[Column]) -> KeyOrder:
     arrays = [_plain(key) for key in keys]
     words, bits, exact = _pack(arrays)
     order = _stable_order(words, bits)
-    starts = _changes(words, order)
+    starts = numpy_columns.changes(words[order])
     if not exact and not starts.all():
         return _resolve_ties(arrays, order, starts)
     return KeyOrder(order=order, starts=starts)
@@ -91,7 +92,7 @@ def order_within_groups(
         nan = to_numpy(pc.is_nan(values).fill_null(False))  # noqa: FBT003
         if nan.any():
             words.append(_restarts(nan, np.lexsort([*arrays[::-1], groups])))
-            words.append(np.where(_valid(values), np.where(nan, 1, 2), 0))
+            words.append(np.where(numpy_columns.valid_rows(values), np.where(nan, 1, 2), 0))
             word = np.where(nan, np.uint64(0), word)
         words.append(word)
     packed, bits, complete = _pack_parts((_span(word, None) for word in words), len(rows))
@@ -146,7 +147,7 @@ def _then_words(
     if not values.null_count:
         return flipped
     # Nulls are the smallest in both directions, so they move ahead of the flipped values.
-    valid = _valid(values)
+    valid = numpy_columns.valid_rows(values)
     ranks = np.unique(flipped, return_inverse=True)[1].astype(np.uint64) + np.uint64(1)
     return np.where(valid, ranks, np.uint64(0))
 
@@ -174,13 +175,6 @@ def _stable_order(words: Words, bits: int) -> Order:
     return np.argsort(words, kind="stable")
 
 
-def _changes(words: Words, order: Order) -> Flags:
-    ordered = words[order]
-    starts = np.ones(len(order), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=starts[1:])
-    return starts
-
-
 def _resolve_ties(arrays: Sequence[pa.Array[Any]], order: Order, starts: Flags) -> KeyOrder:
     """Compare true keys where words are equal, and sort the groups in which they differ."""
     maybe_equal = np.flatnonzero(~starts)
@@ -190,8 +184,7 @@ def _resolve_ties(arrays: Sequence[pa.Array[Any]], order: Order, starts: Flags) 
     # Equal words may hide different keys. Words order the groups, so a group keeps its places, and
     # only groups with a neighbour that differs are sorted inside.
     groups = np.cumsum(starts) - 1
-    mixed = np.zeros(groups[-1] + 1, dtype=np.bool_)
-    mixed[groups[maybe_equal[differ]]] = True
+    mixed = numpy_columns.flags_at(groups[maybe_equal[differ]], int(groups[-1]) + 1)
     places = np.flatnonzero(mixed[groups])
     rows = order[places]
     indices: Any = from_numpy(rows)
@@ -222,7 +215,7 @@ def _differ(arrays: Sequence[pa.Array[Any]], before: Order, after: Order) -> Fla
         unequal = pc.not_equal(values[:count], values[count:])
         result |= to_numpy(unequal.fill_null(False))  # noqa: FBT003
         if values.null_count:
-            valid = _valid(values)
+            valid = numpy_columns.valid_rows(values)
             result |= valid[:count] != valid[count:]
     return result
 
@@ -233,7 +226,10 @@ def _comparable(array: pa.Array[Any]) -> list[pa.Array[Any]]:
         if not array.null_count:
             return [array]
         empty: Any = pa.scalar(b"", pa.binary()).cast(array.type)
-        return [from_numpy(_valid(array).astype(np.uint8)), array.fill_null(empty)]
+        return [
+            from_numpy(numpy_columns.valid_rows(array).astype(np.uint8)),
+            array.fill_null(empty),
+        ]
     return [from_numpy(part.values) for part in _parts(array)[0]]
 
 
@@ -271,7 +267,7 @@ def _pack_parts(parts: Iterable[_Part], count: int) -> tuple[Words, int, bool]:
 
 def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
     """Split a column into unsigned numbers, most significant first; False if they are lossy."""
-    valid = _valid(array) if array.null_count else None
+    valid = numpy_columns.valid_rows(array) if array.null_count else None
     # Parts that are compared one after the other have the order of the column. A null is 0 in each.
     parts = [] if valid is None else [_Part(values=valid.astype(np.uint64), bits=1)]
     data_type = array.type
@@ -282,7 +278,7 @@ def _parts(array: pa.Array[Any]) -> tuple[list[_Part], bool]:
         if exact:
             parts.append(_span(lengths, valid))
     elif pa.types.is_decimal128(data_type):
-        halves = _fix(array, np.dtype(np.int64), width=2).reshape(-1, 2)
+        halves = numpy_columns.decimal_words(array)
         low = np.ascontiguousarray(halves[:, 0])
         if data_type.precision > 18:
             parts.append(_span(np.ascontiguousarray(halves[:, 1]), valid))
@@ -311,12 +307,12 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
     if pa.types.is_boolean(data_type):
         return to_numpy(array.fill_null(False)).astype(np.int64)  # noqa: FBT003
     if pa.types.is_floating(data_type):
-        return float_words(_fix(array, np.dtype(data_type.to_pandas_dtype())))
+        return float_words(numpy_columns.numbers_of(array, data_type.to_pandas_dtype()))
     if pa.types.is_unsigned_integer(data_type):
-        return _fix(array, np.dtype(data_type.to_pandas_dtype())).astype(np.uint64, copy=False)
+        return to_numpy(array).astype(np.uint64, copy=False)
     if pa.types.is_signed_integer(data_type) or pa.types.is_temporal(data_type):
-        width = np.dtype(f"i{data_type.bit_width // 8}")
-        return _fix(array, width).astype(np.int64, copy=False)
+        numbers = numpy_columns.numbers_of(array, f"i{data_type.bit_width // 8}")
+        return numbers.astype(np.int64, copy=False)
     raise UnsupportedFeatureError(
         f"Values of Arrow type {data_type} have no order, so they can be neither key nor sequence.",
         kind="unordered-type",
@@ -326,19 +322,6 @@ def _numbers(array: pa.Array[Any]) -> npt.NDArray[Any]:
 def float_words(values: npt.NDArray[Any]) -> Words:
     """Map floating-point values to numbers in key order: the zeros are equal, NaN is last."""
     return total_order_words(values.astype(np.float64) + 0.0)
-
-
-def _fix(array: pa.Array[Any], dtype: np.dtype[Any], width: int = 1) -> npt.NDArray[Any]:
-    buffer: Any = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array) * width, dtype=dtype)
-    offset = array.offset * dtype.itemsize * width
-    return np.frombuffer(buffer, dtype=dtype, count=len(array) * width, offset=offset)
-
-
-def _valid(array: pa.Array[Any]) -> Flags:
-    valid: Flags = to_numpy(array.is_valid())
-    return valid
 
 
 def _is_bytes(data_type: pa.DataType) -> bool:

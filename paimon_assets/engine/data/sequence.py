@@ -14,7 +14,7 @@ old Java did. Everything here is pure and works on whole columns. Source: Paimon
 """
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing, shown_rows
-from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Longs, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Flags,
+    Longs,
+    changes,
+    decimal_words,
+    to_numpy,
+)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.sequence_padding import PaddingConfig
 from paimon_assets.engine.spec.options.all_options import SequencePadding
@@ -132,9 +139,7 @@ def _truncate(column: Array) -> Longs:
 
 def _low_64_bits(column: Array) -> Longs:
     whole = pc.trunc(column).cast(pa.decimal128(38, 0))
-    data: Any = whole.buffers()[1]
-    words: Longs = np.frombuffer(b"" if data is None else data, dtype=np.int64)
-    return words[2 * whole.offset : 2 * (whole.offset + len(whole)) : 2].astype(np.int64)
+    return decimal_words(whole)[:, 0].copy()
 
 
 def pad(values: Longs, counters: Longs, is_add: Flags, *, config: PaddingConfig) -> Longs:
@@ -233,7 +238,7 @@ class UnitCounter(Struct, kw_only=True):
         # Records of one unit are counted up in order of arrival, from the unit's first counter on.
         order = np.argsort(every, kind="stable")
         ordered = every[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+        starts = np.flatnonzero(changes(ordered))
         units, lengths = ordered[starts], np.diff(starts, append=len(ordered))
         firsts = self._first(units, flagged[order[starts]])
         counters = np.empty_like(every)
@@ -314,8 +319,7 @@ class WrapCounter(Struct, kw_only=True):
         digits = np.concatenate([digits for _, digits in self._seen])
         order = np.argsort(units, kind="stable")
         units = units[order]
-        starts = np.ones(len(units), dtype=np.bool_)
-        np.not_equal(units[1:], units[:-1], out=starts[1:])
+        starts = changes(units)
         # Lifting each unit's digits above the former unit's lets one running maximum serve all.
         lift = np.cumsum(starts) * (2 * modulus)
         lifted = digits[order] + lift

@@ -79,18 +79,8 @@ class ObjectFileIO(base.FileIO):
     def spec(self) -> base.FileIOSpec:
         return self._spec
 
-    def ahead(
-        self,
-        *,
-        reads: Iterable[str] = (),
-        files: Iterable[str] = (),
-        lists: Iterable[str] = (),
-        folders: Iterable[str] = (),
-        guesses: bool = False,
-    ) -> AbstractContextManager[Callable[[], bool]]:
-        return self._planner.ahead(
-            reads=reads, files=files, lists=lists, folders=folders, guesses=guesses
-        )
+    def ahead(self, **asked: Any) -> AbstractContextManager[Callable[[], bool]]:
+        return self._planner.ahead(**asked)
 
     def at_once(self) -> AbstractContextManager[None]:
         return self._together.at_once()

@@ -4,7 +4,7 @@
 (0.3 s and 40 MB), to look for a Series. Code on the way of every write and read calls these.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -60,16 +60,40 @@ def to_numpy(values: Array) -> npt.NDArray[Any]:
         packed = np.frombuffer(data or b"", dtype=np.uint8)
         bits = np.unpackbits(packed, bitorder="little", count=start + count)
         return bits[start:].view(np.bool_)
-    dtype = _DTYPES[values.type]
-    return np.frombuffer(data or b"", dtype=dtype, count=count, offset=start * dtype.itemsize)
+    return numbers_of(values, _DTYPES[values.type])
 
 
-def decimal_words(values: Array) -> npt.NDArray[np.int64]:
+def numbers_of(column: Array, dtype: npt.DTypeLike, width: int = 1) -> npt.NDArray[Any]:
+    """Return the memory of values of fixed width as numbers, of which each value has `width`."""
+    kind, data = np.dtype(dtype), cast(Any, column.buffers()[1])
+    if data is None:
+        return np.zeros(len(column) * width, kind)
+    offset = column.offset * width * kind.itemsize
+    return np.frombuffer(data, kind, len(column) * width, offset)
+
+
+def decimal_words(values: Array) -> Longs:
     """Return unscaled decimals of 128 bits as rows of (low word, high word), sharing the memory."""
-    data: Any = values.buffers()[1]
-    if data is None or not len(values):
-        return np.empty((0, 2), np.int64)
-    return np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset).reshape(-1, 2)
+    return numbers_of(values, np.int64, 2).reshape(-1, 2)
+
+
+def valid_rows(column: Array) -> Flags:
+    """Return which values are not null."""
+    return to_numpy(column.is_valid())
+
+
+def flags_at(places: npt.NDArray[Any], count: int) -> Flags:
+    """Return `count` flags, of which those at some places (numbers or a mask) are true."""
+    flags = np.zeros(count, dtype=np.bool_)
+    flags[places] = True
+    return flags
+
+
+def changes(values: npt.NDArray[Any]) -> Flags:
+    """Return True where a value differs from the one before, and at the first."""
+    differs = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    return differs
 
 
 def parts_of_texts(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

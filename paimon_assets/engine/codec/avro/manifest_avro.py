@@ -137,7 +137,7 @@ _META = (
     nullable("_MAX_ROW_ID", "long"),
 )
 MANIFEST_LIST_SCHEMA = record_schema(*_META)
-_META_RECORD = record_of(_META)
+_FILE_RECORD, _META_RECORD = record_of(_FILE_FIELDS), record_of(_META)
 
 
 KeepEntry = Callable[[FileKind, bytes, int, int], bool]
@@ -176,38 +176,16 @@ def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
 
 
 def _entry_record(entry: ManifestEntry) -> avro.Record:
+    file = _FILE_RECORD(entry.file)
+    file["_KEY_STATS"] = _stats_record(entry.file.key_stats)
+    file["_VALUE_STATS"] = _stats_record(entry.file.value_stats)
     return {
         "_VERSION": MANIFEST_VERSION,
         "_KIND": entry.kind,
         "_PARTITION": entry.partition,
         "_BUCKET": entry.bucket,
         "_TOTAL_BUCKETS": entry.total_buckets,
-        "_FILE": _file_record(entry.file),
-    }
-
-
-def _file_record(file: data_file.DataFileMeta) -> avro.Record:
-    return {
-        "_FILE_NAME": file.file_name,
-        "_FILE_SIZE": file.file_size,
-        "_ROW_COUNT": file.row_count,
-        "_MIN_KEY": file.min_key,
-        "_MAX_KEY": file.max_key,
-        "_KEY_STATS": _stats_record(file.key_stats),
-        "_VALUE_STATS": _stats_record(file.value_stats),
-        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
-        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
-        "_SCHEMA_ID": file.schema_id,
-        "_LEVEL": file.level,
-        "_EXTRA_FILES": file.extra_files,
-        "_CREATION_TIME": file.creation_time,
-        "_DELETE_ROW_COUNT": file.delete_row_count,
-        "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
-        "_FILE_SOURCE": file.file_source,
-        "_VALUE_STATS_COLS": file.value_stats_cols,
-        "_EXTERNAL_PATH": file.external_path,
-        "_FIRST_ROW_ID": file.first_row_id,
-        "_WRITE_COLS": file.write_cols,
+        "_FILE": file,
     }
 
 

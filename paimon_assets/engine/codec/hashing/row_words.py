@@ -13,20 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, decimal_words
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.codec.rows.binary_row import MAX_INLINE_BYTES, is_compact, null_bits_bytes
 from paimon_assets.engine.errors import UnsupportedFeatureError
-from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    TIMESTAMP_ROOTS,
-    AtomicType,
-    DataType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types
 
 Words32 = npt.NDArray[np.uint32]
 Word = int | Words32
@@ -40,7 +32,7 @@ _LOW_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 """Masks that keep the first 0 … 8 bytes of a little-endian word."""
 
 
-def row_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Words32:
+def row_hashes(columns: Sequence[Any], types: Sequence[data_types.DataType]) -> Words32:
     """Return the murmur hash of every row's BinaryRow."""
     parts = [_column(column, data_type) for column, data_type in zip(columns, types, strict=True)]
     length = len(columns[0])
@@ -156,7 +148,7 @@ def _rotate(values: Words32, by: int, scratch: Words32) -> None:
 class _Plain(Struct, frozen=True):
     """Up to 8 bytes in the slot, or a number there and constant many words behind the slots."""
 
-    nulls: Flags | None
+    nulls: arrays.Flags | None
     """Where the value is null; None if nowhere."""
     low: Words32
     high: Word = 0
@@ -176,12 +168,12 @@ class _Plain(Struct, frozen=True):
 class _Text(Struct, frozen=True):
     """Bytes in the slot if they are few, else behind the slots; methods as those of `_Plain`."""
 
-    nulls: Flags | None
+    nulls: arrays.Flags | None
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     padded: npt.NDArray[np.int64]
     """8-byte words behind the slots: 0 for inline and null values."""
-    eights: Words
+    eights: arrays.Words
     """The 8 bytes at every byte position of the column's data, little-endian."""
 
     def words(self, offset: int) -> tuple[list[Word], list[Word]]:
@@ -209,33 +201,33 @@ class _Text(Struct, frozen=True):
 _Column = _Plain | _Text
 
 
-def _halves(longs: Words) -> tuple[Words32, Words32]:
+def _halves(longs: arrays.Words) -> tuple[Words32, Words32]:
     return longs.astype(np.uint32), (longs >> np.uint64(32)).astype(np.uint32)
 
 
-_SLOT_TYPES: dict[TypeRoot, npt.DTypeLike] = {
-    TypeRoot.BOOLEAN: np.uint8,
-    TypeRoot.TINYINT: np.uint8,
-    TypeRoot.SMALLINT: np.uint16,
-    TypeRoot.INT: np.uint32,
-    TypeRoot.DATE: np.uint32,
-    TypeRoot.TIME: np.uint32,
-    TypeRoot.FLOAT: np.uint32,
-    TypeRoot.BIGINT: np.uint64,
-    TypeRoot.DOUBLE: np.uint64,
+_SLOT_TYPES: dict[data_types.TypeRoot, npt.DTypeLike] = {
+    data_types.TypeRoot.BOOLEAN: np.uint8,
+    data_types.TypeRoot.TINYINT: np.uint8,
+    data_types.TypeRoot.SMALLINT: np.uint16,
+    data_types.TypeRoot.INT: np.uint32,
+    data_types.TypeRoot.DATE: np.uint32,
+    data_types.TypeRoot.TIME: np.uint32,
+    data_types.TypeRoot.FLOAT: np.uint32,
+    data_types.TypeRoot.BIGINT: np.uint64,
+    data_types.TypeRoot.DOUBLE: np.uint64,
 }
 
 
-def _column(column: Array, data_type: DataType) -> _Column:
+def _column(column: arrays.Array, data_type: data_types.DataType) -> _Column:
     nulls = null_mask(column)
     root = data_type.root
     if root in _SLOT_TYPES:
         return _fix(fixed_values(column, _SLOT_TYPES[root]), nulls)
-    if root in CHARACTER_ROOTS or root in BINARY_ROOTS:
+    if root in data_types.CHARACTER_ROOTS or root in data_types.BINARY_ROOTS:
         return _text(column, nulls)
-    if root in TIMESTAMP_ROOTS and isinstance(data_type, AtomicType):
+    if root in data_types.TIMESTAMP_ROOTS and isinstance(data_type, data_types.AtomicType):
         return _timestamp(column, nulls, data_type)
-    if root is TypeRoot.DECIMAL and isinstance(data_type, AtomicType):
+    if root is data_types.TypeRoot.DECIMAL and isinstance(data_type, data_types.AtomicType):
         high, low = decimal_halves(column)
         return _fix(low, nulls) if is_compact(data_type) else _long_decimal(high, low, nulls)
     raise UnsupportedFeatureError(
@@ -243,23 +235,21 @@ def _column(column: Array, data_type: DataType) -> _Column:
     )
 
 
-def null_mask(column: Array) -> Flags | None:
+def null_mask(column: arrays.Array) -> arrays.Flags | None:
     """Return where an Arrow array is null, or None if it is nowhere."""
     if column.null_count == 0:
         return None
-    # Not to_numpy, which imports pandas wherever it is installed.
-    return fixed_values(pc.is_null(column), np.uint8).view(np.bool_)
+    return arrays.to_numpy(column.is_null())
 
 
 def fixed_values(column: Any, slot_type: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return the bits of fixed-width values as unsigned numbers, without a copy but of booleans."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
-    data = np.frombuffer(column.buffers()[1] or b"", slot_type)
-    return data[column.offset : column.offset + len(column)]
+    return arrays.numbers_of(column, slot_type)
 
 
-def _fix(values: npt.NDArray[Any], nulls: Flags | None) -> _Plain:
+def _fix(values: npt.NDArray[Any], nulls: arrays.Flags | None) -> _Plain:
     if nulls is not None:
         values = np.where(nulls, values.dtype.type(0), values)
     if values.dtype.itemsize < 8:
@@ -267,13 +257,13 @@ def _fix(values: npt.NDArray[Any], nulls: Flags | None) -> _Plain:
     return _Plain(nulls, *_halves(values))
 
 
-def decimal_halves(column: Array) -> tuple[Words, Words]:
+def decimal_halves(column: arrays.Array) -> tuple[arrays.Words, arrays.Words]:
     """Return the upper and lower 64 bits of a decimal128 array."""
-    words = decimal_words(column).view(np.uint64)
+    words = arrays.decimal_words(column).view(np.uint64)
     return words[:, 1], words[:, 0]
 
 
-def _long_decimal(high: Words, low: Words, nulls: Flags | None) -> _Plain:
+def _long_decimal(high: arrays.Words, low: arrays.Words, nulls: arrays.Flags | None) -> _Plain:
     """The fewest big-endian bytes of the number, filled with zeros to 16."""
     both = np.stack([high.byteswap(), low.byteswap()], axis=1)
     big_endian = both.view(np.uint8).reshape(-1, 16)
@@ -294,7 +284,9 @@ def _long_decimal(high: Words, low: Words, nulls: Flags | None) -> _Plain:
 _NANOS = {"us": 1000, "ns": 1}
 
 
-def _timestamp(column: Any, nulls: Flags | None, data_type: AtomicType) -> _Column:
+def _timestamp(
+    column: Any, nulls: arrays.Flags | None, data_type: data_types.AtomicType
+) -> _Column:
     if is_compact(data_type):
         millis = column.cast(pa.timestamp("ms", tz=column.type.tz))
         return _fix(fixed_values(millis, np.uint64), nulls)
@@ -322,7 +314,7 @@ def text_bytes(column: Any, first: int, last: int) -> npt.NDArray[np.uint8]:
     return plain
 
 
-def _text(column: Array, nulls: Flags | None) -> _Text:
+def _text(column: arrays.Array, nulls: arrays.Flags | None) -> _Text:
     offsets = text_offsets(column)
     first, last = int(offsets[0]), int(offsets[-1])
     plain = text_bytes(column, first, last)

@@ -49,6 +49,14 @@ def xxhash64(values: Any) -> Words:
     return hashes
 
 
+def split_mix(values: Words) -> Words:
+    """Mix 64 bits of each value, each bit into all: the finalizer of SplitMix64."""
+    bits = values + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
 def _words(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64]) -> Words:
     """Gather the little-endian 64-bit words that begin at the positions."""
     windows: Words = np.ndarray((len(data) - 7,), np.dtype("<u8"), data, strides=(1,))

@@ -17,13 +17,7 @@ from typing import Any
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.types.data_types import (
-    ArrayType,
-    AtomicType,
-    DataType,
-    RowType,
-    TypeRoot,
-)
+from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.literals import Internal
 
 RowValue = Internal | tuple["RowValue", ...]
@@ -35,22 +29,24 @@ _NANOS_PER_MILLI = 1_000_000
 _LONG_DECIMAL_BYTES = 16
 
 _FIXED = {
-    TypeRoot.BOOLEAN: struct.Struct("<?"),
-    TypeRoot.TINYINT: struct.Struct("<b"),
-    TypeRoot.SMALLINT: struct.Struct("<h"),
-    TypeRoot.INT: struct.Struct("<i"),
-    TypeRoot.BIGINT: struct.Struct("<q"),
-    TypeRoot.FLOAT: struct.Struct("<f"),
-    TypeRoot.DOUBLE: struct.Struct("<d"),
-    TypeRoot.DATE: struct.Struct("<i"),
-    TypeRoot.TIME: struct.Struct("<i"),
+    data_types.TypeRoot.BOOLEAN: struct.Struct("<?"),
+    data_types.TypeRoot.TINYINT: struct.Struct("<b"),
+    data_types.TypeRoot.SMALLINT: struct.Struct("<h"),
+    data_types.TypeRoot.INT: struct.Struct("<i"),
+    data_types.TypeRoot.BIGINT: struct.Struct("<q"),
+    data_types.TypeRoot.FLOAT: struct.Struct("<f"),
+    data_types.TypeRoot.DOUBLE: struct.Struct("<d"),
+    data_types.TypeRoot.DATE: struct.Struct("<i"),
+    data_types.TypeRoot.TIME: struct.Struct("<i"),
 }
 _LONG = struct.Struct("<q")
 _UNSIGNED_LONG = struct.Struct("<Q")
 _ARITY = struct.Struct(">i")
 _COUNT = struct.Struct("<i")
-_TEXT_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
-_BYTES_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
+_TEXT_ROOTS = frozenset({data_types.TypeRoot.CHAR, data_types.TypeRoot.VARCHAR})
+_BYTES_ROOTS = frozenset(
+    {data_types.TypeRoot.BINARY, data_types.TypeRoot.VARBINARY, data_types.TypeRoot.BLOB}
+)
 
 
 def null_bits_bytes(arity: int) -> int:
@@ -58,14 +54,14 @@ def null_bits_bytes(arity: int) -> int:
     return (arity + 63 + 8) // 64 * 8
 
 
-def is_compact(data_type: AtomicType) -> bool:
+def is_compact(data_type: data_types.AtomicType) -> bool:
     """Whether a DECIMAL or timestamp fits its 8-byte slot."""
-    if data_type.root is TypeRoot.DECIMAL:
+    if data_type.root is data_types.TypeRoot.DECIMAL:
         return (data_type.precision or 0) <= COMPACT_DECIMAL_PRECISION
     return (data_type.precision or 0) <= COMPACT_TIMESTAMP_PRECISION
 
 
-def serialize_row(values: Sequence[RowValue], types: Sequence[DataType]) -> bytes:
+def serialize_row(values: Sequence[RowValue], types: Sequence[data_types.DataType]) -> bytes:
     """Encode one row, with its 4-byte arity.
 
     >>> from paimon_assets.engine.spec.types.data_types import integer
@@ -75,7 +71,7 @@ def serialize_row(values: Sequence[RowValue], types: Sequence[DataType]) -> byte
     return _ARITY.pack(len(types)) + row_bytes(values, types)
 
 
-def row_bytes(values: Sequence[RowValue], types: Sequence[DataType]) -> bytes:
+def row_bytes(values: Sequence[RowValue], types: Sequence[data_types.DataType]) -> bytes:
     """Encode one row without its arity, as hashed for buckets and stored in DataSplits."""
     arity = len(types)
     slots = null_bits_bytes(arity)
@@ -85,7 +81,7 @@ def row_bytes(values: Sequence[RowValue], types: Sequence[DataType]) -> bytes:
     return writer.finish()
 
 
-def _array_bytes(values: tuple[RowValue, ...], element: DataType) -> bytes:
+def _array_bytes(values: tuple[RowValue, ...], element: data_types.DataType) -> bytes:
     count, width = len(values), _element_width(element)
     slots = 4 + (count + 31) // 32 * 4
     writer = _Writer((slots + width * count + 7) // 8 * 8, bits_at=32)
@@ -95,7 +91,7 @@ def _array_bytes(values: tuple[RowValue, ...], element: DataType) -> bytes:
     return writer.finish()
 
 
-def _element_width(element: DataType) -> int:
+def _element_width(element: data_types.DataType) -> int:
     fixed = _FIXED.get(element.root)
     return 8 if fixed is None else fixed.size
 
@@ -113,7 +109,7 @@ class _Writer:
     def finish(self) -> bytes:
         return bytes(self.fixed + self.variable)
 
-    def put(self, index: int, at: int, value: Any, data_type: DataType) -> None:
+    def put(self, index: int, at: int, value: Any, data_type: data_types.DataType) -> None:
         """Write field `index`, whose slot is at byte `at`."""
         try:
             if value is None:
@@ -125,15 +121,15 @@ class _Writer:
                 f"{value!r} is no value of type {data_type}.", kind="row-value"
             ) from error
 
-    def _put_null(self, bit: int, at: int, data_type: DataType) -> None:
+    def _put_null(self, bit: int, at: int, data_type: data_types.DataType) -> None:
         self.fixed[bit // 8] |= 1 << bit % 8
         # Java reserves room so that the field can be set later; other engines compare the bytes.
-        if data_type.root is TypeRoot.DECIMAL and not is_compact(_atomic(data_type)):
+        if data_type.root is data_types.TypeRoot.DECIMAL and not is_compact(_atomic(data_type)):
             self._reserve(at, bytes(_LONG_DECIMAL_BYTES), 0)
         elif _is_long_timestamp(data_type):
             self._reserve(at, bytes(8), 0)
 
-    def _put_value(self, at: int, value: Any, data_type: DataType) -> None:
+    def _put_value(self, at: int, value: Any, data_type: data_types.DataType) -> None:
         root = data_type.root
         if root in _FIXED:
             _FIXED[root].pack_into(self.fixed, at, value)
@@ -141,7 +137,7 @@ class _Writer:
             self._put_bytes(at, value.encode())
         elif root in _BYTES_ROOTS:
             self._put_bytes(at, bytes(memoryview(value)))
-        elif root is TypeRoot.DECIMAL:
+        elif root is data_types.TypeRoot.DECIMAL:
             number = unscale(value, _atomic(data_type))
             if is_compact(_atomic(data_type)):
                 _LONG.pack_into(self.fixed, at, number)
@@ -149,15 +145,15 @@ class _Writer:
                 size = (number if number >= 0 else ~number).bit_length() // 8 + 1
                 data = number.to_bytes(size, "big", signed=True)
                 self._reserve(at, data.ljust(_LONG_DECIMAL_BYTES, b"\0"), size)
-        elif root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        elif root in (data_types.TypeRoot.TIMESTAMP, data_types.TypeRoot.TIMESTAMP_LTZ):
             millis, nanos = divmod(value, _NANOS_PER_MILLI)
             if _is_long_timestamp(data_type):
                 self._reserve(at, _LONG.pack(millis), nanos)
             else:
                 _LONG.pack_into(self.fixed, at, millis)
-        elif isinstance(data_type, ArrayType):
+        elif isinstance(data_type, data_types.ArrayType):
             self._append(at, _array_bytes(value, data_type.element))
-        elif isinstance(data_type, RowType):
+        elif isinstance(data_type, data_types.RowType):
             self._append(at, row_bytes(value, [field.type for field in data_type.fields]))
         else:
             raise _refusal(data_type)
@@ -179,24 +175,24 @@ class _Writer:
         self.variable += padded
 
 
-def _atomic(data_type: DataType) -> AtomicType:
-    if not isinstance(data_type, AtomicType):
+def _atomic(data_type: data_types.DataType) -> data_types.AtomicType:
+    if not isinstance(data_type, data_types.AtomicType):
         raise TypeError(f"not atomic: {data_type}")
     return data_type
 
 
-def _is_long_timestamp(data_type: DataType) -> bool:
-    if data_type.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+def _is_long_timestamp(data_type: data_types.DataType) -> bool:
+    if data_type.root not in (data_types.TypeRoot.TIMESTAMP, data_types.TypeRoot.TIMESTAMP_LTZ):
         return False
     return not is_compact(_atomic(data_type))
 
 
-def _refusal(data_type: DataType) -> UnsupportedFeatureError:
+def _refusal(data_type: data_types.DataType) -> UnsupportedFeatureError:
     message = f"Values of type {data_type} are not supported in keys, partitions and statistics."
     return UnsupportedFeatureError(message, kind="row-type")
 
 
-def unscale(value: Decimal, data_type: AtomicType) -> int:
+def unscale(value: Decimal, data_type: data_types.AtomicType) -> int:
     """Return a decimal as a count of its type's smallest unit."""
     sign, digits, exponent = value.as_tuple()
     shift = (data_type.scale or 0) + int(exponent)
@@ -208,7 +204,7 @@ def unscale(value: Decimal, data_type: AtomicType) -> int:
     return -scaled if sign else scaled
 
 
-def deserialize_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
+def deserialize_row(data: bytes, types: Sequence[data_types.DataType]) -> tuple[Any, ...]:
     """Decode a row with its 4-byte arity into internal values.
 
     >>> from paimon_assets.engine.spec.types.data_types import bigint, string
@@ -222,7 +218,7 @@ def deserialize_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
     return row_values(data[_ARITY.size :], types)
 
 
-def row_values(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
+def row_values(data: bytes, types: Sequence[data_types.DataType]) -> tuple[Any, ...]:
     """Decode a row without arity."""
     slots = null_bits_bytes(len(types))
     try:
@@ -236,7 +232,7 @@ def row_values(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
         raise FormatError(f"A binary row is damaged: {error}.", kind="binary-row") from error
 
 
-def _value_at(data: bytes, at: int, data_type: DataType) -> Any:
+def _value_at(data: bytes, at: int, data_type: data_types.DataType) -> Any:
     root = data_type.root
     if root in _FIXED:
         return _FIXED[root].unpack_from(data, at)[0]
@@ -244,7 +240,7 @@ def _value_at(data: bytes, at: int, data_type: DataType) -> Any:
         return _bytes_at(data, at).decode()
     if root in _BYTES_ROOTS:
         return _bytes_at(data, at)
-    if root is TypeRoot.DECIMAL:
+    if root is data_types.TypeRoot.DECIMAL:
         atomic = _atomic(data_type)
         if is_compact(atomic):
             number = _LONG.unpack_from(data, at)[0]
@@ -252,19 +248,19 @@ def _value_at(data: bytes, at: int, data_type: DataType) -> Any:
             number = int.from_bytes(_follow_pointer(data, at), "big", signed=True)
         digits = tuple(map(int, str(abs(number))))
         return Decimal((int(number < 0), digits, -(atomic.scale or 0)))
-    if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+    if root in (data_types.TypeRoot.TIMESTAMP, data_types.TypeRoot.TIMESTAMP_LTZ):
         if not _is_long_timestamp(data_type):
             return _LONG.unpack_from(data, at)[0] * _NANOS_PER_MILLI
         offset, nanos = _pointer_at(data, at)
         return _LONG.unpack_from(data, offset)[0] * _NANOS_PER_MILLI + nanos
-    if isinstance(data_type, ArrayType):
+    if isinstance(data_type, data_types.ArrayType):
         return _array_values(_follow_pointer(data, at), data_type.element)
-    if isinstance(data_type, RowType):
+    if isinstance(data_type, data_types.RowType):
         return row_values(_follow_pointer(data, at), [field.type for field in data_type.fields])
     raise _refusal(data_type)
 
 
-def _array_values(data: bytes, element: DataType) -> tuple[Any, ...]:
+def _array_values(data: bytes, element: data_types.DataType) -> tuple[Any, ...]:
     count = _COUNT.unpack_from(data)[0]
     slots, width = 4 + (count + 31) // 32 * 4, _element_width(element)
     return tuple(
@@ -292,7 +288,7 @@ def _bytes_at(data: bytes, at: int) -> bytes:
     return data[at : at + (mark & 0x7F)] if mark & 0x80 else _follow_pointer(data, at)
 
 
-def serialize_columns(columns: Sequence[Any], types: Sequence[DataType]) -> list[bytes]:
+def serialize_columns(columns: Sequence[Any], types: Sequence[data_types.DataType]) -> list[bytes]:
     """Encode Arrow columns as serialized rows, for a few: about 5 µs a row."""
     values = [
         internals(column, data_type) for column, data_type in zip(columns, types, strict=True)
@@ -306,12 +302,14 @@ _NULL = (0,)
 _NAN = (2,)
 
 
-def key_range(file: DataFileMeta, types: Sequence[DataType]) -> tuple[ComparableKey, ComparableKey]:
+def key_range(
+    file: DataFileMeta, types: Sequence[data_types.DataType]
+) -> tuple[ComparableKey, ComparableKey]:
     """Return the smallest and the largest key of a file of a primary-key table."""
     return comparable_key(file.min_key, types), comparable_key(file.max_key, types)
 
 
-def comparable_key(row: bytes, types: Sequence[DataType]) -> ComparableKey:
+def comparable_key(row: bytes, types: Sequence[data_types.DataType]) -> ComparableKey:
     """Decode a serialized key into tuples that compare as keys are ordered.
 
     >>> from paimon_assets.engine.spec.types.data_types import bigint

@@ -13,53 +13,43 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigi
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.data_types import (
-    MAX_LENGTH,
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    RowType,
-    TypeRoot,
-    bigint,
-    integer,
-    string,
-    timestamp,
-)
+from paimon_assets.engine.spec.types import data_types
 
-_BYTES = AtomicType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
-_STATS = RowType(
+_BYTES = data_types.AtomicType(root=data_types.TypeRoot.VARBINARY, length=data_types.MAX_LENGTH)
+_STATS = data_types.RowType(
     fields=(
-        DataField(id=0, name="_MIN_VALUES", type=_BYTES),
-        DataField(id=1, name="_MAX_VALUES", type=_BYTES),
-        DataField(id=2, name="_NULL_COUNTS", type=ArrayType(element=bigint())),
+        data_types.DataField(id=0, name="_MIN_VALUES", type=_BYTES),
+        data_types.DataField(id=1, name="_MAX_VALUES", type=_BYTES),
+        data_types.DataField(
+            id=2, name="_NULL_COUNTS", type=data_types.ArrayType(element=data_types.bigint())
+        ),
     )
 )
-_TEXTS = ArrayType(element=string())
+_TEXTS = data_types.ArrayType(element=data_types.string())
 _NANOS_PER_MILLI = 1_000_000
 
-_FIELDS: dict[str, DataType] = {
-    "file_name": string(),
-    "file_size": bigint(),
-    "row_count": bigint(),
+_FIELDS: dict[str, data_types.DataType] = {
+    "file_name": data_types.string(),
+    "file_size": data_types.bigint(),
+    "row_count": data_types.bigint(),
     "min_key": _BYTES,
     "max_key": _BYTES,
     "key_stats": _STATS,
     "value_stats": _STATS,
-    "min_sequence_number": bigint(),
-    "max_sequence_number": bigint(),
-    "schema_id": bigint(),
-    "level": integer(),
+    "min_sequence_number": data_types.bigint(),
+    "max_sequence_number": data_types.bigint(),
+    "schema_id": data_types.bigint(),
+    "level": data_types.integer(),
     "extra_files": _TEXTS,
-    "creation_time": timestamp(3),
-    "delete_row_count": bigint(),
+    "creation_time": data_types.timestamp(3),
+    "delete_row_count": data_types.bigint(),
     "embedded_file_index": _BYTES,
-    "file_source": integer(TypeRoot.TINYINT),
+    "file_source": data_types.integer(data_types.TypeRoot.TINYINT),
     "value_stats_cols": _TEXTS,
-    "external_path": string(),
-    "first_row_id": bigint(),
+    "external_path": data_types.string(),
+    "first_row_id": data_types.bigint(),
     "write_cols": _TEXTS,
-    "column_sequences": ArrayType(element=bigint()),
+    "column_sequences": data_types.ArrayType(element=data_types.bigint()),
 }
 """Attribute → its type in the row, in the row's order."""
 FILE_ROW_TYPES = tuple(_FIELDS.values())

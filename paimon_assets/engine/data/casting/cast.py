@@ -111,11 +111,7 @@ def values_of(array: Array) -> Numbers:
     Dates are days, times milliseconds, timestamps counts of their unit.
     """
     kind = "f" if pa.types.is_floating(array.type) else "i"
-    dtype = np.dtype(f"{kind}{array.type.bit_width // 8}")
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.empty(0, dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+    return arrays.numbers_of(array, f"{kind}{array.type.bit_width // 8}")
 
 
 def furthest(values: arrays.Longs) -> int:
@@ -125,11 +121,7 @@ def furthest(values: arrays.Longs) -> int:
 
 def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
     """Return the values with `filler` where `array` is null."""
-    return values if not array.null_count else np.where(valid_rows(array), values, filler)
-
-
-def valid_rows(array: Array) -> arrays.Flags:
-    return arrays.to_numpy(array.is_valid())
+    return values if not array.null_count else np.where(arrays.valid_rows(array), values, filler)
 
 
 def column_of(
@@ -144,7 +136,7 @@ def validity_of(nulls_of: Array, more_nulls: arrays.Flags | None = None) -> Any:
     """Return a bitmap of the rows that are not null, or None if all are."""
     if not nulls_of.null_count and (more_nulls is None or not more_nulls.any()):
         return None
-    valid = valid_rows(nulls_of)
+    valid = arrays.valid_rows(nulls_of)
     if more_nulls is not None:
         valid = valid & ~more_nulls
     return arrays.buffer_of(valid)

@@ -23,7 +23,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, decimal_words, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Flags,
+    Longs,
+    decimal_words,
+    from_numpy,
+    valid_rows,
+)
 from paimon_assets.engine.data.casting.cast import (
     Array,
     Cast,
@@ -36,7 +42,6 @@ from paimon_assets.engine.data.casting.cast import (
     lengths_of,
     replace,
     truth_of,
-    valid_rows,
     values_of,
     with_nulls_as,
 )
@@ -327,13 +332,13 @@ def _of_text(values: npt.NDArray[np.float64], array: Array, cast: Cast) -> Array
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = values * 10.0**scale
         rounded = np.rint(scaled)
-        furthest = max(scaled.max(initial=0), -scaled.min(initial=0))
+        most = max(scaled.max(initial=0), -scaled.min(initial=0))
         from_tie = 0.5 - np.abs(scaled - rounded)
     # Scaling is wrong by a relative `_DOUBT` at most: farther from a tie, rounding is certain. Rows
     # in doubt are read from their digits.
     limit = min(_CERTAIN_BELOW, 10.0 ** min(precision, _LONG_DIGITS) - 1)
-    if furthest < limit:
-        in_doubt = from_tie <= furthest * _DOUBT
+    if most < limit:
+        in_doubt = from_tie <= most * _DOUBT
         result = _decimal_column(rounded.astype(np.int64), precision, scale, array)
     else:
         size = np.abs(scaled)

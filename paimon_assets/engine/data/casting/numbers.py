@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, valid_rows
 from paimon_assets.engine.data.casting import cast as kernels
 
 
@@ -97,7 +97,7 @@ def text_to_real(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
             return plain
     text = pc.ascii_trim(array, characters=_BLANKS)
     is_decimal = kernels.truth_of(pc.match_substring_regex(text, _JAVA_REAL))
-    rows = kernels.valid_rows(array) & ~is_decimal
+    rows = valid_rows(array) & ~is_decimal
     if not rows.any():
         return _decimal_reals(text, cast)
     cast.check(rows & ~kernels.truth_of(pc.match_substring_regex(text, _JAVA_HEX)), array)

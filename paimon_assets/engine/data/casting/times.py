@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type, timestamp_unit
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, valid_rows
 from paimon_assets.engine.data.casting.cast import (
     UTC,
     Array,
@@ -26,7 +26,6 @@ from paimon_assets.engine.data.casting.cast import (
     furthest,
     lengths_of,
     truth_of,
-    valid_rows,
     values_of,
     with_nulls_as,
     with_nulls_of,
@@ -345,7 +344,7 @@ def _only(array: Array, rows: Flags) -> Array:
 
 def _match(text: Array, pattern: str, rows: Flags, array: Array, cast: Cast) -> Array:
     """Return the parts of some texts; raises for those that do not have the form."""
-    parts = pc.extract_regex(_only(text, rows), pattern)
+    parts: Array = pc.extract_regex(_only(text, rows), pattern)
     cast.check(rows & ~valid_rows(parts), array)
     return parts
 

@@ -25,13 +25,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
-from paimon_assets.engine.contract.commit_message import (
-    CommitMessage,
-    CompactIncrement,
-    DataIncrement,
-    WriteReport,
-    WriteResult,
-)
+from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load, load_split
@@ -99,20 +93,24 @@ def place_postponed(shared: bytes, payload: bytes, file_io: FileIO, threads: Thr
         for batch in read_split(context.read, split, file_io, threads)
     )
     result = write_rows(context.write, rows, file_io, with_kinds_column=True, threads=threads)
-    messages = [_message(split, CompactIncrement(compact_before=split.data_files))]
+    messages = [_message(split, commit_message.CompactIncrement(compact_before=split.data_files))]
     for message in result.messages:
         new = message.data_increment
-        increment = CompactIncrement(
+        increment = commit_message.CompactIncrement(
             compact_after=new.new_files, changelog_files=new.changelog_files
         )
         messages.append(
-            replace(message, data_increment=DataIncrement(), compact_increment=increment)
+            replace(
+                message, data_increment=commit_message.DataIncrement(), compact_increment=increment
+            )
         )
     return dump(replace(result, messages=tuple(messages)))
 
 
-def _message(split: DataSplit, increment: CompactIncrement) -> CommitMessage:
-    return CommitMessage(
+def _message(
+    split: DataSplit, increment: commit_message.CompactIncrement
+) -> commit_message.CommitMessage:
+    return commit_message.CommitMessage(
         partition=split.partition,
         bucket=split.bucket,
         total_buckets=split.total_buckets,
@@ -153,7 +151,7 @@ class _KeyedCompaction:
         self._outputs.append(output)
         return output
 
-    def run(self) -> WriteResult:
+    def run(self) -> commit_message.WriteResult:
         task = self._task
         vectors = task.split.deletion_files or (None,) * len(task.split.data_files)
         marked = {
@@ -182,20 +180,20 @@ class _KeyedCompaction:
             self._upgrade(file)
         changelog_files = () if self._changelog is None else self._changelog.finish()
         new_indexes, old_indexes = self._vectors.finish()
-        increment = CompactIncrement(
+        increment = commit_message.CompactIncrement(
             compact_before=tuple(self._before),
             compact_after=tuple(self._after),
             changelog_files=changelog_files,
             new_index_files=new_indexes,
             deleted_index_files=old_indexes,
         )
-        report = WriteReport(
+        report = commit_message.WriteReport(
             rows_in=sum(file.row_count for file in self._before),
             rows_written=sum(file.row_count for file in self._after),
         )
-        changes = increment != CompactIncrement()
+        changes = increment != commit_message.CompactIncrement()
         messages = (_message(task.split, increment),) if changes else ()
-        return WriteResult(messages=messages, report=report)
+        return commit_message.WriteResult(messages=messages, report=report)
 
     def _rewrite(self, group: Sequence[Section]) -> None:
         output = self._output(self._factory)
@@ -297,7 +295,7 @@ def write_records(files: RollingFile, rows: pa.Table) -> None:
 
 def _compact_append(
     context: ReadContext, task: CompactTask, file_io: FileIO, threads: Threads
-) -> WriteResult:
+) -> commit_message.WriteResult:
     """Write the rows of a task's files, in their order, to new files."""
     schema, split = context.schema, task.split
     evolves = schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED)
@@ -318,16 +316,16 @@ def _compact_append(
     except BaseException:
         delete_unfinished(file_io, [*factory.paths, *vectors.paths], context.table)
         raise
-    increment = CompactIncrement(
+    increment = commit_message.CompactIncrement(
         compact_before=split.data_files,
         compact_after=after,
         new_index_files=new_indexes,
         deleted_index_files=old_indexes,
     )
-    report = WriteReport(
+    report = commit_message.WriteReport(
         rows_in=split.row_count, rows_written=sum(file.row_count for file in after)
     )
-    return WriteResult(messages=(_message(split, increment),), report=report)
+    return commit_message.WriteResult(messages=(_message(split, increment),), report=report)
 
 
 def _copy_file(

@@ -34,12 +34,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, flags_at, from_numpy, to_numpy
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import CompactTask
 from paimon_assets.engine.data.compact import record_read
 from paimon_assets.engine.data.key_order import KeyOrder, Order
+from paimon_assets.engine.data.merge import sort_merge
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.merge.records import (
@@ -49,17 +50,6 @@ from paimon_assets.engine.data.merge.records import (
     MergeFunction,
     Records,
     adds,
-)
-from paimon_assets.engine.data.merge.sort_merge import (
-    FILE_LEVEL,
-    MergePlan,
-    as_read,
-    counting_order,
-    join,
-    lowest_of_each_key,
-    merged_column,
-    numbers,
-    record_order,
 )
 from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
@@ -87,7 +77,7 @@ class SectionPlan(Value):
     """Whether keys of level 0 are looked up in the files above."""
     keys_only: bool
     """Whether only keys and positions are read of the files above."""
-    merge: MergePlan
+    merge: sort_merge.MergePlan
 
     @property
     def above(self) -> tuple[DataFileMeta, ...]:
@@ -159,7 +149,7 @@ def plan_section(
         above_runs=above,
         looked_up=looked_up,
         keys_only=strategy.first_stays or newest_wins,
-        merge=MergePlan(
+        merge=sort_merge.MergePlan(
             keys=context.schema.trimmed_primary_keys,
             sequence_fields=fields,
             descending=options.get(opt.SEQUENCE_SORT_ORDER) is opt.SortOrder.DESCENDING,
@@ -290,7 +280,7 @@ class KeyRange(Value):
 class Lookup(Value):
     """The lookup of a section's keys in higher levels."""
 
-    plan: MergePlan
+    plan: sort_merge.MergePlan
     keys_only: bool
     """The rows above hold no values: only their keys and positions are used."""
     drops_known: bool
@@ -302,23 +292,23 @@ class Lookup(Value):
         slices = [*above, *section]
         # Arrays of rows have the `split` rows above first. One older record of a key counts: the
         # lowest above level 0, in the section if there is one, and above it only otherwise.
-        by_key = record_order(slices, self.plan)
+        by_key = sort_merge.record_order(slices, self.plan)
         keys, count = _key_numbers(by_key)
         split = sum(rows.num_rows for rows in above)
-        levels = numbers(slices, FILE_LEVEL)
+        levels = sort_merge.numbers(slices, sort_merge.FILE_LEVEL)
         is_above = np.arange(len(keys)) < split
-        of_section, high = _mark(keys[split:], count), ~is_above & (levels > 0)
-        has_high = _mark(keys[high], count)
+        of_section, high = flags_at(keys[split:], count), ~is_above & (levels > 0)
+        has_high = flags_at(keys[high], count)
         candidates = high | (is_above & (of_section & ~has_high)[keys])
         lowest = candidates.copy()
-        lowest[by_key.order] &= lowest_of_each_key(by_key, levels, candidates)
+        lowest[by_key.order] &= sort_merge.lowest_of_each_key(by_key, levels, candidates)
         counts = lowest | (~is_above & (levels == 0))
         upper = lowest & is_above
         before = np.full(count, NOTHING, dtype=np.int64)
         before[keys[lowest]] = np.flatnonzero(lowest)
-        changes = _mark(keys[~is_above & (levels == 0)], count)
+        changes = flags_at(keys[~is_above & (levels == 0)], count)
         if self.drops_known:
-            counts &= ~_mark(keys[upper], count)[keys]
+            counts &= ~flags_at(keys[upper], count)[keys]
         if self.keys_only:
             counts &= ~is_above
         stays = counts.copy()
@@ -333,8 +323,10 @@ class Lookup(Value):
         upper_rows = None
         if upper.any():
             upper_rows = UpperRows(
-                files=numbers(above, record_read.FILE_NUMBER).astype(np.int64)[upper[:split]],
-                positions=numbers(above, POSITION)[upper[:split]],
+                files=sort_merge.numbers(above, record_read.FILE_NUMBER).astype(np.int64)[
+                    upper[:split]
+                ],
+                positions=sort_merge.numbers(above, POSITION)[upper[:split]],
             )
         left = only(by_key, counts[by_key.order])
         has_values = (before >= 0) & stays[before]
@@ -357,12 +349,6 @@ def _key_numbers(by_key: KeyOrder) -> tuple[Order, int]:
     return keys, int(ordered[-1]) + 1
 
 
-def _mark(keys: npt.NDArray[Any], count: int) -> Flags:
-    mask = np.zeros(count, dtype=np.bool_)
-    mask[keys] = True
-    return mask
-
-
 Slices = Sequence[tuple[int, pa.RecordBatch]]
 """(number of the run, its rows); see `key_ranges`."""
 
@@ -380,7 +366,7 @@ Pending = Callable[[], MergedRange]
 
 
 class RangeMerge(Value):
-    plan: MergePlan
+    plan: sort_merge.MergePlan
     """`columns` are all columns of the table."""
     function: MergeFunction
     drops_deletes: bool
@@ -406,14 +392,14 @@ class RangeMerge(Value):
         if len(section) == 1 and self.changelog is None:
             rows = _whole(section, self.plan)
             return lambda: MergedRange(rows=self._filter(rows))
-        by_key = counting_order(section, self.plan)
+        by_key = sort_merge.counting_order(section, self.plan)
         older = None if self.changelog is None else self._from_top(section, by_key)
         return self._merge(section, by_key, older, threads)
 
     def _from_top(self, section: Sequence[pa.RecordBatch], by_key: KeyOrder) -> KeyRange:
         """Take the records of the top level for the older ones."""
         keys, count = _key_numbers(by_key)
-        on_top = numbers(section, FILE_LEVEL) == self.top_level
+        on_top = sort_merge.numbers(section, sort_merge.FILE_LEVEL) == self.top_level
         before = np.full(count, NOTHING, dtype=np.int64)
         before[keys[on_top]] = np.flatnonzero(on_top)
         return KeyRange(
@@ -422,7 +408,7 @@ class RangeMerge(Value):
             keys=keys,
             key_count=count,
             before=before,
-            changes=_mark(keys[~on_top], count),
+            changes=flags_at(keys[~on_top], count),
             upper=None,
         )
 
@@ -438,17 +424,19 @@ class RangeMerge(Value):
         if not len(by_key.order):
             rows = _whole([rows.slice(0, 0) for rows in slices], self.plan)
             return lambda: MergedRange(rows=rows, upper=upper)
-        kinds = numbers(slices, VALUE_KIND.name)
+        kinds = sort_merge.numbers(slices, VALUE_KIND.name)
         keeps = self.changelog is not None or not self.drops_deletes or self.delete_retention_ms > 0
         records = Records(
             by_key=by_key,
             kinds=None if adds(kinds).all() else kinds,
             columns=names,
-            column=lambda name: join(slices, name),
+            column=lambda name: sort_merge.join(slices, name),
         )
         merged = self.function.merge(records, keep_retracts=keeps)
-        sequence = numbers(slices, SEQUENCE_NUMBER.name)
-        gathering = [threads.submit(merged_column, merged, slices, name) for name in names]
+        sequence = sort_merge.numbers(slices, SEQUENCE_NUMBER.name)
+        gathering = [
+            threads.submit(sort_merge.merged_column, merged, slices, name) for name in names
+        ]
         row_kinds = merged.kinds
         if row_kinds is None:
             # A row has the kind of its record, and +I if it is merged from several.
@@ -467,7 +455,7 @@ class RangeMerge(Value):
             changes = None
             if self.changelog is not None and older is not None:
                 before = RecordRows(
-                    columns=tuple(join(slices, name) for name in names),
+                    columns=tuple(sort_merge.join(slices, name) for name in names),
                     numbers=sequence,
                     kinds=kinds,
                 )
@@ -498,9 +486,11 @@ class RangeMerge(Value):
         return replace(rows, columns=(*columns, since)).filter(added | young)
 
 
-def _whole(slices: Sequence[pa.RecordBatch], plan: MergePlan) -> RecordRows:
+def _whole(slices: Sequence[pa.RecordBatch], plan: sort_merge.MergePlan) -> RecordRows:
     return RecordRows(
-        columns=tuple(as_read(join(slices, name), slices, name) for name in plan.columns),
-        numbers=numbers(slices, SEQUENCE_NUMBER.name),
-        kinds=numbers(slices, VALUE_KIND.name),
+        columns=tuple(
+            sort_merge.as_read(sort_merge.join(slices, name), slices, name) for name in plan.columns
+        ),
+        numbers=sort_merge.numbers(slices, SEQUENCE_NUMBER.name),
+        kinds=sort_merge.numbers(slices, VALUE_KIND.name),
     )

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from msgspec import field
 
-from paimon_assets.engine.codec.row_files import reason_of
+from paimon_assets.engine.codec.row_files import check_levels, checked_values, reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
 from paimon_assets.engine.fileio import ranged
 from paimon_assets.engine.fileio.base import FileIO
@@ -88,8 +88,6 @@ class FormatReader(ABC):
             with self._errors():
                 self.schema = self._columns(file)
                 _ = self.schema.names  # pyarrow decodes them when asked, and may raise
-                from paimon_assets.engine.codec.row_files import check_levels
-
                 check_levels(self.schema)
         except BaseException:
             self._source.close()
@@ -151,12 +149,7 @@ class FormatReader(ABC):
         """
         with self._errors():
             batches = self._batches(list(columns), predicate, batch_rows, batch_bytes)
-            if self._is_external:
-                from paimon_assets.engine.codec.row_files import checked_values
-
-                yield from map(checked_values, batches)
-            else:
-                yield from batches
+            yield from map(checked_values, batches) if self._is_external else batches
 
     @abstractmethod
     def _batches(

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.engine.codec.arrow.numpy_columns import Longs
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, flags_at
 from paimon_assets.engine.codec.row_files import naming
 from paimon_assets.engine.data.format import text_streams
 from paimon_assets.engine.data.format.external_files import (
@@ -212,8 +212,8 @@ class _Lines(Struct, kw_only=True):
     def records(self, block: bytes, starts: Longs) -> Longs:
         """Return the numbers of the lines that are neither blank nor comments."""
         data = np.frombuffer(block, dtype=np.uint8)
-        is_blank = np.zeros(256, dtype=np.bool_)
-        is_blank[list(b"\r\n" if self.kind.format == "csv" else b" \t\r\n")] = True
+        blanks = b"\r\n" if self.kind.format == "csv" else b" \t\r\n"
+        is_blank = flags_at(np.array([*blanks]), 256)
         is_record = np.logical_or.reduceat(~is_blank[data], starts[:-1])
         if self.text.comment:
             is_record &= data[starts[:-1]] != ord(self.text.comment)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Bytes, Longs
+from paimon_assets.engine.codec.arrow.numpy_columns import Bytes, Longs, flags_at
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, escaped_places
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.ranged import read_through
@@ -250,9 +250,7 @@ def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) 
 
 
 def _is_one_of(data: Bytes, marks: bytes) -> npt.NDArray[np.bool_]:
-    flags = np.zeros(256, dtype=np.bool_)
-    flags[list(marks)] = True
-    return flags[data]
+    return flags_at(np.array([*marks]), 256)[data]
 
 
 def _is_named(

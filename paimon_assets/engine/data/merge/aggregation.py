@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Array
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, flags_at
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.records import (
     FoldedRows,
@@ -69,8 +69,7 @@ def _from_last_delete(groups: KeyGroups) -> Grouped:
     if groups.kinds is None:
         return groups.grouped()
     last = groups.last(groups.kinds == RowKind.DELETE)
-    seeds = np.zeros(len(groups.kinds), dtype=np.bool_)
-    seeds[last[last >= 0]] = True
+    seeds = flags_at(last[last >= 0], len(groups.kinds))
     counts = np.arange(len(seeds)) >= last[groups.groups]
     adding = replace(groups, kinds=np.where(seeds, np.int8(RowKind.INSERT), groups.kinds))
     grouped = replace(adding.grouped(), seeds=seeds).keep(counts)

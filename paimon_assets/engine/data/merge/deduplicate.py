@@ -8,7 +8,7 @@ Source: `org.apache.paimon.mergetree.compact.DeduplicateMergeFunction`, `FirstRo
 
 import numpy as np
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, changes
 from paimon_assets.engine.data.key_order import KeyOrder, Order
 from paimon_assets.engine.data.merge.records import ChosenRows, MergeFunction, Records, adds
 from paimon_assets.engine.errors import InvalidInputError
@@ -45,9 +45,7 @@ def newest_rows(by_key: KeyOrder) -> Order:
 def only(by_key: KeyOrder, mask: Flags) -> KeyOrder:
     """Return some of the places; keys without any are left out."""
     keys = np.cumsum(by_key.starts)[mask]
-    starts = np.ones(len(keys), dtype=np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=starts[1:])
-    return KeyOrder(order=by_key.order[mask], starts=starts)
+    return KeyOrder(order=by_key.order[mask], starts=changes(keys))
 
 
 class FirstRow(MergeFunction, Value):

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.aggregate.picks import last_non_null_value
@@ -43,44 +43,40 @@ from paimon_assets.engine.data.merge.records import (
     MergeFunction,
     Outcome,
     Records,
-    is_valid,
     run_ends,
     run_starts,
 )
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules, SequenceGroup
-from paimon_assets.engine.spec.options.all_options import (
-    IGNORE_DELETE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.spec.values import Value
 
 
-def sequence_ranks(columns: Sequence[Array], rows: Order) -> Order:
+def sequence_ranks(columns: Sequence[arrays.Array], rows: Order) -> Order:
     """Return for each row a number that grows with its sequence; `NOTHING` if all of it is null."""
-    indices = from_numpy(rows)
-    fields: list[Array] = [column.take(indices) for column in columns]
+    indices = arrays.from_numpy(rows)
+    fields: list[arrays.Array] = [column.take(indices) for column in columns]
     by_rank = sort_keys([part for column in fields for part in _with_restarts(column)])
     ranks = np.empty(len(rows), dtype=np.int64)
     ranks[by_rank.order] = np.cumsum(by_rank.starts)
     absent = np.ones(len(rows), dtype=np.bool_)
     for column in fields:
-        absent &= ~is_valid(column)
+        absent &= ~arrays.valid_rows(column)
     ranks[absent] = NOTHING
     return ranks
 
 
-def _with_restarts(column: Array) -> list[Array]:
+def _with_restarts(column: arrays.Array) -> list[arrays.Array]:
     """Return sort keys of a sequence field in order of arrival: its order restarts at each NaN."""
     if not pa.types.is_floating(column.type):
         return [column]
-    nan = to_numpy(pc.is_nan(column).fill_null(False))  # noqa: FBT003
+    nan = arrays.to_numpy(pc.is_nan(column).fill_null(False))  # noqa: FBT003
     if not nan.any():
         return [column]
     smallest = pa.scalar(float("-inf"), column.type)
-    return [from_numpy(np.cumsum(nan)), pc.if_else(from_numpy(nan), smallest, column)]
+    return [arrays.from_numpy(np.cumsum(nan)), pc.if_else(arrays.from_numpy(nan), smallest, column)]
 
 
 class GroupOrder(Struct, frozen=True):
@@ -88,15 +84,15 @@ class GroupOrder(Struct, frozen=True):
 
     groups: KeyGroups
     """The records, place by place."""
-    bases: Flags
+    bases: arrays.Flags
     """Places whose record seeds the row with all its values."""
-    takes_part: Flags
+    takes_part: arrays.Flags
     """Places whose sequence is not null."""
-    in_order: Flags
+    in_order: arrays.Flags
     """Places that take part and are not smaller than those before."""
 
     @staticmethod
-    def of(groups: KeyGroups, ranks: Order, bases: Flags) -> GroupOrder:
+    def of(groups: KeyGroups, ranks: Order, bases: arrays.Flags) -> GroupOrder:
         """Order records by their ranks, see `sequence_ranks`; all by place."""
         takes_part = ranks >= 0
         # A group's number above the rank lets one running maximum serve all groups.
@@ -201,9 +197,9 @@ class PartialUpdate(MergeFunction, Value):
         if not rules.ignore_delete and not rules.remove_on_delete:
             message = (
                 f"Table '{self.table}' has the merge engine partial-update, which takes no -U and"
-                f" -D, but some of its records are. Set '{IGNORE_DELETE.key}' to true to skip them,"
-                f" '{PARTIAL_UPDATE_REMOVE_ON_DELETE.key}' to true to remove rows, or sequence"
-                " groups to empty their columns."
+                f" -D, but some of its records are. Set '{opt.IGNORE_DELETE.key}' to true to skip"
+                f" them, '{opt.PARTIAL_UPDATE_REMOVE_ON_DELETE.key}' to true to remove rows, or"
+                " sequence groups to empty their columns."
             )
             raise InvalidInputError(message, kind="retraction", table=self.table)
         deleted = ~groups.holds(adds)
@@ -244,7 +240,7 @@ class PartialUpdate(MergeFunction, Value):
         orders = {group: GroupOrder.of(groups, ranks[group], bases) for group in sequence_groups}
         plain = groups.keep(groups.adds() | bases).grouped().as_adds()
 
-        def fold(name: str, values: Array) -> Outcome:
+        def fold(name: str, values: arrays.Array) -> Outcome:
             group = self.group_of.get(name)
             if group is None:
                 return last_non_null_value(values, plain)
@@ -255,8 +251,8 @@ class PartialUpdate(MergeFunction, Value):
         return groups.folded(fold)
 
     def _without_removed_rows(
-        self, groups: KeyGroups, ranks: Ranks, bases: Flags
-    ) -> tuple[KeyGroups, Ranks, Flags]:
+        self, groups: KeyGroups, ranks: Ranks, bases: arrays.Flags
+    ) -> tuple[KeyGroups, Ranks, arrays.Flags]:
         """Restart keys at the last -D that removes their row, and mark deleted ones."""
         if groups.kinds is None:
             return groups, ranks, bases
@@ -276,8 +272,7 @@ class PartialUpdate(MergeFunction, Value):
             removals = groups.last(triggers) if single else groups.first(triggers)
             is_last = removals == run_ends(groups.groups)
             deleted = np.where(removals >= 0, no_adds | is_last, deleted)
-            seeds = np.zeros(len(deletes), dtype=np.bool_)
-            seeds[removals[removals >= 0]] = True
+            seeds = arrays.flags_at(removals[removals >= 0], len(deletes))
             counts = np.arange(len(deletes)) >= removals[groups.groups]
             groups = _as_adds(groups, seeds).keep(counts)
             ranks = {group: rank[counts] for group, rank in ranks.items()}
@@ -287,14 +282,12 @@ class PartialUpdate(MergeFunction, Value):
         return groups.mark_deleted(deleted), ranks, bases
 
 
-def _first_retracts(groups: KeyGroups) -> Flags:
+def _first_retracts(groups: KeyGroups) -> arrays.Flags:
     """Return the places of first records that retract: they seed their rows."""
-    first = np.zeros(len(groups.rows), dtype=np.bool_)
-    first[run_starts(groups.groups)] = True
-    return first & ~groups.adds()
+    return arrays.flags_at(run_starts(groups.groups), len(groups.rows)) & ~groups.adds()
 
 
-def _as_adds(groups: KeyGroups, places: Flags) -> KeyGroups:
+def _as_adds(groups: KeyGroups, places: arrays.Flags) -> KeyGroups:
     """Return the same places, some of them as records that add."""
     if groups.kinds is None:
         return groups
@@ -302,9 +295,9 @@ def _as_adds(groups: KeyGroups, places: Flags) -> KeyGroups:
     return replace(groups, kinds=kinds)
 
 
-def _is_in_result(groups: KeyGroups) -> Flags:
+def _is_in_result(groups: KeyGroups) -> arrays.Flags:
     """Return the places of groups whose rows are not removed."""
     if groups.results is None:
         return np.ones(len(groups.rows), dtype=np.bool_)
-    mask: Flags = groups.results[groups.alone < 0] == RowKind.INSERT
+    mask: arrays.Flags = groups.results[groups.alone < 0] == RowKind.INSERT
     return mask[groups.groups]

@@ -60,9 +60,7 @@ def adds(kinds: Kinds) -> arrays.Flags:
 
 def run_starts(groups: npt.NDArray[Any]) -> Order:
     """Return the first position of each run of equal numbers."""
-    starts = np.ones(len(groups), dtype=np.bool_)
-    np.not_equal(groups[1:], groups[:-1], out=starts[1:])
-    return np.flatnonzero(starts)
+    return np.flatnonzero(arrays.changes(groups))
 
 
 def run_ends(groups: npt.NDArray[Any]) -> Order:
@@ -122,8 +120,7 @@ class Grouped(Value):
         """
         if self.late is None:
             return
-        has_late = np.zeros(self.count, dtype=np.bool_)
-        has_late[self.groups[self.late]] = True
+        has_late = arrays.flags_at(self.groups[self.late], self.count)
         positions = np.flatnonzero(has_late[self.groups])
         order = positions[np.lexsort((self.arrived()[positions], self.groups[positions]))]
         starts = run_starts(self.groups[order])
@@ -147,19 +144,13 @@ class Grouped(Value):
         if not values.null_count:
             return self
         before = None if self.before is None else self.before.valid(values)
-        return replace(self.keep(is_valid(values)[self.rows]), before=before)
+        return replace(self.keep(arrays.valid_rows(values)[self.rows]), before=before)
 
     def pick(self, positions: Order) -> Order:
         """Return the row of each group's record among `positions`, `NOTHING` without one."""
         result = np.full(self.count, NOTHING, dtype=np.int64)
         result[self.groups[positions]] = self.rows[positions]
         return result
-
-
-def is_valid(values: arrays.Array) -> arrays.Flags:
-    """Return which values are not null."""
-    valid: arrays.Flags = arrays.to_numpy(values.is_valid())
-    return valid
 
 
 def nullable_indices(rows: Order) -> arrays.Array:
@@ -322,9 +313,7 @@ class KeyGroups(Value):
 
     def holds(self, mask: arrays.Flags) -> arrays.Flags:
         """Return which groups have a place where `mask` is true."""
-        result = np.zeros(self.count, dtype=np.bool_)
-        result[self.groups[mask]] = True
-        return result
+        return arrays.flags_at(self.groups[mask], self.count)
 
     def keep(self, mask: arrays.Flags) -> KeyGroups:
         """Return some of the places; groups may end up without any."""

@@ -15,8 +15,10 @@ Source: replaces `org.apache.paimon.mergetree.compact.SortMergeReader`, which me
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,16 +126,9 @@ class RunCursor:
         integers = pa.types.is_integer(column.type) and not column.null_count
         if len(self._keys) == 1 and integers and bound[0][0]:  # the bound is not null
             return int(np.searchsorted(to_numpy(column), bound[0][1], side="right"))
-        low, high = 0, rows.num_rows
-        if self._key(rows, high - 1) <= bound:
-            return high
-        while low < high:
-            middle = (low + high) // 2
-            if self._key(rows, middle) <= bound:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        if self.last_key() <= bound:
+            return rows.num_rows
+        return bisect_right(range(rows.num_rows), bound, key=partial(self._key, rows))
 
     def _key(self, rows: pa.RecordBatch, row: int) -> KeyValues:
         return tuple(comparable(rows.column(name)[row]) for name in self._keys)

@@ -22,7 +22,13 @@ from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
-from paimon_assets.engine.codec.arrow.numpy_columns import Array, Ints, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Ints,
+    changes,
+    from_numpy,
+    to_numpy,
+)
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
@@ -245,8 +251,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         """Let each key follow its rows; all arrays here are ordered by (key, arrival)."""
         order = np.argsort(keys.ids, kind="stable")
         ids, partitions = keys.ids[order], numbers[order]
-        starts = np.ones(len(order), dtype=np.bool_)
-        starts[1:] = ids[1:] != ids[:-1]
+        starts = changes(ids)
         # `former` is the partition of the key before each row; where it differs, the key moves. A
         # row that does not move has the bucket of the last one that did, else the key's former
         # bucket.

@@ -5,12 +5,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from paimon_assets.engine.contract.commit_message import (
-    CommitMessage,
-    DataIncrement,
-    WriteReport,
-    WriteResult,
-)
+from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.data.threads import Threads, Work
 from paimon_assets.engine.data.write.rolling_file import FileFactory, RollingFile
@@ -108,16 +103,18 @@ def write_stored(
         raise
 
 
-def result_of(split: DataSplit, rows_in: int, increment: DataIncrement) -> WriteResult:
+def result_of(
+    split: DataSplit, rows_in: int, increment: commit_message.DataIncrement
+) -> commit_message.WriteResult:
     """Return the one message of a split's bucket; none where nothing changes."""
-    if increment == DataIncrement():
-        return WriteResult()
-    message = CommitMessage(
+    if increment == commit_message.DataIncrement():
+        return commit_message.WriteResult()
+    message = commit_message.CommitMessage(
         partition=split.partition,
         bucket=split.bucket,
         total_buckets=split.total_buckets,
         data_increment=increment,
     )
     written = sum(file.row_count for file in increment.new_files)
-    report = WriteReport(rows_in=rows_in, rows_written=written)
-    return WriteResult(messages=(message,), report=report)
+    report = commit_message.WriteReport(rows_in=rows_in, rows_written=written)
+    return commit_message.WriteResult(messages=(message,), report=report)

@@ -23,12 +23,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from paimon_assets.engine.contract.commit_message import (
-    CommitMessage,
-    DataIncrement,
-    WriteReport,
-    WriteResult,
-)
+from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.sequence import field_to_long
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
@@ -75,7 +70,7 @@ def write_rows(
     stored_keys: Iterable[BucketKeys] = (),
     with_kinds_column: bool = False,
     threads: Threads = CALLER_ONLY,
-) -> WriteResult:
+) -> commit_message.WriteResult:
     """Write rows in their order; all belong to the (partition, bucket) `target`, or to any.
 
     Of `rows` at least one batch is required, even an empty one: its schema is checked. With a
@@ -88,7 +83,9 @@ def write_rows(
     return write.run(rows, router, with_kinds_column=with_kinds_column)
 
 
-def written_paths(context: WriteContext, messages: Iterable[CommitMessage]) -> Iterator[str]:
+def written_paths(
+    context: WriteContext, messages: Iterable[commit_message.CommitMessage]
+) -> Iterator[str]:
     """Yield the paths of the files that the messages of a write name as new."""
     from paimon_assets.engine.data.write.dynamic_buckets import index_path
 
@@ -207,7 +204,7 @@ class _TableWrite:
 
     def run(
         self, rows: Iterable[pa.RecordBatch], router: _Router, *, with_kinds_column: bool
-    ) -> WriteResult:
+    ) -> commit_message.WriteResult:
         """Write all rows; an error deletes the written files."""
         complete = False
         try:
@@ -384,7 +381,7 @@ class _TableWrite:
         """How files of rows without a bucket are made."""
         return replace(self._factory, schema=postpone_schema(self.context.schema))
 
-    def _result(self, index: HashIndexWriter | None) -> WriteResult:
+    def _result(self, index: HashIndexWriter | None) -> commit_message.WriteResult:
         messages = []
         for route in self._routes:
             files = tuple(meta for writer in route.writers for meta in writer.files.finish())
@@ -392,14 +389,14 @@ class _TableWrite:
                 continue
             logs = [each.changelog for each in route.writers if each.changelog is not None]
             indexes = ((), ()) if index is None else index.increment(route.partition, route.bucket)
-            increment = DataIncrement(
+            increment = commit_message.DataIncrement(
                 new_files=files,
                 changelog_files=tuple(meta for log in logs for meta in log.finish()),
                 new_index_files=indexes[0],
                 deleted_index_files=indexes[1],
             )
             messages.append(
-                CommitMessage(
+                commit_message.CommitMessage(
                     partition=route.partition,
                     bucket=route.bucket,
                     total_buckets=row_key_extractor.total_buckets(self.context, route.partition),
@@ -416,13 +413,13 @@ class _TableWrite:
                 self.context.table,
                 wraps,
             )
-        report = WriteReport(
+        report = commit_message.WriteReport(
             rows_in=self._rows_in,
             rows_ignored=self._rows_ignored,
             rows_written=sum(writer.rows_written for writer in writers),
             sequence_wraps=wraps,
         )
-        return WriteResult(messages=tuple(messages), report=report)
+        return commit_message.WriteResult(messages=tuple(messages), report=report)
 
 
 def shuffle_buckets(

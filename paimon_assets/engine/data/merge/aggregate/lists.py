@@ -20,7 +20,7 @@ from msgspec import Struct
 from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import Order, sort_keys
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
-from paimon_assets.engine.data.merge.records import Grouped, is_valid, run_ends, run_starts
+from paimon_assets.engine.data.merge.records import Grouped, run_ends, run_starts
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 
 
@@ -63,9 +63,7 @@ class Elements(Struct, frozen=True):
     @property
     def has_list(self) -> arrays.Flags:
         """Groups with a list: some record adds one that is not null."""
-        result = np.zeros(self.records.count, dtype=np.bool_)
-        result[self.records.without_retracts().groups] = True
-        return result
+        return arrays.flags_at(self.records.without_retracts().groups, self.records.count)
 
     def rebuild(self, elements: Grouped, content: arrays.Array | None = None) -> arrays.Array:
         """Put elements into one list (or map) for each group."""
@@ -90,10 +88,9 @@ def _offsets(groups: Order, count: int) -> arrays.Array:
 
 def nested_list(groups: Order, items: arrays.Array, count: int) -> arrays.Array:
     """Return a list of items for each group, null for groups without any."""
-    mask = np.ones(count, dtype=np.bool_)
-    mask[groups] = False
+    mask = arrays.from_numpy(~arrays.flags_at(groups, count))
     parts: Any = [_offsets(groups, count), items]
-    lists: arrays.Array = pa.ListArray.from_arrays(*parts, mask=arrays.from_numpy(mask))
+    lists: arrays.Array = pa.ListArray.from_arrays(*parts, mask=mask)
     return lists
 
 
@@ -126,7 +123,7 @@ def codes_of_numbers(numbers: list[Order]) -> Order:
 
 def _comparable(values: Any) -> list[arrays.Array]:
     """Cut a column of any type into columns that have an order."""
-    valid = arrays.from_numpy(is_valid(values).astype(np.uint8))
+    valid = arrays.from_numpy(arrays.valid_rows(values).astype(np.uint8))
     if pat.is_struct(values.type):
         return [valid, *(arrays.from_numpy(codes(child)) for child in values.flatten())]
     if pat.is_fixed_size_list(values.type):
@@ -137,7 +134,7 @@ def _comparable(values: Any) -> list[arrays.Array]:
         # The codes of a list's elements, eight bytes each, compare as the list does.
         inner = joint_codes(parts) if len(parts[0]) else np.empty(0, dtype=np.int64)
         ends = arrays.to_numpy(values.offsets).astype(np.int64) * inner.itemsize
-        lengths = np.where(is_valid(values), np.diff(ends), 0)
+        lengths = np.where(arrays.valid_rows(values), np.diff(ends), 0)
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
         buffers = [None, arrays.buffer_of(offsets), _pack(inner, ends, lengths)]
         return [valid, pa.Array.from_buffers(pa.large_binary(), len(values), buffers)]
@@ -239,8 +236,7 @@ def _distinct_pieces(groups: Order, texts: arrays.Array, delimiter: str) -> tupl
     split = pc.split_pattern(texts, delimiter or " ")
     pieces, texts_of = pc.list_flatten(split), arrays.to_numpy(pc.list_parent_indices(split))
     piece_groups = groups[texts_of]
-    is_first = np.zeros(len(texts), dtype=np.bool_)
-    is_first[run_starts(groups)] = True
+    is_first = arrays.flags_at(run_starts(groups), len(texts))
     new = first_of_each(piece_groups, codes(pieces))
     new &= ~is_first[texts_of]
     new &= _fill(pieces)

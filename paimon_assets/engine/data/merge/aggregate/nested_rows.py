@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Array, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Array, flags_at, from_numpy, valid_rows
 from paimon_assets.engine.data.key_order import Order, order_words, sort_keys
 from paimon_assets.engine.data.merge.aggregate.lists import (
     Elements,
@@ -23,7 +23,7 @@ from paimon_assets.engine.data.merge.aggregate.lists import (
     last_of_each,
 )
 from paimon_assets.engine.data.merge.aggregate.picks import later_than_retracts
-from paimon_assets.engine.data.merge.records import Grouped, gather, is_valid, run_ends, run_starts
+from paimon_assets.engine.data.merge.records import Grouped, gather, run_ends, run_starts
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import FieldAggregation
 from paimon_assets.engine.spec.options.all_options import NestedKeyNulls
@@ -54,7 +54,7 @@ def merge_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregati
     # Without a declared time field it is the last one.
     field = settings.time_field
     times: Any = items.flatten()[items.type.get_field_index(field) if field else -1]
-    has_value, has_time = is_valid(items)[inner.rows], is_valid(times)[inner.rows]
+    has_value, has_time = valid_rows(items)[inner.rows], valid_rows(times)[inner.rows]
     words = order_words(times.take(from_numpy(inner.rows)))
     ranks: Order = np.unique(words, return_inverse=True)[1]
     same = codes_of_numbers([inner.groups, codes(entries.content)[inner.rows]])
@@ -64,8 +64,8 @@ def merge_maps_by_time(values: Array, grouped: Grouped, settings: FieldAggregati
         stepwise[group] = True
         merged += _merge_in_steps(entries, maps, same, np.where(has_time, ranks + 1, has_value - 1))
     # All entries of a group's first map count.
-    first_maps = np.zeros(len(entries.records.groups), dtype=np.bool_)
-    first_maps[run_starts(entries.records.groups)] = True
+    map_groups = entries.records.groups
+    first_maps = flags_at(run_starts(map_groups), len(map_groups))
     is_first = first_maps[entries.record_of]
     removes = ~has_value & ~is_first
     removals = Grouped(count=inner.count, groups=inner.groups, rows=inner.rows, retracts=removes)
@@ -137,12 +137,12 @@ def update_nested_fields(values: Array, grouped: Grouped, settings: FieldAggrega
 def _whole_rows(elements: Elements, settings: FieldAggregation) -> tuple[Any, Grouped]:
     """Return all nested rows, and those that count: not null, and with a key."""
     content: Any = elements.content
-    inner = elements.grouped.keep(is_valid(content)[elements.grouped.rows])
+    inner = elements.grouped.keep(valid_rows(content)[elements.grouped.rows])
     if settings.nested_key_nulls is NestedKeyNulls.MERGE or not settings.nested_key:
         return content, inner
     whole = np.ones(len(content), dtype=np.bool_)
     for name in settings.nested_key:
-        whole &= is_valid(_child(content, name))
+        whole &= valid_rows(_child(content, name))
     whole = whole[inner.rows]
     if settings.nested_key_nulls is NestedKeyNulls.ERROR and not whole.all():
         message = (

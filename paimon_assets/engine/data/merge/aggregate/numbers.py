@@ -16,13 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from msgspec import Struct
 
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Array,
-    Flags,
-    buffer_of,
-    decimal_words,
-    to_numpy,
-)
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import Order
 from paimon_assets.engine.data.merge.records import Grouped, run_starts
 from paimon_assets.engine.errors import InvalidInputError
@@ -86,13 +80,15 @@ def _integers(numbers: npt.NDArray[Any]) -> Iterable[Number]:
     return [(high << 64) + (low % 2**64) for low, high in numbers.tolist()]
 
 
-def _groups(values: Array, grouped: Grouped) -> _Groups:
+def _groups(values: arrays.Array, grouped: Grouped) -> _Groups:
     present = grouped.valid(values).by_arrival()
-    numbers = decimal_words(values) if pat.is_decimal128(values.type) else to_numpy(values)
+    numbers = (
+        arrays.decimal_words(values) if pat.is_decimal128(values.type) else arrays.to_numpy(values)
+    )
     return _Groups(present, numbers[present.rows], run_starts(present.groups))
 
 
-def sum_values(values: Array, grouped: Grouped) -> Array:
+def sum_values(values: arrays.Array, grouped: Grouped) -> arrays.Array:
     """Add the values of each group; records that retract are subtracted; nulls do not count.
 
     Cost:
@@ -130,7 +126,7 @@ def _fold_left(ufunc: np.ufunc, numbers: npt.NDArray[Any], groups: _Groups) -> n
     return result
 
 
-def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
+def _decimal_sums(groups: _Groups, data_type: Any) -> arrays.Array:
     """Add 128-bit numbers as four limbs of 32 bits; a sum that does not fit is null.
 
     As in Java, the limit of a decimal of up to 18 digits is that of the integer that files store.
@@ -167,13 +163,15 @@ def _decimal_sums(groups: _Groups, data_type: Any) -> Array:
     return _scatter(totals, groups, data_type, valid)
 
 
-def _store(totals: npt.NDArray[Any], valid: Flags, group: int, number: int | None) -> None:
+def _store(totals: npt.NDArray[Any], valid: arrays.Flags, group: int, number: int | None) -> None:
     valid[group] = number is not None
     unscaled = number or 0
     totals[group] = ((unscaled & 2**64 - 1) - ((unscaled & 2**63) << 1), unscaled >> 64)
 
 
-def multiply_values(values: Array, grouped: Grouped, settings: FieldAggregation) -> Array:
+def multiply_values(
+    values: arrays.Array, grouped: Grouped, settings: FieldAggregation
+) -> arrays.Array:
     """Multiply the values of each group; records that retract divide; nulls do not count.
 
     Cost:
@@ -266,12 +264,14 @@ def _terminates(number: int, divisor: int) -> bool:
 
 
 def _scatter(
-    numbers: npt.NDArray[Any], groups: _Groups, data_type: Any, valid: Flags | None = None
-) -> Array:
+    numbers: npt.NDArray[Any], groups: _Groups, data_type: Any, valid: arrays.Flags | None = None
+) -> arrays.Array:
     """Return a value for every group, null for those without numbers."""
     count = groups.grouped.count
     content = np.zeros((count, *numbers.shape[1:]), dtype=numbers.dtype)
     content[groups.present] = numbers
-    is_valid = np.zeros(count, dtype=np.bool_)
-    is_valid[groups.present] = True if valid is None else valid
-    return pa.Array.from_buffers(data_type, count, [buffer_of(is_valid), buffer_of(content)])
+    present = groups.present if valid is None else groups.present[valid]
+    is_valid = arrays.flags_at(present, count)
+    return pa.Array.from_buffers(
+        data_type, count, [arrays.buffer_of(is_valid), arrays.buffer_of(content)]
+    )

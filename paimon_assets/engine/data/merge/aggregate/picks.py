@@ -8,9 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Array, Flags, Words, from_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import (
+    Array,
+    Flags,
+    Words,
+    from_numpy,
+    valid_rows,
+)
 from paimon_assets.engine.data.key_order import Order, order_words
-from paimon_assets.engine.data.merge.records import NOTHING, Grouped, is_valid, run_ends, run_starts
+from paimon_assets.engine.data.merge.records import NOTHING, Grouped, run_ends, run_starts
 
 
 def last_value(values: Array, grouped: Grouped) -> Order:
@@ -55,7 +61,7 @@ def first_non_null_value(values: Array, grouped: Grouped) -> Order:
     Once there is one, a late record replaces it, null or not; as in Java.
     """
     result = _first_or_seed(grouped.valid(values))
-    valid = is_valid(values)[grouped.rows] if grouped.late is not None else None
+    valid = valid_rows(values)[grouped.rows] if grouped.late is not None else None
     for group, positions in grouped.with_late():
         first = None
         has_first = False
