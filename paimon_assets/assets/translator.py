@@ -93,9 +93,8 @@ def pool_of(table: str | Identifier) -> str:
 
 
 def kinds_of(executor: str | None) -> set[str]:
-    """Return the kinds of a table asset: Paimon, and the executor, if that is known."""
-    computes = {"embedded": {"arrow"}, "spark": {"spark"}}
-    return {STORAGE_KIND, *computes.get(executor or "", ())}
+    """Return the kinds of a table asset: Paimon, and Spark if it is the executor."""
+    return {STORAGE_KIND, *({"spark"} & {executor})}
 
 
 def uri_of(warehouse: str, table: str | Identifier) -> str:

@@ -59,6 +59,8 @@ def test_a_table_that_cannot_be_read_fails_the_check(paimon, catalog):
 
 def test_each_run_is_recorded_if_asked(paimon, catalog):
     asset = build_table_health_asset(record="ops.health", tables=["ops.planes"])
+    assert asset.asset_deps[KEY] == {dg.AssetKey(["ops", "planes"])}
+    assert asset.group_names_by_key[KEY] == "upkeep"
     for _ in range(2):
         run(asset, paimon)
     assert catalog.get_table("ops.health").to_arrow()["score"].to_pylist() == [41, 41]

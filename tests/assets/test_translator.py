@@ -48,7 +48,7 @@ def test_a_translator_names_the_assets_of_tables() -> None:
 def test_kinds_name_the_engine() -> None:
     assert translator.kinds_of(None) == {"paimon"}  # the resource decides
     assert translator.kinds_of("spark") == {"paimon", "spark"}
-    assert translator.kinds_of("embedded") == {"paimon", "arrow"}
+    assert translator.kinds_of("embedded") == {"paimon"}
 
 
 def test_a_table_s_address_is_that_of_the_filesystem_catalog() -> None:

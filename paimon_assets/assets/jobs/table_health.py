@@ -47,7 +47,8 @@ def build_table_health_asset(
         record: A table that gets the result of each run, one row a table; made if it is missing.
         severity: Of the check.
         resource_key: The catalog's.
-        **asset_options: Further arguments of `dg.asset`, such as `automation_condition`.
+        **asset_options: Further arguments of `dg.asset`, such as `automation_condition`. The group
+            is `upkeep`, and `deps` are the tables that are named without `*`, if not given.
 
     Cost:
         Of a run: the manifests of the newest snapshot of each table; eight tables at a time.
@@ -87,6 +88,8 @@ def build_table_health_asset(
         required_resource_keys={resource_key},
         **{
             "kinds": {STORAGE_KIND},
+            "group_name": "upkeep",
+            "deps": [dg.AssetKey(name.split(".")) for name in tables if "*" not in name],
             "description": "How much upkeep the tables of the catalog need, from metadata alone.",
             **asset_options,
         },
@@ -100,12 +103,12 @@ def _metadata(
     scores = [row["score"] for row in rows if row["score"] is not None]
     sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
     return {
+        **_tables_value("paimon/worst_tables", rows),
         "paimon/worst_score": min(scores, default=100),
         "paimon/tables": health.num_rows,
         "paimon/tables_due": len(due),
         **{f"paimon/{name}": total for name, total in sums.items()},
         "paimon/small_file_ratio": round(sums["small_file_count"] / max(1, sums["file_count"]), 4),
-        **_tables_value("paimon/worst_tables", rows),
     }
 
 
