@@ -15,6 +15,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.types.data_types import bigint
 from paimon_assets.engine.table.read.where import parse_expression
+from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from tests.testkit.compacting import index_files_of
 from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
@@ -115,6 +116,21 @@ def test_partitions_are_dropped_by_metadata(catalog):
     assert data_files(table) == names
     assert {row[0] for row in read(table)} == {"b"}
     assert changing(table).delete("p = 'a'").snapshot is None
+
+
+@pytest.mark.parametrize("where", ["p = 'a'", None])
+def test_a_condition_holds_for_dropped_partitions(row_table, where):
+    asked = []
+
+    def refuse(latest):
+        asked.append(latest.id)
+        raise errors.CommitConflictError("changed", kind=READ_CHANGED)
+
+    rows, newest = read(row_table), row_table.latest_snapshot()
+    with refused(errors.CommitConflictError, kind=READ_CHANGED):
+        changing(row_table).with_condition(refuse).delete(where)
+    assert asked == [newest.id]
+    assert (read(row_table), row_table.latest_snapshot()) == (rows, newest)
 
 
 def test_files_whose_statistics_decide_are_not_opened(catalog):

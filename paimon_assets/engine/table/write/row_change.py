@@ -30,7 +30,7 @@ from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.control import row_change as planning
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.column_conflicts import columns_unchanged_since
-from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
+from paimon_assets.engine.control.commit.file_store_commit import Condition
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.commit.planned_on import PlannedOn
 from paimon_assets.engine.control.commit.request import Attempts
@@ -464,13 +464,7 @@ class RowChangeBuilder(CommitBuilder):
             planning.check_segments(store, latest, "delete")
         if latest is None or not PartitionFilter.where(store, predicate).live_files(latest):
             return RowChangeOutcome(snapshot=None, rows_matched=0)
-        snapshot = FileStoreCommit(store).overwrite(
-            (),
-            commit_user=self.commit_user or NewUser(),
-            commit_identifier=self.commit_identifier,
-            predicate=predicate,
-            properties=self.properties,
-        )
+        snapshot = self.overwrite_as(predicate=predicate)
         delta = list(store.manifests.delta(snapshot))
         return RowChangeOutcome(
             snapshot=snapshot,

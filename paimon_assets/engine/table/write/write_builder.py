@@ -117,6 +117,24 @@ class CommitBuilder(Value):
             properties=self.properties,
         )
 
+    def overwrite_as(
+        self,
+        messages: Sequence[CommitMessage] = (),
+        *,
+        partitions: frozenset[bytes] | None = None,
+        predicate: Predicate | None = None,
+        **checks: Any,
+    ) -> Snapshot:
+        """Replace partitions by the files of messages, as `FileStoreCommit.overwrite`."""
+        return FileStoreCommit(self.store, condition=self.condition, **checks).overwrite(
+            messages,
+            commit_user=self.commit_user or NewUser(),
+            commit_identifier=self.commit_identifier,
+            partitions=partitions,
+            predicate=predicate,
+            properties=self.properties,
+        )
+
 
 def _both(first: Condition | None, second: Condition | None) -> Condition | None:
     """Return a condition that asks two."""
@@ -459,14 +477,11 @@ class WriteBuilder(CommitBuilder):
         if self.overwrites is None:
             return self.commit_as(CommitKind.APPEND, messages, confirm=self._confirm)
         written = frozenset(message.partition for message in messages)
-        commit = FileStoreCommit(self.store, condition=self.condition, confirm=self._confirm)
-        return commit.overwrite(
+        return self.overwrite_as(
             messages,
-            commit_user=self.commit_user or NewUser(),
-            commit_identifier=self.commit_identifier,
             partitions=written if self.overwrites.is_dynamic else None,
             predicate=self.overwrites.predicate,
-            properties=self.properties,
+            confirm=self._confirm,
         )
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
@@ -521,9 +536,4 @@ def empty(
 
     Emptying again under one name finds the first time.
     """
-    return FileStoreCommit(store).overwrite(
-        (),
-        commit_user=commit_user or NewUser(),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        predicate=predicate,
-    )
+    return CommitBuilder(store=store, commit_user=commit_user).overwrite_as(predicate=predicate)
