@@ -82,25 +82,34 @@ class Together(local):
         self._answers: dict[Question, Future[Any]] = {}
         self._guesses: dict[Question, tuple[Any, Future[Any]]] = {}
         """Question → (guess, the answer that was asked for)."""
+        self._was_right = True
+        """Whether the guesses that ended before `confirm` was called were the answers."""
 
     @contextmanager
     def ahead(
         self,
         questions: Iterable[Question],
         ask: Ask = send_each,
-        guess: Callable[[Question], Any] = lambda _: None,
+        guess: Callable[[Question], Any] | None = None,
     ) -> Iterator[Callable[[], bool]]:
         """Send requests now; within the block, the first `answer` to each is their result.
 
         Until `confirm`, which is yielded, a question has the answer that `guess` returns, if that
         is not None. Questions of an outer block are not asked twice; its other answers wait for
-        its own code.
+        its own code. Guesses of an outer block end before other ones begin: its answers are older
+        than the snapshot that the new questions are about.
         """
         outer, guesses = self._answers, self._guesses
-        listed = [each for each in dict.fromkeys(questions) if each not in guesses]
+        listed = list(dict.fromkeys(questions))
+        if guess is not None and not guesses:
+            self._was_right = True
+        elif guess is not None and not guesses.keys() >= set(listed):
+            guesses, self._was_right = {}, self.confirm()
+        listed = [each for each in listed if each not in guesses]
         fresh = ask([question for question in listed if question not in outer])
         sent = {each: fresh[each] if each in fresh else outer.pop(each) for each in listed}
-        own = {each: known for each in listed if (known := guess(each)) is not None}
+        known_of = guess or (lambda _: None)
+        own = {each: known for each in listed if (known := known_of(each)) is not None}
         self._answers = {each: answer for each, answer in sent.items() if each not in own}
         self._guesses = {**guesses, **{each: (known, sent[each]) for each, known in own.items()}}
         try:
@@ -112,8 +121,9 @@ class Together(local):
     def confirm(self) -> bool:
         """Whether all guesses of this thread are the answers; from now on nothing is guessed."""
         guesses, self._guesses = self._guesses, {}
+        was_right, self._was_right = self._was_right, True
         wait([sent for _, sent in guesses.values()])
-        return all(
+        return was_right and all(
             sent.exception() is None and sent.result() == known for known, sent in guesses.values()
         )
 

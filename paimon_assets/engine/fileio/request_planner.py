@@ -116,7 +116,7 @@ class RequestPlanner:
             with self._together.ahead(questions) as confirm:
                 yield confirm
         else:
-            guess = self._guess if guesses else lambda _: None
+            guess = self._guess if guesses else None
             with self._together.ahead(questions, self._ask, guess) as confirm:
                 yield confirm
 
