@@ -14,6 +14,7 @@ from contextlib import suppress
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.spec.metadata.snapshot import (
     BUILT_ON_PROPERTY,
@@ -75,7 +76,8 @@ def looked_back(
     Manifests of its own changes (`added`) are in later snapshots until they are merged.
 
     Raises:
-        CommitUnknownError: `unknown`: it cannot be seen, and nothing was deleted.
+        CommitUnknownError: `unknown`: it cannot be seen, or a tag or branch has it; none of its
+            files was deleted.
         NotFoundError: The table is another one; the snapshot was withdrawn.
     """
     try:
@@ -91,6 +93,8 @@ def looked_back(
             raise unknown
         if is_there:
             store.file_io.delete_file(store.paths.snapshot(snapshot.id))
+        if same_table and _is_held(store, snapshot):
+            raise unknown
     except errors.CommitUnknownError:
         raise
     except errors.PaimonError as error:  # a page in place of a schema is no answer either
@@ -98,6 +102,15 @@ def looked_back(
     if same_table:
         return False
     raise store.schemas.not_the_same(store.schema)
+
+
+def _is_held(store: FileStore, snapshot: Snapshot) -> bool:
+    """Whether a tag or a branch was made from a snapshot before it was withdrawn."""
+    name = snapshot.delta_manifest_list
+    if any(tag.snapshot.delta_manifest_list == name for tag in store.tags.list()):
+        return True
+    branches = map(store.paths.of_branch, store.branches.list())
+    return any(SnapshotManager(store.file_io, paths).is_same(snapshot) for paths in branches)
 
 
 def _continues(
