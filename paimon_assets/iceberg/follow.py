@@ -135,8 +135,11 @@ class _Follower(Value, dict=True):
             raise
         publisher, done = Publisher(files=self.files, replaces=self.thorough), base
         if done is None or done.document != document:
-            done = publisher.publish(document, self.snapshot)
+            done = publisher.publish(document, self.snapshot, base or newest)
         is_overtaken = publisher.point_to(done.version)
+        is_overtaken |= (
+            self.thorough and done.document != document
+        )  # a commit was followed meanwhile
         if newest is not None:
             publisher.clean(done, newest)
         return (repair(self.store) or done) if is_overtaken else done
