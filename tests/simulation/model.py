@@ -163,7 +163,8 @@ class Model:
             for path, root in self.roots.items()
             if path.startswith(prefix) and not root.is_astray
         }
-        are_undone = any(OPERATIONS[record.task.name].undoes for record in self.records)
+        undoing = any(OPERATIONS[record.task.name].undoes for record in self.records)
+        are_undone = undoing or self._is_moving
         shown = {} if self._is_moving else snapshots
         rows = self.documents.check(path, shown, are_undone=are_undone)
         if rows is not None:
@@ -450,9 +451,10 @@ class Model:
             is_there = record.value.delta_manifest_list in line
             undone = any(self._may_undo(other, record) for other in self.records)
             assert undone or is_there, f"'{record.task.user}' was acknowledged, and is lost"
-        # A promotion is several steps: storage may fail, or the table move, after it published.
+        # A promotion is several steps: it may publish before storage fails, or the table moves.
         may_be_promoted = record.task.name == "promote" and (record.stumbled or self._is_moving)
-        if record.outcome == "refused" and not may_be_promoted:
+        # So may a put without an answer, once the commit that had its name has withdrawn it.
+        if record.outcome == "refused" and not (may_be_promoted or self.world.store.was_late):
             users = {self.nodes[name].user for name in line} | {
                 root.snapshot.commit_user
                 for path, root in self.roots.items()

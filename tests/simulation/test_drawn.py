@@ -148,8 +148,34 @@ NAMED = {
     "Iceberg's readers see the branch that became main": Schedule(
         iceberg=True, scripts=(("forward",),)
     ),
+    "Iceberg's ids of rows are given once, where an expiration is followed beside a commit": (
+        Schedule(
+            kind=Kind.HDFS,
+            keyed=False,
+            iceberg=True,
+            scripts=((), ("overwrite",), ("expire",), ("overwrite", "append")),
+            turns=((1, 158), (3, 106), (2, 157), (3, 12)),
+        )
+    ),
+    "a tag of a snapshot that its writer withdraws keeps the files": Schedule(
+        kind=Kind.HDFS,
+        keyed=False,
+        scripts=(("forward",), ("promote",), ("append",), (), ()),
+        turns=(
+            (2, 7), (0, 3), (2, 1), (0, 2), (2, 8), (0, 3), (2, 3), (0, 2), (2, 2), (0, 4), (2, 3),
+            (0, 2), (2, 2), (0, 2), (2, 3), (0, 3), (2, 5), (0, 2), (1, 12), (2, 10),
+        ),
+    ),
+    "a commit takes no older answer about the base of a newer snapshot": Schedule(
+        kind=Kind.S3,
+        scripts=(("rollback",), ("upsert",), ("overwrite",)),
+        turns=(
+            (2, 8), (0, 2), (2, 1), (0, 3), (2, 1), (0, 4), (2, 2), (0, 1), (2, 5), (1, 5), (0, 2),
+            (1, 5), (0, 1), (2, 2), (0, 1), (2, 5), (0, 1), (2, 4),
+        ),
+    ),
 }  # fmt: skip
-"""What histories found, each as small as it fails without its mend."""
+"""Found by histories, each as small as it fails without its mend."""
 
 
 @pytest.mark.parametrize("name", NAMED)
