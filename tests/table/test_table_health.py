@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.table.system.table_health import FileDebt, HealthLimits, table_health
+from paimon_assets.engine.table.system.table_health import (
+    DUE_SCORE,
+    FileDebt,
+    HealthLimits,
+    table_health,
+)
 from tests.testkit import compacting
 from tests.testkit.compacting import compact, create, delete_rows, some_rows
 from tests.testkit.metadata_tables import ORPHAN
@@ -35,14 +40,14 @@ def table_with_rows(catalog, pieces, options=None, *, keyed=True, name="t"):
 def test_a_table_without_snapshot_needs_nothing(catalog):
     health = table_health(table_with_rows(catalog, 0).state.store)
     assert (health.score, health.reason, health.file_count) == (100, None, 0)
-    assert (health.newest_snapshot_ms, health.snapshot_count, health.is_due) == (None, 0, False)
+    assert (health.newest_snapshot_ms, health.snapshot_count) == (None, 0)
 
 
 @pytest.mark.parametrize(("pieces", "score"), [(1, 90), (4, 60), (5, 50), (10, 25)])
 def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
     health = table_health(table_with_rows(catalog, pieces).state.store)
-    assert (health.score, health.is_due) == (score, score <= 50)
-    expected = f"{pieces} runs on level 0 of a bucket" if health.is_due else None
+    assert health.score == score
+    expected = f"{pieces} runs on level 0 of a bucket" if score <= DUE_SCORE else None
     assert health.reason == expected
     assert (health.most_runs, health.level_0_files) == (pieces, pieces)
 

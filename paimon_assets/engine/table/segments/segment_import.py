@@ -112,13 +112,7 @@ def plan_import(
 ) -> ImportPlan:
     """Plan the segments of a folder; a broken rule 16 to 18 is in the plan, all else is raised.
 
-    Args:
-        store: The table.
-        source: The folder to add.
-        live: The table's live segments.
-        executor: Reads the footers.
-        held: Plain paths of further external files that the table reads.
-        roots: Where files may lie, if not anywhere.
+    `held` has the plain paths of external files that the table reads beside those of `live`.
 
     Cost:
         One listing a folder and one footer a file; of text formats every row is read.

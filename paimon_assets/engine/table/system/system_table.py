@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import asdict
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
@@ -335,7 +336,7 @@ class GlobalSystemTable(FrameResults, Value, hidden=("options",)):
         try:
             store = FileStore.load(self.catalog, identifier)
             if self.kind == "table_health":
-                return [{**names, **table_health(store, self.limits).row()}]
+                return [{**names, **asdict(table_health(store, self.limits))}]
             return [{**names, **row} for row in _OF_A_TABLE[self.kind](store)]
         except PaimonError as error:
             if error.kind == "table-not-found":

@@ -17,8 +17,6 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec.structs import asdict
-
 from paimon_assets.engine.control import compact
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
@@ -297,15 +295,6 @@ class TableHealth(Value):
     """Bytes of files of more than a day that nothing names; None if not counted."""
     iceberg_behind: int | None = None
     """Commits that readers of Iceberg do not see in full; None without Iceberg metadata."""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether a limit is reached."""
-        return self.score <= DUE_SCORE
-
-    def row(self) -> dict[str, object]:
-        """Return the numbers by name, in the order of the fields."""
-        return asdict(self)
 
 
 def table_health(

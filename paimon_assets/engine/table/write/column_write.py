@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport, WriteResult
-from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
@@ -181,14 +180,15 @@ class _Run(Struct, kw_only=True):
         try:
             condition, counts = self._write_ranges(snapshot, compute)
         except BaseException:
-            _discard(builder, self.messages)
+            self._discard()
             raise
         rows = RowsBehind.of(store, counts)
         count = rows.behind if builder.only_behind else rows.total
         report = WriteReport(rows_in=count, rows_written=count)
         if not self.messages:
             return ColumnWriteOutcome(snapshot=None, report=report, rows=rows)
-        committed = commit_columns(builder, self.messages, condition)
+        with deleted_on_definite_failure(self._discard):
+            committed = builder.commit_as(CommitKind.APPEND, self.messages, condition=condition)
         return ColumnWriteOutcome(snapshot=committed, report=report, rows=rows)
 
     def _write_ranges(
@@ -209,7 +209,9 @@ class _Run(Struct, kw_only=True):
     ) -> Iterator[CommitMessage]:
         builder, store = self.builder, self.builder.store
         read = store.rewrite_context(file.schema_id for file in split.data_files)
-        rows = _rows(replace(read, columns=tuple(builder.names_read)), split)
+        context = replace(read, columns=tuple(builder.names_read))
+        batches = list(EmbeddedExecutor().map_splits(context, [split]))
+        rows = pa.Table.from_batches(batches, schema=to_arrow_schema(context.fields))
         values = self._values(compute(rows), rows.num_rows)
         write = write_context(store, rewriting_schema(store.schema), groups.snapshot)
         batch = TaskBatch(
@@ -227,8 +229,8 @@ class _Run(Struct, kw_only=True):
         """Return the new columns of a frame, a row for each that it was made from."""
         builder, schema = self.builder, self.builder.store.schema
         show = schema.typed_options.get(WRITE_SHOW_VALUES)
-        found = to_rows(frame, EmbeddedExecutor(), schema, show_values=show)
-        table = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+        made = to_rows(frame, EmbeddedExecutor(), schema, show_values=show)
+        table = made.read_all() if isinstance(made, pa.RecordBatchReader) else made
         missing = [name for name in builder.columns if name not in table.column_names]
         unknown = [n for n in table.column_names if n not in (*builder.columns, *builder.reads)]
         if missing or unknown:
@@ -251,19 +253,5 @@ class _Run(Struct, kw_only=True):
             )
         return table.select(list(builder.columns))
 
-
-def commit_columns(
-    builder: ColumnWriteBuilder, messages: Sequence[CommitMessage], condition: Condition
-) -> Snapshot:
-    """Commit files of columns as one snapshot; on a definite failure they are removed."""
-    with deleted_on_definite_failure(lambda: _discard(builder, messages)):
-        return builder.commit_as(CommitKind.APPEND, messages, condition=condition)
-
-
-def _discard(builder: ColumnWriteBuilder, messages: Sequence[CommitMessage]) -> None:
-    discard(builder.store, messages, "a write of columns")
-
-
-def _rows(context: ReadContext, split: DataSplit) -> pa.Table:
-    batches = list(EmbeddedExecutor().map_splits(context, [split]))
-    return pa.Table.from_batches(batches, schema=to_arrow_schema(context.fields))
+    def _discard(self) -> None:
+        discard(self.builder.store, self.messages, "a write of columns")
