@@ -162,7 +162,6 @@ def _end_reads() -> None:
 
 
 def as_file(blocks: Iterator[bytes]) -> Any:
-    """Return blocks of bytes as a file for pyarrow."""
     return pa.PythonFile(io.BufferedReader(_Blocks(blocks)), mode="r")
 
 
@@ -207,7 +206,6 @@ _NO_VALUE = re.compile(
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse columns with the same name, which are ambiguous."""
     known = set[str]()
     for name in names:
         if name in known:

@@ -167,7 +167,6 @@ def losses_of(
 
 
 def show(array: Array, data_type: DataType) -> list[str | None]:
-    """Return a few values as texts, for messages."""
     if data_type.root in BINARY_ROOTS:
         return [None if value is None else f"0x{value.hex()}" for value in array.to_pylist()]
     if data_type.root in CHARACTER_ROOTS:

@@ -122,7 +122,6 @@ class ClusterKeys(Value):
 
 
 def bits_of(order: ClusterOrder) -> int:
-    """Return the bits of each column's cell number."""
     return max(1, min(_MAX_BITS, _KEY_BITS // len(order.columns)))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy
 from paimon_assets.engine.contract.commit_message import DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.split import DataSplit
@@ -32,8 +32,7 @@ from paimon_assets.engine.contract.write_tasks import (
 )
 from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors, deleted_rows
 from paimon_assets.engine.data.compact.record_read import RecordRead
-from paimon_assets.engine.data.read.data_files import POSITION
-from paimon_assets.engine.data.row_update import Matcher, RowUpdate, replace_rows
+from paimon_assets.engine.data.row_update import Matcher, RowUpdate, replace_rows, rows_at
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import ONE_FILE, FileFactory, delete_unfinished
@@ -144,12 +143,10 @@ def change_columns(
     ) -> Iterator[pa.RecordBatch]:
         update = RowUpdate(change, change.assignments or (), names)
         for rows in read(needed, matching=False).range_rows(group):
-            found = np.searchsorted(positions, to_numpy(rows.column(POSITION)))
-            found = np.minimum(found, len(positions) - 1)
-            mask = positions[found] == to_numpy(rows.column(POSITION))
+            mask, places = rows_at(positions, rows)
             old = rows.select(list(names))
             if mask.any():
-                source = None if numbers is None else matcher.source_of(numbers[found[mask]])
+                source = None if numbers is None else matcher.source_of(numbers[places])
                 new = update.apply(rows.filter(from_numpy(mask)), source)
                 old = replace_rows(old, new, mask)
             yield old
@@ -220,5 +217,4 @@ class _ColumnFiles:
         return result_of(self._split, rows_in, replace(changes, new_files=tuple(self._files)))
 
     def abort(self) -> None:
-        """Delete the files; no commit names them yet."""
         delete_unfinished(self._factory.file_io, self._factory.paths, self._table)

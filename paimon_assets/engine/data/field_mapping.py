@@ -149,7 +149,6 @@ class FieldMapping(Value):
         return None if pushed is None else pred.rename(pushed, names)
 
     def check_columns(self, present: Collection[str]) -> None:
-        """Check that the file has every column of its schema."""
         missing = [name for name in self.file_columns if name not in present]
         if missing:
             message = (
@@ -213,7 +212,6 @@ class FieldMapping(Value):
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
     def _read_stored(self, column: Array, target: DataField, arrow_type: Any) -> Any:
-        """Return a column of the file in the Arrow type of its Paimon type."""
         try:
             if isinstance(column, pa.DictionaryArray):
                 column = column.dictionary_decode()
@@ -269,7 +267,6 @@ def _nullable(field: DataField) -> DataField:
 
 
 def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str) -> TableSchema:
-    """Return the schema a data file was written with."""
     schema = schemas.get(schema_id)
     if schema is None:
         message = (

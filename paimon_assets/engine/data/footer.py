@@ -56,7 +56,6 @@ BoundsOf = Callable[[str], Bounds]
 
 
 def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threads) -> bytes:
-    """Read the footers of one request's files, in order."""
     context, request = load(FooterContext, shared), load(FooterRequest, payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)

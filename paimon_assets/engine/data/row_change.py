@@ -23,17 +23,17 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy
 from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
+from paimon_assets.engine.data import row_update
 from paimon_assets.engine.data.column_update import change_columns
 from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors
 from paimon_assets.engine.data.compact.record_read import RecordRead
-from paimon_assets.engine.data.read.data_files import POSITION, read_deletion_vector
+from paimon_assets.engine.data.read.data_files import read_deletion_vector
 from paimon_assets.engine.data.read.split_read import read_split
-from paimon_assets.engine.data.row_update import Matcher, RowUpdate, join_batches, replace_rows
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.data.write.input_check import with_kinds
 from paimon_assets.engine.data.write.rolling_file import FileFactory, delete_unfinished
@@ -81,7 +81,7 @@ def match_keys(
     context = replace(change.read, columns=on.names)
     is_unique = change.read.schema.has_primary_key
     for split in task.splits:
-        for rows in join_batches(read_split(context, split, file_io, threads)):
+        for rows in row_update.join_batches(read_split(context, split, file_io, threads)):
             keys = on.keys(rows)
             if not is_unique and rows.num_rows:
                 first_rows = from_numpy(distinct_rows(keys)[1])
@@ -89,12 +89,11 @@ def match_keys(
             yield keys
 
 
-def _update_of(change: RowChange) -> RowUpdate | None:
-    return None if change.assignments is None else RowUpdate(change, change.assignments)
+def _update_of(change: RowChange) -> row_update.RowUpdate | None:
+    return None if change.assignments is None else row_update.RowUpdate(change, change.assignments)
 
 
 def _no_rows(change: RowChange) -> pa.RecordBatch:
-    """Return an empty batch, for its schema."""
     return pa.RecordBatch.from_pylist([], schema=to_arrow_schema(change.read.fields))
 
 
@@ -102,7 +101,7 @@ def _change_keyed(
     change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
 ) -> RowChangeResult:
     """Write a record for each row that matches."""
-    matcher = Matcher(change)
+    matcher = row_update.Matcher(change)
     matched: list[Longs] = []
 
     def stored_rows() -> Iterator[pa.RecordBatch]:
@@ -110,7 +109,6 @@ def _change_keyed(
             yield from read_split(change.read, split, file_io, threads)
 
     def matching() -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
-        """Yield the current rows that match, and their source rows."""
         for rows in matcher.join_batches(stored_rows()):
             if matcher.source is None:  # reading applies the predicate
                 yield rows, None
@@ -158,7 +156,7 @@ class _AppendChange:
     ) -> None:
         self._change, self._file_io, self._threads = change, file_io, threads
         self._split = task.splits[0]
-        self._matcher = Matcher(change)
+        self._matcher = row_update.Matcher(change)
         self._vectors = BucketVectors(task, change.read.schema, file_io)
         self._names = list(change.read.schema.field_names)
         self._tracked = tracked_columns(change.read.schema)
@@ -205,7 +203,6 @@ class _AppendChange:
         return RowChangeResult(rows_matched=rows_matched, result=result, source_rows=source_rows)
 
     def _matching(self, file: DataFileMeta) -> tuple[Longs, Longs | None]:
-        """Return the positions of a file's live rows that change, and their source rows."""
         return self._matcher.positions(self._read(self._matcher.columns, pruned=True).rows([file]))
 
     def _change_file(self, file: DataFileMeta, positions: Longs, numbers: Longs | None) -> None:
@@ -238,10 +235,10 @@ class _AppendChange:
                 new = self._update_rows(update, rows.filter(from_numpy(mask)), source)
                 stays = np.ones(plain.num_rows, dtype=np.bool_)
                 stays[mask] = ~self._matcher.deletes(source, new.num_rows)
-                yield replace_rows(plain, new, mask).filter(from_numpy(stays))
+                yield row_update.replace_rows(plain, new, mask).filter(from_numpy(stays))
 
     def _update_rows(
-        self, update: RowUpdate, rows: pa.RecordBatch, source: pa.RecordBatch | None
+        self, update: row_update.RowUpdate, rows: pa.RecordBatch, source: pa.RecordBatch | None
     ) -> pa.RecordBatch:
         """Return rows with their new values; they keep their row ids, and get new numbers."""
         new = update.apply(rows.select(self._names), source)
@@ -267,10 +264,8 @@ class _AppendChange:
         self, rows: pa.RecordBatch, matching: Longs, numbers: Longs | None
     ) -> tuple[Flags, pa.RecordBatch | None]:
         """Return which rows match, and the source rows of those."""
-        positions: Longs = to_numpy(rows.column(POSITION))
-        indices = np.searchsorted(matching, positions)
-        mask: Flags = matching[np.minimum(indices, len(matching) - 1)] == positions
-        source = None if numbers is None else self._matcher.source_of(numbers[indices[mask]])
+        mask, places = row_update.rows_at(matching, rows)
+        source = None if numbers is None else self._matcher.source_of(numbers[places])
         return mask, source
 
     def _read(self, names: Collection[str], *, pruned: bool) -> RecordRead:

@@ -106,6 +106,14 @@ class Matcher:
         return to_numpy(deletes.fill_null(False))  # noqa: FBT003 - a value
 
 
+def rows_at(positions: Longs, rows: pa.RecordBatch) -> tuple[Flags, Longs]:
+    """Return which rows have one of some positions (ascending), and the place of each of theirs."""
+    own: Longs = to_numpy(rows.column(POSITION))
+    places = np.minimum(np.searchsorted(positions, own), len(positions) - 1)
+    mask: Flags = positions[places] == own
+    return mask, places[mask]
+
+
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:

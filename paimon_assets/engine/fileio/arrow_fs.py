@@ -17,7 +17,13 @@ import pyarrow.fs as pafs
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.fileio import atomic
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
+from paimon_assets.engine.fileio.base import (
+    FileIO,
+    FileIOSpec,
+    FileStatus,
+    foreign_path,
+    missing_file,
+)
 
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
@@ -302,9 +308,7 @@ class ArrowFileIO(FileIO):
         if not found:
             return path
         if scheme != self._spec.scheme:
-            raise errors.InvalidInputError(
-                f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
-            )
+            raise foreign_path(path, self._spec.scheme)
         if scheme in _RENAMING_SCHEMES:
             return "/" + rest.partition("/")[2]
         return "/" + rest if scheme == "memory" else rest
@@ -318,6 +322,6 @@ class ArrowFileIO(FileIO):
         except FileNotFoundError as error:
             raise missing_file(path) from error
         except Exception as error:
-            what = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
+            text = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
             kind = errors.ACCESS_DENIED if atomic.is_refused(error) else None
-            raise errors.StorageError(what, kind=kind, path=path) from error
+            raise errors.StorageError(text, kind=kind, path=path) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import field
 
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.values import Value
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ def missing_file(path: str) -> NotFoundError:
     return NotFoundError(text, kind="file-not-found", path=path)
 
 
+def foreign_path(path: str, scheme: str) -> InvalidInputError:
+    return InvalidInputError(f"Path '{path}' is not on storage '{scheme}'.", kind="path")
+
+
 def _nothing_guessed() -> bool:
     return True
 
@@ -87,7 +91,7 @@ class FileIO(Protocol):
 
         An object store is asked for all at once, and the block's first `read_bytes`, `exists`,
         `list_directory` or `is_directory` of each takes that answer. Other storages are asked as
-        the block goes.
+        the block proceeds.
 
         With `guesses` the block need not wait: at first `reads` have the content that was read or
         written last, and there are no `files`. The block only prepares, and then calls the function

@@ -52,7 +52,6 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """Turn errors of the disk in the block into ours."""
     try:
         yield
     except FileNotFoundError as error:

@@ -46,7 +46,7 @@ _PAGE = 1_000
 _BEYOND_THE_END = "(416"
 """In the text of an error: HTTP's status of a range behind the end."""
 _NOT_STORED = (
-    "it says that the object was stored, and lacks it; look at the storage's endpoint, and at "
+    "it answers that the object was stored, and lacks it; look at the storage's endpoint, and at "
     "proxies in front of it"
 )
 _WHOLE_BYTES = 64 * 1024 * 1024
@@ -163,7 +163,6 @@ class ObjectFileIO(base.FileIO):
         raise ranged.ChangedFileError(found, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Create a new file, which is uploaded in parts while it is written."""
         with self._errors(path):
             store, key = self._at(path)
             sizes = {"buffer_size": uploads.PART_BYTES, "max_concurrency": uploads.PARTS_AT_ONCE}
@@ -283,11 +282,11 @@ class ObjectFileIO(base.FileIO):
                 return True
             if failure.errno == BUCKET_MISSING:
                 raise
-            kind, what = errors.ACCESS_DENIED, f"Not permitted to create '{probe}'"
+            kind, failed = errors.ACCESS_DENIED, f"Not permitted to create '{probe}'"
             if not isinstance(failure, PermissionError):
-                kind, what = "publish", f"The storage did not say if '{probe}' can be replaced"
+                kind, failed = "publish", f"The storage did not answer if '{probe}' can be replaced"
             raise errors.StorageError(
-                f"{what} ({failure.strerror}); nothing was published.", kind=kind
+                f"{failed} ({failure.strerror}); nothing was published.", kind=kind
             ) from failure
         return False
 
@@ -306,7 +305,6 @@ class ObjectFileIO(base.FileIO):
             return bool(next(iter(self._pages(path, most=1)), []))
 
     def _is_file(self, path: str) -> bool:
-        """Whether there is an object of this name."""
         try:
             self.file_size(path)
         except errors.NotFoundError:
@@ -407,7 +405,7 @@ class ObjectFileIO(base.FileIO):
             store, key = self._at(path, alone=True)
             store.delete(key)
             if is_witnessed() and self._is_file(path):
-                raise OSError(errno.EIO, "it says that the file was deleted, and has it")
+                raise OSError(errno.EIO, "it answers that the file was deleted, and has it")
 
     def delete_directory(self, path: str) -> None:
         with self._errors(path):
@@ -417,11 +415,10 @@ class ObjectFileIO(base.FileIO):
             for key in left:
                 self._delete_slash(path, key)
             if left and self._holds(path):
-                raise OSError(errno.EIO, "it says that files were deleted, and lists them")
+                raise OSError(errno.EIO, "it answers that files were deleted, and lists them")
         self._look_above(path)
 
     def _keys(self, path: str) -> list[str]:
-        """Return the names of all objects below a path."""
         return [each["path"] for page in self._pages(path) for each in page]
 
     def delete_files(self, paths: Sequence[str]) -> None:
@@ -489,7 +486,9 @@ class ObjectFileIO(base.FileIO):
                     copy.result()
             # S3 may answer 200 to a copy that failed.
             if missing := {new + key[len(old) :] for key in keys}.difference(self._keys(target)):
-                raise OSError(errno.EIO, f"it says that '{min(missing)}' was copied, and lacks it")
+                raise OSError(
+                    errno.EIO, f"it answers that '{min(missing)}' was copied, and lacks it"
+                )
         self.delete_directory(source)
 
     def _at(self, path: str, *, alone: bool = False) -> tuple[Any, str]:
@@ -499,9 +498,7 @@ class ObjectFileIO(base.FileIO):
         """
         scheme, found, rest = path.partition("://")
         if not found or scheme != self._spec.scheme:
-            raise errors.InvalidInputError(
-                f"Path '{path}' is not on storage '{self._spec.scheme}'.", kind="path"
-            )
+            raise base.foreign_path(path, self._spec.scheme)
         bucket, _, key = rest.partition("/")
         single = {"disable-bulk-delete": "true"} if alone and scheme in base.S3_SCHEMES else {}
         return client_of(scheme, bucket, {**self._options, **single}), key.strip("/")
@@ -530,9 +527,9 @@ class ObjectFileIO(base.FileIO):
             return errors.StorageError(text, kind="bucket-not-found", path=path)
         endpoint = urlsplit(self._options.get("endpoint", "")).netloc.rpartition("@")[2]
         place = f"'{path}' of {endpoint}" if endpoint else f"'{path}'"
-        what = f"Storage '{self._spec.scheme}' failed at {place}: {failure.strerror}."
+        text = f"Storage '{self._spec.scheme}' failed at {place}: {failure.strerror}."
         kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
-        return errors.StorageError(what, kind=kind, path=path)
+        return errors.StorageError(text, kind=kind, path=path)
 
 
 def _copy(store: Any, key: str, target: str) -> None:

@@ -58,7 +58,6 @@ def scheme_of(path: str) -> str:
 
 
 def file_io_for(path: str, options: Mapping[str, str] | None = None) -> FileIO:
-    """Open the storage of a path."""
     if Options(options or {}).get(LOCK_ENABLED):
         raise errors.UnsupportedFeatureError(
             f"'{LOCK_ENABLED.key}' = true: this engine takes no catalog lock, and other writers "

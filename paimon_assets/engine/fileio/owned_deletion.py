@@ -26,8 +26,8 @@ def is_reached(file_io: FileIO, roots: Sequence[str], directory: str) -> bool:
     if root is None or below is None or not _is_straight(below):
         message = (
             f"'{directory}' is in none of the directories that the table owns ("
-            f"{', '.join(roots)}), so nothing there is deleted. Look at who wrote the table's "
-            "metadata, or its options."
+            f"{', '.join(roots)}), so nothing there is deleted. Look at the writer of the "
+            "table's metadata, or at its options."
         )
         raise FormatError(message, kind="path-outside", path=directory)
     if file_io.spec.scheme != "file":

@@ -38,7 +38,7 @@ _IS_WITNESSED: ContextVar[bool] = ContextVar("is_witnessed", default=False)
 
 
 @contextmanager
-def witnessed() -> Iterator[None]:
+def with_witnesses() -> Iterator[None]:
     """Let an object store answer each question of the block by a request of its own.
 
     For facts that decide a deletion. A directory is asked for by two different requests, and has

@@ -21,7 +21,6 @@ _SMALL: dict[tuple[Hashable, str], tuple[str, bytes]] = {}
 
 
 def root_of(path: str) -> str:
-    """Return the scheme and the bucket of a path."""
     scheme, _, rest = path.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
@@ -50,11 +49,11 @@ def directories_of(
             directories.setdefault(parent, {})[child] = directory_status(child)
             child = parent
 
-    def shown(directory: str) -> list[FileStatus]:
+    def entries(directory: str) -> list[FileStatus]:
         statuses = directories.get(directory.rstrip("/"), {})
         return [each for _, each in sorted(statuses.items()) if each.name != MARKER]
 
-    return shown
+    return entries
 
 
 def status_of(base: str, listed: dict[str, Any], directory: str) -> FileStatus:
@@ -157,7 +156,6 @@ class RequestPlanner:
         return sent | {each: send(*each) for each in questions if each not in sent}
 
     def _place(self, question: Question) -> str:
-        """Return the directory that a question is about."""
         return (
             question[1] if question[0] == self._requests.listing else question[1].rpartition("/")[0]
         )

@@ -65,7 +65,6 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def read_container(data: bytes, path: str) -> Iterator[Record]:
-    """Yield the records of an Avro file, block by block."""
     with _naming(path):
         blocks = _Blocks.of(io.BytesIO(data), len(data))
         schema = RecordSchema.of(blocks.schema)

@@ -53,7 +53,6 @@ def array(items: Any) -> avro.Record:
 
 
 def record(name: str, *fields: avro.Record) -> avro.Record:
-    """Return the type of a record inside another."""
     return {"type": "record", "name": name, "fields": list(fields)}
 
 

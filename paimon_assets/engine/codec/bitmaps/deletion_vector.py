@@ -49,7 +49,6 @@ class DeletionVector(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(positions: Iterable[int]) -> DeletionVector:
-        """Collect positions, in any order."""
         return DeletionVector.of_sorted(BitMap64(positions).to_array())
 
     @staticmethod

@@ -73,7 +73,6 @@ class BitmapBuilder(Struct, kw_only=True):
     _values: list[Any] = field(default_factory=list)
 
     def add(self, values: Array) -> None:
-        """Take in further values of the column, nulls among them."""
         present = np.flatnonzero(to_numpy(values.is_valid())) + self._rows
         self._present.append(present.astype(np.uint32))
         plain = values.drop_null()

@@ -60,7 +60,6 @@ class BloomBuilder(Struct, kw_only=True, dict=True):
         self._functions = max(1, math.floor(share * math.log(2) + 0.5))
 
     def add(self, values: arrays.Array) -> None:
-        """Take in further values of the column, nulls among them."""
         plain, is_text = values.drop_null(), self.data_type.root in _TEXTS
         hashes = xxhash64(plain) if is_text else _mix(to_longs(plain, self.data_type))
         for number in range(1, self._functions + 1):

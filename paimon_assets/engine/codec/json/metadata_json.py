@@ -192,13 +192,13 @@ _TIME = Annotated[list[int], Meta(min_length=5, max_length=7)]
 
 def tag_from_json(name: str, data: bytes, path: str) -> Tag:
     snapshot = snapshot_from_json(data, path)
-    others = dict(snapshot.unknown)
+    rest = dict(snapshot.unknown)
     try:
-        created = _local_time(others.pop(_CREATE_TIME, None))
-        retained = _duration(others.pop(_TIME_RETAINED, None))
+        created = _local_time(rest.pop(_CREATE_TIME, None))
+        retained = _duration(rest.pop(_TIME_RETAINED, None))
     except UNREADABLE as error:
         raise _damage(path, f"the tag's times are damaged ({error})") from error
-    snapshot = replace(snapshot, unknown=others)
+    snapshot = replace(snapshot, unknown=rest)
     return Tag(name=name, snapshot=snapshot, create_time=created, time_retained=retained)
 
 

@@ -19,7 +19,7 @@ BLOCK_BYTES = 4 * 1024 * 1024
 MOST_LEVELS = 128
 """Of arrays and objects inside each other; Arrow's reader takes 1 KB of its stack for each."""
 _MARKS = b'{}[]"n\n'
-_OTHERS = bytes(set(range(256)) - set(_MARKS))
+_NO_MARKS = bytes(set(range(256)) - set(_MARKS))
 _QUOTE, _NEWLINE, _BACKSLASH, _BLANK = b'"\n\\ '
 _STEPS = np.zeros(256, dtype=np.int8)
 _STEPS[list(b"{[")], _STEPS[list(b"}]")] = 1, -1
@@ -68,7 +68,7 @@ def checked_records(blocks: Iterable[bytes], *, is_lines: bool = False) -> Itera
             data = data.copy()
             data[places] = _BLANK
         plain = data.tobytes() if len(places) else block
-        kinds = np.frombuffer(plain.translate(None, _OTHERS), dtype=np.uint8)
+        kinds = np.frombuffer(plain.translate(None, _NO_MARKS), dtype=np.uint8)
         # `kinds` are the bytes that matter; parity of quotes, depth and an open escape carry over
         # from block to block. `depths` has the depth before each of them, and the one after the
         # last.

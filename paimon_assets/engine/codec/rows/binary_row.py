@@ -219,7 +219,6 @@ def deserialize_row(data: bytes, types: Sequence[data_types.DataType]) -> tuple[
 
 
 def row_values(data: bytes, types: Sequence[data_types.DataType]) -> tuple[Any, ...]:
-    """Decode a row without arity."""
     slots = null_bits_bytes(len(types))
     try:
         return tuple(

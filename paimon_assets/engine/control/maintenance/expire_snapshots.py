@@ -40,7 +40,7 @@ from paimon_assets.engine.control.rollback import rolled_back_to
 from paimon_assets.engine.control.scan.segment_scan import keep_ids
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.owned_deletion import delete_owned
-from paimon_assets.engine.fileio.parallel_requests import witnessed
+from paimon_assets.engine.fileio.parallel_requests import with_witnesses
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
@@ -327,7 +327,7 @@ class ExpiredSnapshots(Value):
         )
 
 
-@witnessed()
+@with_witnesses()
 def expire_snapshots(
     store: FileStore,
     *,
@@ -513,7 +513,7 @@ def delete_empty_partitions(store: FileStore, paths: Iterable[str]) -> None:
             directory = directory.rpartition("/")[0]
 
 
-@witnessed()
+@with_witnesses()
 def expire_changelogs(
     store: FileStore,
     *,

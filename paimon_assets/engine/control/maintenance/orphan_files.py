@@ -32,7 +32,7 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.fileio.owned_deletion import is_reached
-from paimon_assets.engine.fileio.parallel_requests import witnessed
+from paimon_assets.engine.fileio.parallel_requests import with_witnesses
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import LEDGER_PROPERTY_PREFIX, Snapshot
 from paimon_assets.engine.spec.options.all_options import BRANCH
@@ -58,7 +58,7 @@ class OrphanFiles(Value):
         return sum(status.size for status in self.files)
 
 
-@witnessed()
+@with_witnesses()
 def clean_orphan_files(
     store: FileStore,
     *,
@@ -282,7 +282,7 @@ class RejectedBatches(Value):
     data_bytes: int = 0
 
 
-@witnessed()
+@with_witnesses()
 def drop_rejected(
     store: FileStore, *, before_millis: int, dry_run: bool = False
 ) -> RejectedBatches:

@@ -28,7 +28,7 @@ from paimon_assets.engine.control.segments import (
     is_live_in,
 )
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.fileio.parallel_requests import witnessed
+from paimon_assets.engine.fileio.parallel_requests import with_witnesses
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.segments.segment import Segment, SegmentStatus
@@ -54,7 +54,7 @@ class RemovedSegments(Value):
         return f"{len(self.segments)} forgotten, {len(self.tags)} hold tags deleted"
 
 
-@witnessed()
+@with_witnesses()
 def forget_removed(store: FileStore, *, dry_run: bool = False) -> RemovedSegments:
     """Delete the entries of segments that no snapshot of a branch reads, and their tags.
 

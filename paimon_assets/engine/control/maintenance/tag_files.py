@@ -32,7 +32,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.fileio.parallel_requests import witnessed
+from paimon_assets.engine.fileio.parallel_requests import with_witnesses
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.values import Value
@@ -61,7 +61,7 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
     return drop_tag(store, tag, dry_run=dry_run)
 
 
-@witnessed()
+@with_witnesses()
 def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag:
     """Delete a tag as `delete_tag`, a hold tag too."""
     watch = ref.Watch.of(store)

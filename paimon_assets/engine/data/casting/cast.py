@@ -120,7 +120,6 @@ def furthest(values: arrays.Longs) -> int:
 
 
 def with_nulls_as(values: Numbers, array: Array, filler: Any) -> Numbers:
-    """Return the values with `filler` where `array` is null."""
     return values if not array.null_count else np.where(arrays.valid_rows(array), values, filler)
 
 
@@ -203,7 +202,6 @@ def with_nulls_of(column: Array, nulls_of: Array) -> Array:
 
 
 def with_inserted(texts: Array, rows: arrays.Flags, at: Numbers | int, inserted: str) -> Array:
-    """Insert a text into some texts."""
     if not rows.any():
         return texts
     bounds = _bounds(lengths_of(texts) + rows * np.int32(len(inserted)))

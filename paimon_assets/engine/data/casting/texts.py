@@ -48,8 +48,6 @@ def bytes_to_text(array: Array, _: Cast) -> Array:
 
 
 def with_target_length(to_text: Kernel) -> Kernel:
-    """Return a kernel that writes texts of the target's length."""
-
     def kernel(array: Array, cast: Cast) -> Array:
         return text_to_text(to_text(array, cast), cast)
 
@@ -57,7 +55,6 @@ def with_target_length(to_text: Kernel) -> Kernel:
 
 
 def has_char(data_type: DataType) -> bool:
-    """Whether a type is CHAR, or holds it."""
     return any(each.root is TypeRoot.CHAR for each in types_within(data_type))
 
 

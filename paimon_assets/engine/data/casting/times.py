@@ -103,7 +103,6 @@ _LARGEST = 2**63 - 1
 
 
 def is_zoned(data_type: AtomicType) -> bool:
-    """Whether values are instants, not local times."""
     return data_type.root is TypeRoot.TIMESTAMP_LTZ
 
 
@@ -135,7 +134,6 @@ def _local(array: Array, cast: Cast) -> Array:
 
 
 def local_type(cast: Cast) -> pa.DataType:
-    """Return the target's Arrow type as local time."""
     return timestamp_type(cast.arrow_type.unit, None)  # type: ignore[attr-defined]
 
 

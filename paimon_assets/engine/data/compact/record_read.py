@@ -115,7 +115,6 @@ class RecordRead(Value, dict=True):
         return batch
 
     def rows(self, run: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a run, file by file."""
         for file in self._read.following(run):
             for batch in self._batches(file):
                 count = batch.num_rows

@@ -237,7 +237,6 @@ class AvroWriter(base.FormatWriter):
         self._sink.write(blocks.encode_header(stored, codec, self._sync))
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows, in blocks of at most `_BLOCK_ROWS`."""
         for start in range(0, rows.num_rows, _BLOCK_ROWS):
             part = rows.slice(start, _BLOCK_ROWS)
             columns = [

@@ -50,7 +50,7 @@ class DeclaredText(Value):
     """The table's columns."""
     options: TextOptions | None = None
     """How the file is written; the format's defaults if None."""
-    refuses_others: bool = False
+    refuses_extra: bool = False
     """Whether members of a JSON object that no column has are an error, not left out."""
 
 
@@ -162,7 +162,6 @@ class FormatReader(ABC):
         """Return which positions `[start, stop)` `batches` yields under a predicate, ascending."""
 
     def column_bounds(self, name: str) -> Bounds:
-        """Return the file's statistics of one column."""
         return UNKNOWN
 
     def vague_timestamps(self) -> frozenset[str]:
@@ -321,7 +320,6 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
 
 @contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """Convert errors of a write with pyarrow to `StorageError`."""
     try:
         yield
     except OSError as error:

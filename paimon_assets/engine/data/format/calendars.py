@@ -70,7 +70,7 @@ class JulianTimes(Value):
             path=path, has_dates=has_dates, has_instants=has_dates, has_int96=has_int96, zone=zone
         )
 
-    def mended(self, column: Any, name: str, *, is_int96: bool = False) -> Any:
+    def mend(self, column: Any, name: str, *, is_int96: bool = False) -> Any:
         """Return a column, at any depth, as days and instants of the Gregorian calendar."""
         if pat.is_date32(column.type) and self.has_dates:
             days = to_numpy(column.view(pa.int32())).astype(np.int64)
@@ -84,7 +84,7 @@ class JulianTimes(Value):
         parts = parts_of(column)
         if not parts:
             return column
-        changed = [self.mended(part, name, is_int96=is_int96) for part in parts]
+        changed = [self.mend(part, name, is_int96=is_int96) for part in parts]
         same = all(new is old for new, old in zip(changed, parts, strict=True))
         return column if same else with_parts(column, changed, column.type)
 

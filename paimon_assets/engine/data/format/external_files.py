@@ -112,7 +112,7 @@ def open_external_file(
             ]
             options = TextOptions.of(kind.format, kind.options, schema.names)
             declared = DeclaredText(
-                fields=fields, options=options, refuses_others=kind.others != "ignore"
+                fields=fields, options=options, refuses_extra=kind.others != "ignore"
             )
         with (
             _of_source(path, kind),
@@ -187,14 +187,14 @@ def seen_types(
     with open_external_file(file_io, path, kind, known) as opened:
         names = opened.schema.names
     seen: dict[str, Sequence[pa.DataType]] = dict.fromkeys(names, ())
-    others = pa.schema([(name, pa.string()) for name in names if name not in known.names])
-    if not others:
+    untyped = pa.schema([(name, pa.string()) for name in names if name not in known.names])
+    if not untyped:
         return seen
-    seen |= dict.fromkeys(others.names, ALL_TYPES)
+    seen |= dict.fromkeys(untyped.names, ALL_TYPES)
     types = ALL_TYPES if not kind.options else [*ALL_TYPES[:3], pa.string()]  # times have patterns
-    with open_fitted(file_io, path, kind, others) as opened:
+    with open_fitted(file_io, path, kind, untyped) as opened:
         for batch in opened.batches:
-            for name, texts in zip(others.names, batch.columns, strict=True):
+            for name, texts in zip(untyped.names, batch.columns, strict=True):
                 values = texts.filter(kernels.not_equal(texts, ""))
                 if len(values):
                     fits = (kind for kind in types if _is_text_of(values, kind))

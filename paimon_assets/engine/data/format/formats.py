@@ -29,7 +29,6 @@ def format_of(name: str) -> base.FileFormat | None:
 
 
 def is_written(file_format: str) -> bool:
-    """Whether this engine writes data files of a format."""
     known = format_of(file_format)
     return known is not None and known.writer is not None
 

@@ -188,7 +188,7 @@ class OrcReader(base.FormatReader):
                 if name in self._of_spark:
                     rows = rows.set_column(at, name, rows.column(at).view(_NTZ_TYPE))
             if self._julian is not None:
-                dates = [self._julian.mended(rows.column(name), name) for name in decoded]
+                dates = [self._julian.mend(rows.column(name), name) for name in decoded]
                 rows = pa.RecordBatch.from_arrays(dates, names=decoded) if decoded else rows
             for name in wide:
                 rows = rows.append_column(name, self._wide_column(name, number))
@@ -409,7 +409,6 @@ class OrcWriter(base.FormatWriter):
         return super().close()
 
     def abort(self) -> None:
-        """Close the storage without a footer; the caller deletes the file."""
         self._writer.is_open = False  # or it would write the footer when collected
         super().abort()
 
@@ -492,7 +491,6 @@ Fixes = Mapping[int, Callable[[Any], Any]]
 
 
 def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
-    """Whether a type, or one inside it, is of some kinds."""
     orc_type = types[number]
     return orc_type.kind in kinds or any(holds(types, inner, kinds) for inner in orc_type.inner)
 
@@ -579,7 +577,6 @@ def _zone(name: str, path: str) -> tzinfo:
 
 
 def unknown_zone(name: str, path: str) -> FormatError:
-    """Return the error of a file whose writer's zone this machine does not know."""
     message = (
         f"ORC file '{path}' was written in the zone '{name}', which is not known here, so its"
         " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet."
@@ -592,7 +589,6 @@ def _total_seconds(offset: timedelta | None) -> int:
 
 
 def as_java_reads(column: Array, types: Types, number: int, fixes: Fixes) -> Any:
-    """Correct an array of a column."""
     if not holds(types, number, fixes):
         return column
     orc_type = types[number]
@@ -631,7 +627,6 @@ def _move_back(column: Array, zone: str, path: str) -> Any:
 
 
 def _shift(column: Array, seconds: Longs, zone: str, path: str) -> Any:
-    """Return timestamps later by some seconds each."""
     counts, moves = to_numpy(column.cast(pa.int64())), seconds * _SECOND
     moved = counts + moves
     if (((moved < counts) != (moves < 0)) & to_numpy(column.is_valid())).any():

@@ -144,7 +144,7 @@ class ParquetReader(base.FormatReader):
 
     def _gregorian(self, rows: pa.RecordBatch, julian: JulianTimes) -> pa.RecordBatch:
         columns = [
-            julian.mended(column, name, is_int96=name in self._int96)
+            julian.mend(column, name, is_int96=name in self._int96)
             for name, column in zip(rows.schema.names, rows.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
@@ -300,7 +300,6 @@ class ParquetReader(base.FormatReader):
         ]
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
-        """Return the rows of the row groups in which a row may pass; see `FormatReader`."""
         metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         ends = list(accumulate(sizes))
@@ -337,7 +336,6 @@ class ParquetReader(base.FormatReader):
                 yield defaultdict(lambda: UNKNOWN, bounds)
 
     def vague_timestamps(self) -> frozenset[str]:
-        """Return the INT96 columns; see `FormatReader`."""
         return frozenset(self._int96_paths)
 
 
@@ -464,7 +462,7 @@ class ParquetWriter(base.FormatWriter):
             sink = self._two_kinds
             self._writer = pq.ParquetWriter(
                 self._sink if sink is None else sink,  # type: ignore[arg-type]  # it is written to
-                self._schema if sink is None else sink.stored,
+                self._schema if sink is None else sink.stored_schema,
                 **self._options,
                 use_dictionary=dictionaries,  # type: ignore[arg-type]  # a list
             )
@@ -509,12 +507,10 @@ class ParquetPiece(ParquetReader):
 
     @property
     def file_bytes(self) -> int:
-        """The size of the whole file."""
         return int(self._source.size())
 
     @property
     def footer(self) -> Any:
-        """The `pyarrow.parquet.FileMetaData` of the whole file."""
         return self._file.metadata
 
     def matching_row_groups(self, predicate: Predicate | None) -> list[int]:
@@ -703,11 +699,11 @@ class _TwoKinds(Struct):
     _held: list[bytes] | None = None
 
     @property
-    def stored(self) -> pa.Schema:
+    def stored_schema(self) -> pa.Schema:
         return _stored_schema(self.schema, longs=True)
 
     def rows(self, table: pa.Table) -> pa.Table:
-        return table.cast(_stored_schema(self.schema, longs=False)).cast(self.stored)
+        return table.cast(_stored_schema(self.schema, longs=False)).cast(self.stored_schema)
 
     def end(self, writer: pq.ParquetWriter) -> None:
         """Close the encoder, and write its footer with the timestamps declared."""
@@ -739,13 +735,13 @@ class _TwoKinds(Struct):
 def _stored_schema(schema: pa.Schema, *, longs: bool) -> pa.Schema:
     """Return a schema with coarse timestamps in Parquet's units, or as integers."""
 
-    def stored(each: Any) -> Any:
+    def store(each: Any) -> Any:
         if not pat.is_timestamp(each.type) or each.type.unit == "ns":
             return each
         unit = "us" if each.type.unit == "us" else "ms"
         return each.with_type(pa.int64() if longs else timestamp_type(unit, each.type.tz))
 
-    return pa.schema([changed_field(each, stored) for each in schema])
+    return pa.schema([changed_field(each, store) for each in schema])
 
 
 def _leaves(arrow_type: Any) -> Iterator[parquet_footer.LeafTime | None]:

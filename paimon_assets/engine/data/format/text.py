@@ -199,7 +199,7 @@ class JsonReader(CountedRows):
     title = "JSON lines"
 
     def _own_columns(self, file: base.FileToRead) -> pa.Schema:
-        refuses = file.declared is not None and file.declared.refuses_others
+        refuses = file.declared is not None and file.declared.refuses_extra
         self._others: Literal["ignore", "error"] = "error" if refuses else "ignore"
         # Members of the first objects, as the table declares them; then absent ones.
         try:
@@ -436,8 +436,8 @@ def _check_fields(texts: Any, times: Any, form: str) -> None:
     wrong = [pc.and_(pc.is_valid(texts), pc.is_null(parts))]
     for letter, field_of in (("d", pc.day), ("S", pc.second)):
         if letter in seen:
-            said = pc.struct_field(parts, letter).cast(pa.int64())
-            wrong.append(pc.not_equal(said, field_of(times)))
+            number = pc.struct_field(parts, letter).cast(pa.int64())
+            wrong.append(pc.not_equal(number, field_of(times)))
     for each in wrong:
         if pc.any(each).as_py():
             text = texts.filter(each)[0].as_py()

@@ -86,7 +86,6 @@ def refusal(file: str, record: Rejected, place: Place, *, show: bool = False) ->
 
 
 def rejected_table(file: str, records: Iterable[Rejected]) -> pa.Table:
-    """Return records of a file or topic as rows of `REJECTED_SCHEMA`."""
     rows = [
         {"file": file, "line": each.place, "reason": each.reason, "record": each.text}
         for each in records
@@ -180,7 +179,6 @@ class OneFile:
         self._data = data
 
     def open_input(self, path: str, size: int | None = None) -> Any:
-        """Open the file, whatever its path."""
         return pa.BufferReader(self._data)
 
 
@@ -220,7 +218,6 @@ class _Lines(Struct, kw_only=True):
         return np.flatnonzero(is_record)
 
     def rows(self, block: bytes, first: int, reject: Reject) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of lines of a block, whose first line has a number."""
         starts = _starts(block)
         numbers = self.records(block, starts)
         if self.header is None and len(numbers):

@@ -40,7 +40,6 @@ class Aggregation(MergeFunction, Value):
 
     @staticmethod
     def of(rules: MergeRules, schema: TableSchema, table: str) -> Aggregation:
-        """Prepare the functions of a table's columns."""
         return Aggregation(
             aggregates={
                 column.name: Aggregate.of(rules.aggregations[column.name], table)
@@ -50,27 +49,26 @@ class Aggregation(MergeFunction, Value):
         )
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
-        """Fold the records of each key. See `MergeFunction`."""
         groups = KeyGroups.of(records)
         if self.remove_on_delete and groups.kinds is not None:
             groups = groups.mark_deleted(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
         if not keep_retracts:
             groups = groups.without_removed()
-        grouped = _from_last_delete(groups) if self.remove_on_delete else groups.grouped()
+        grouped = _from_last_delete(groups) if self.remove_on_delete else groups.as_grouped()
 
         def fold(name: str, values: Array) -> Outcome:
             return self.aggregates[name](values, grouped)
 
-        return groups.folded(fold)
+        return groups.fold_rows(fold)
 
 
 def _from_last_delete(groups: KeyGroups) -> Grouped:
     """Restart each group at its last -D, whose values replace the earlier result."""
     if groups.kinds is None:
-        return groups.grouped()
+        return groups.as_grouped()
     last = groups.last(groups.kinds == RowKind.DELETE)
     seeds = flags_at(last[last >= 0], len(groups.kinds))
     counts = np.arange(len(seeds)) >= last[groups.groups]
     adding = replace(groups, kinds=np.where(seeds, np.int8(RowKind.INSERT), groups.kinds))
-    grouped = replace(adding.grouped(), seeds=seeds).keep(counts)
-    return replace(grouped, before=groups.grouped().keep(~counts).without_retracts())
+    grouped = replace(adding.as_grouped(), seeds=seeds).keep(counts)
+    return replace(grouped, before=groups.as_grouped().keep(~counts).without_retracts())

@@ -23,7 +23,6 @@ class Deduplicate(MergeFunction, Value):
     """`ignore-delete`: records that retract are ignored."""
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
-        """Choose the newest record of each key. See `MergeFunction`."""
         kinds, by_key = records.kinds, records.by_key
         if kinds is None:
             return ChosenRows(newest_rows(by_key))
@@ -57,7 +56,6 @@ class FirstRow(MergeFunction, Value):
     """`ignore-delete`: records that retract are ignored."""
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> ChosenRows:
-        """Choose the oldest record of each key. See `MergeFunction`."""
         by_key, kinds = records.by_key, records.kinds
         if kinds is None:
             return ChosenRows(by_key.order[by_key.starts])

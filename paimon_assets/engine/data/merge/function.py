@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def merge_function_of(schema: TableSchema, table: str) -> MergeFunction:
-    """Return the merge function of a primary-key table."""
     rules = merge_rules_of(schema)
     match rules.traits.engine:
         case MergeEngine.DEDUPLICATE:

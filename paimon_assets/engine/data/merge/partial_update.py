@@ -112,7 +112,7 @@ class GroupOrder(Struct, frozen=True):
             is_null |= ~counts[places]
         return np.where(is_null, NOTHING, self.groups.rows[places])
 
-    def grouped(self) -> Grouped:
+    def as_grouped(self) -> Grouped:
         """Return the records of a column with a function, in the order of the function."""
         adds = self.groups.adds()
         # A record that retracts may be a seed and take part too: it is there twice, as seed first.
@@ -156,7 +156,6 @@ class PartialUpdate(MergeFunction, Value):
 
     @staticmethod
     def of(rules: MergeRules, schema: TableSchema, table: str) -> PartialUpdate:
-        """Prepare the functions and groups of a table."""
         names = [name for name in schema.field_names if name in rules.aggregations]
         return PartialUpdate(
             rules=rules,
@@ -167,7 +166,7 @@ class PartialUpdate(MergeFunction, Value):
             },
         )
 
-    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+    def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns, and the sequence fields of their groups and of those that remove."""
         fields = [name for group in self._groups_for(columns) for name in group.fields]
         return tuple(dict.fromkeys((*columns, *fields)))
@@ -177,7 +176,6 @@ class PartialUpdate(MergeFunction, Value):
         return [group for group in self.rules.groups if group in groups or group.removes_record]
 
     def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
-        """Merge the records of each key. See `MergeFunction`."""
         groups = KeyGroups.of(records)
         if self.rules.groups:
             return self._merge_grouped(groups, records, keep_retracts=keep_retracts)
@@ -185,8 +183,8 @@ class PartialUpdate(MergeFunction, Value):
             groups = self._without_retracts(groups)
         if not keep_retracts:
             groups = groups.without_removed()
-        grouped = groups.grouped()
-        return groups.folded(lambda _, values: last_non_null_value(values, grouped))
+        grouped = groups.as_grouped()
+        return groups.fold_rows(lambda _, values: last_non_null_value(values, grouped))
 
     def _without_retracts(self, groups: KeyGroups) -> KeyGroups:
         """Return groups whose records all add, with deleted ones marked."""
@@ -238,17 +236,17 @@ class PartialUpdate(MergeFunction, Value):
             groups = groups.without_removed()
             ranks, bases = {group: rank[stays] for group, rank in ranks.items()}, bases[stays]
         orders = {group: GroupOrder.of(groups, ranks[group], bases) for group in sequence_groups}
-        plain = groups.keep(groups.adds() | bases).grouped().as_adds()
+        plain = groups.keep(groups.adds() | bases).as_grouped().as_adds()
 
         def fold(name: str, values: arrays.Array) -> Outcome:
             group = self.group_of.get(name)
             if group is None:
                 return last_non_null_value(values, plain)
             if name in self.aggregates:
-                return self.aggregates[name](values, orders[group].grouped())
+                return self.aggregates[name](values, orders[group].as_grouped())
             return orders[group].winners(of_fields=name in group.fields)
 
-        return groups.folded(fold)
+        return groups.fold_rows(fold)
 
     def _without_removed_rows(
         self, groups: KeyGroups, ranks: Ranks, bases: arrays.Flags

@@ -122,17 +122,16 @@ class Grouped(Value):
             return
         has_late = arrays.flags_at(self.groups[self.late], self.count)
         positions = np.flatnonzero(has_late[self.groups])
-        order = positions[np.lexsort((self.arrived()[positions], self.groups[positions]))]
+        order = positions[np.lexsort((self.arrival_ranks()[positions], self.groups[positions]))]
         starts = run_starts(self.groups[order])
         for part in np.split(order, starts[1:]) if len(order) else ():
             yield int(self.groups[part[0]]), part.tolist()
 
-    def arrived(self) -> Order:
+    def arrival_ranks(self) -> Order:
         """Return a number for each record that grows with its arrival within the group."""
         return np.arange(len(self.rows)) if self.arrivals is None else self.arrivals
 
     def without_retracts(self) -> Grouped:
-        """Return the records that add."""
         return self if self.retracts is None else self.keep(~self.retracts).as_adds()
 
     def as_adds(self) -> Grouped:
@@ -187,7 +186,6 @@ class ChosenRows(Struct, frozen=True, dict=True):
         return arrays.from_numpy(self.newest)
 
     def column(self, name: str, values: arrays.Array) -> arrays.Array:
-        """Gather a column."""
         result: arrays.Array = pc.take(values, self._indices, boundscheck=False)
         return result
 
@@ -238,7 +236,7 @@ class MergeFunction:
 
     __slots__ = ()
 
-    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+    def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that must be read to compute `columns`: these first."""
         return tuple(columns)
 
@@ -287,11 +285,9 @@ class KeyGroups(Value):
 
     @property
     def count(self) -> int:
-        """The number of groups."""
         return int(np.count_nonzero(self.alone < 0))
 
     def adds(self) -> arrays.Flags:
-        """Return which places add."""
         if self.kinds is None:
             return np.ones(len(self.rows), dtype=np.bool_)
         return adds(self.kinds)
@@ -321,7 +317,6 @@ class KeyGroups(Value):
         return replace(self, groups=self.groups[mask], rows=self.rows[mask], kinds=kinds)
 
     def mark_deleted(self, deleted: arrays.Flags) -> KeyGroups:
-        """Mark the rows of some groups as deleted."""
         if not deleted.any():
             return self
         results = np.zeros(len(self.alone), dtype=np.int8) if self.results is None else self.results
@@ -347,11 +342,10 @@ class KeyGroups(Value):
             groups=numbers[rest.groups],
         )
 
-    def grouped(self) -> Grouped:
-        """Return all places."""
+    def as_grouped(self) -> Grouped:
         retracts = None if self.kinds is None else ~adds(self.kinds)
         return Grouped(count=self.count, groups=self.groups, rows=self.rows, retracts=retracts)
 
-    def folded(self, fold: Callable[[str, arrays.Array], Outcome]) -> FoldedRows:
+    def fold_rows(self, fold: Callable[[str, arrays.Array], Outcome]) -> FoldedRows:
         """Return the rows of all keys; `fold` computes a column of the groups."""
         return FoldedRows(newest=self.newest, kinds=self.results, alone=self.alone, fold=fold)

@@ -58,7 +58,6 @@ _UNKNOWN = errors.FormatError("")
 
 
 def open_ahead(split: DataSplit, file_io: FileIO, files: Sequence[DataFileMeta]) -> None:
-    """Say that some files of a split will be opened."""
     for fixed in (True, False):
         ends = [
             (split.path_of(file), file.file_size)
@@ -257,7 +256,6 @@ class FileRead(Value, dict=True):
         return has_passing_rows(data, predicate, columns, path)
 
     def _index_path(self, file: DataFileMeta) -> str | None:
-        """Return the file of a data file's index."""
         names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
         if not names or file.embedded_file_index is not None:
             return None
@@ -415,8 +413,8 @@ def _vector_of(
     return vector
 
 
-def _unfit(deletion: DeletionFile, what: str) -> errors.FormatError:
-    message = f"{deletion.path}: wrong deletion vector, {what}."
+def _unfit(deletion: DeletionFile, fault: str) -> errors.FormatError:
+    message = f"{deletion.path}: wrong deletion vector, {fault}."
     return errors.FormatError(message, kind="deletion-vector", path=deletion.path)
 
 

@@ -93,8 +93,7 @@ def read_merged(
     if has_retyped_key(context, split):
         yield from read.sorted_rows(function)
         return
-    types = [field.type for field in context.schema.key_fields]
-    for section in interval_partition(split.data_files, partial(key_range, types=types)):
+    for section in read.sections():
         yield from read.section(section, function)
 
 
@@ -110,8 +109,7 @@ def covered_rows(shared: bytes, payload: bytes, file_io: FileIO, threads: Thread
     places = dict(zip((file.file_name for file in split.data_files), starts, strict=False))
     read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads, places=places)
     covered = np.ones(starts[-1], dtype=np.bool_)
-    types = [field.type for field in context.schema.key_fields]
-    for section in interval_partition(split.data_files, partial(key_range, types=types)):
+    for section in read.sections():
         for batch in read.section(section, function):
             covered[to_numpy(batch.column(_PLACE))] = False
     return np.packbits(covered, bitorder="little").tobytes()
@@ -140,11 +138,15 @@ class _MergeRead(Value, dict=True):
         schema = self.context.schema
         return only_on(self.context.predicate, schema.trimmed_primary_keys)
 
+    def sections(self) -> list[list[list[DataFileMeta]]]:
+        types = [field.type for field in self.context.schema.key_fields]
+        return interval_partition(self.split.data_files, partial(key_range, types=types))
+
     def section(self, runs: Sequence[Run], function: MergeFunction) -> Iterator[pa.RecordBatch]:
         aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
         plan = self._plan(aged)
         merges = len(aged) > 1 or self.shared is not None
-        needed = function.needed(plan.columns) if merges else plan.columns
+        needed = function.needed_columns(plan.columns) if merges else plan.columns
         read = self._file_read(aged, plan, needed)
         read.prepare([run[0] for run in aged])
         streams = [self._rows(run, read, plan) for run in aged]
@@ -161,7 +163,7 @@ class _MergeRead(Value, dict=True):
         schema = self.context.schema
         files, ages = self.split.data_files, self._key_ages()
         plan = self._plan([files], is_sorted=False)
-        read = self._file_read([files], plan, function.needed(plan.columns))
+        read = self._file_read([files], plan, function.needed_columns(plan.columns))
         only_keys = replace(read, fields=tuple(schema.key_fields), system_fields=())
 
         def rows(columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

@@ -86,7 +86,6 @@ class RouteRows(Value):
         return self.source.rows.num_rows if self.positions is None else len(self.positions)
 
     def column(self, name: str) -> Any:
-        """Gather one column of these rows."""
         column: Any = self.source.rows.column(name)
         return column if self.positions is None else column.take(from_numpy(self.positions))
 
@@ -111,7 +110,7 @@ class RouteRows(Value):
             else:
                 yield _gather(self.source.rows, self.positions[start : start + step])
 
-    def ordered(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
+    def in_order(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
         """Gather some of these rows in another order, `step` at a time."""
         rows = _combine_texts(self.source.rows)
         for start in range(0, len(order), step):
@@ -291,7 +290,6 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
     """Of padding that counts."""
 
     def __post_init__(self) -> None:
-        """Prepare the counter, if the padding has one."""
         padding = self.padding
         if padding is not None and padding.counts_units:
             self._counter = UnitCounter(config=padding, highest_stored=self.highest_stored)
@@ -313,7 +311,7 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
         )
         by_key = self._by_key(part, padded)
         if self.changelog is not None:
-            for rows, table in part.ordered(by_key.order, step):
+            for rows, table in part.in_order(by_key.order, step):
                 self.changelog.write_records(table, numbers(rows), kinds[rows])
             self.changelog.roll()
         for rows, table, row_kinds in self._merge(part, by_key, kinds, step):
@@ -331,7 +329,7 @@ class MergeTreeWriter(BucketWriter, kw_only=True):
             # The newest rows are gathered from the buffer itself, without a copy of its columns.
             from paimon_assets.engine.data.merge.deduplicate import newest_rows
 
-            for rows, table in part.ordered(newest_rows(by_key), step):
+            for rows, table in part.in_order(newest_rows(by_key), step):
                 yield rows, table, kinds[rows]
             return
         schema = part.source.rows.schema

@@ -142,13 +142,11 @@ class StatsCollector(Struct):
         ]
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows of the file; they hold the collector's columns by name."""
         for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
             if not stats.unknown:
                 stats.add(column, mode, rows.column(column.name))
 
     def finish(self) -> data_file.SimpleStats:
-        """Return the statistics of all rows, an entry for each column."""
         return self._serialize(range(len(self.fields)))
 
     def finish_dense(self, *, dense: bool) -> tuple[data_file.SimpleStats, tuple[str, ...] | None]:

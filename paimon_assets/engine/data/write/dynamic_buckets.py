@@ -259,7 +259,6 @@ class HashBucketAssigner(Struct, kw_only=True):
     _indexes: dict[tuple[bytes, int], PartitionIndex] = field(default_factory=dict)
 
     def assign(self, rows: pa.RecordBatch) -> RowBuckets:
-        """Assign a bucket to each row, in order."""
         partitions, ids = partition_ids(rows, self.context.schema)
         hashes = key_hashes(self.context.schema, rows)
         buckets = np.zeros(len(hashes), dtype=np.int32)

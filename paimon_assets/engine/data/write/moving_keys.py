@@ -191,7 +191,6 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         return np.mod(hashes.astype(np.int64), assigners).astype(np.int32)
 
     def assign(self, rows: pa.RecordBatch, kinds: Kinds | None) -> AssignedBatch:
-        """Assign partitions and buckets to rows, in order."""
         if kinds is None:
             kinds = np.zeros(rows.num_rows, dtype=np.int8)
         if not rows.num_rows:

@@ -69,20 +69,11 @@ def _index_builders(
     if not any(key.startswith("file-index.") for key in schema.options):
         return builders
     from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
-    from paimon_assets.engine.codec.file_index.file_index_bitmap import (
-        BitmapBuilder,
-        is_indexed_by_bitmap,
-    )
-    from paimon_assets.engine.codec.file_index.file_index_bloom import (
-        BloomBuilder,
-        is_indexed_by_bloom,
-    )
 
     options = schema.typed_options
-
     for index_type, is_indexed in (
-        (file_index_bloom.INDEX_TYPE, is_indexed_by_bloom),
-        (file_index_bitmap.INDEX_TYPE, is_indexed_by_bitmap),
+        (file_index_bloom.INDEX_TYPE, file_index_bloom.is_indexed_by_bloom),
+        (file_index_bitmap.INDEX_TYPE, file_index_bitmap.is_indexed_by_bitmap),
     ):
         option = opt.FILE_INDEX_COLUMNS.of(index_type)
         for name in options.get(option):
@@ -98,12 +89,12 @@ def _index_builders(
                 )
                 raise InvalidInputError(text, kind="option-value", option=option.key, column=name)
             if index_type == file_index_bloom.INDEX_TYPE:
-                items, fpp = (
-                    options.get(opt.BLOOM_ITEMS.of(name)),
-                    options.get(opt.BLOOM_FPP.of(name)),
+                builders[name, index_type] = partial(
+                    file_index_bloom.BloomBuilder,
+                    data_type=column.type,
+                    items=options.get(opt.BLOOM_ITEMS.of(name)),
+                    fpp=options.get(opt.BLOOM_FPP.of(name)),
                 )
-                new = partial(BloomBuilder, data_type=column.type, items=items, fpp=fpp)
-                builders[name, index_type] = new
                 continue
             version_option = opt.BITMAP_VERSION.of(name)
             version = options.get(version_option)
@@ -114,7 +105,7 @@ def _index_builders(
                 )
                 raise InvalidInputError(message, kind="option-value", option=version_option.key)
             builders[name, index_type] = partial(
-                BitmapBuilder,
+                file_index_bitmap.BitmapBuilder,
                 data_type=column.type,
                 version=version,
                 block_bytes=options.get(opt.BITMAP_BLOCK_SIZE.of(name)),
@@ -266,7 +257,6 @@ class RollingFile(Struct, kw_only=True):
             self._current = None
 
     def finish(self) -> tuple[data_file.DataFileMeta, ...]:
-        """Finish and return all files, oldest first."""
         self.roll()
         return tuple(self._finished)
 

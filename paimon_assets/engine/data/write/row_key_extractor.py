@@ -108,7 +108,6 @@ def refuse_partition(context: WriteContext, partition: bytes) -> None:
 
 
 def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
-    """Return the directory of a bucket's data files."""
     schema, options = context.schema, context.schema.typed_options
     fields = schema.partition_fields
     values = deserialize_row(partition, [column.type for column in fields]) if fields else ()
@@ -138,7 +137,6 @@ def bucket_path(context: WriteContext, partition: bytes, bucket: int) -> str:
 
 
 def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
-    """Return the partition and bucket of each row of a batch."""
     refuse_unroutable(context.schema, context.table)
     schema = context.schema
     partitions, ids = partition_ids(batch, schema)

@@ -378,7 +378,6 @@ class _TableWrite:
 
     @cached_property
     def _postponed_factory(self) -> FileFactory:
-        """How files of rows without a bucket are made."""
         return replace(self._factory, schema=postpone_schema(self.context.schema))
 
     def _result(self, index: HashIndexWriter | None) -> commit_message.WriteResult:
@@ -439,14 +438,13 @@ def shuffle_buckets(
         return row_key_extractor.RowBuckets(
             [EMPTY_ROW], np.zeros(rows.num_rows, dtype=np.int32), numbers
         )
+    is_postponed = schema.bucket_mode is BucketMode.POSTPONE
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         from paimon_assets.engine.data.write.dynamic_buckets import BucketRule
 
         numbers = BucketRule.of(schema).assigner_of(key_hashes(schema, rows))
-        return row_key_extractor.RowBuckets(*row_key_extractor.partition_ids(rows, schema), numbers)
-    if schema.bucket_mode is BucketMode.POSTPONE and not row_key_extractor.has_hashed_buckets(
-        schema
-    ):
+    elif not is_postponed or row_key_extractor.has_hashed_buckets(schema):
+        return row_key_extractor.assign_buckets(context, rows)
+    else:
         numbers = KeyAssigner.assigner_of(key_hashes(schema, rows), tasks)
-        return row_key_extractor.RowBuckets(*row_key_extractor.partition_ids(rows, schema), numbers)
-    return row_key_extractor.assign_buckets(context, rows)
+    return row_key_extractor.RowBuckets(*row_key_extractor.partition_ids(rows, schema), numbers)

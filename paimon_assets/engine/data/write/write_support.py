@@ -80,7 +80,6 @@ def _unstorable(
 
 
 def changelog_schema(schema: TableSchema) -> TableSchema:
-    """Return the schema that changelog files are written by."""
     options = schema.typed_options
     changed = {opt.DATA_FILE_PREFIX.key: options.get(opt.CHANGELOG_FILE_PREFIX)}
     dropped = set[str]()

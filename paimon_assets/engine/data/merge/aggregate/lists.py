@@ -43,7 +43,7 @@ class Elements(Struct, frozen=True):
         # with its record's, then with its place in the list.
         ends: npt.NDArray[np.int64] = arrays.to_numpy(lists.offsets).astype(np.int64)
         record_of = np.repeat(np.arange(len(lists)), np.diff(ends))
-        arrivals = present.arrived()[record_of] * len(record_of) + np.arange(len(record_of))
+        arrivals = present.arrival_ranks()[record_of] * len(record_of) + np.arange(len(record_of))
         elements = Grouped(
             count=present.count,
             groups=present.groups[record_of],

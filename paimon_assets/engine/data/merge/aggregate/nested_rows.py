@@ -197,7 +197,7 @@ def _limit(inner: Grouped, same: Order, content: Any, settings: FieldAggregation
     ranks = _ranks(content, settings)[inner.rows]
     rows: dict[int, list[int]] = {}
     room: dict[int, int] = {}
-    for position in np.lexsort((inner.arrived(), inner.groups)).tolist():
+    for position in np.lexsort((inner.arrival_ranks(), inner.groups)).tolist():
         group, equal = int(inner.groups[position]), rows.setdefault(int(same[position]), [])
         left = room.setdefault(group, settings.count_limit)
         if retracts[position]:

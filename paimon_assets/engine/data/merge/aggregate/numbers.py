@@ -53,7 +53,6 @@ class _Groups(Struct, frozen=True):
 
     @property
     def lengths(self) -> Order:
-        """The number of numbers in each of them."""
         return np.diff(np.append(self.starts, len(self.numbers)))
 
     @property

@@ -140,7 +140,7 @@ def later_than_retracts(items: Order, grouped: Grouped) -> Flags:
     """Return which records arrived after the last one that retracts the same item."""
     if grouped.retracts is None:
         return np.ones(len(items), dtype=np.bool_)
-    arrived = grouped.arrived()
+    arrived = grouped.arrival_ranks()
     last = np.full(int(items.max(initial=-1)) + 1, -1, dtype=np.int64)
     np.maximum.at(last, items[grouped.retracts], arrived[grouped.retracts])
     later: Flags = arrived > last[items]
