@@ -14,25 +14,13 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, inferred_type
 from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CONFLICT
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    InvalidInputError,
-    PaimonError,
-)
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    SchemaChange,
-    UpdateColumnType,
-)
-from paimon_assets.engine.spec.options.all_options import (
-    WRITE_MERGE_SCHEMA,
-    WRITE_MERGE_SCHEMA_TYPE_WIDENING,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_rules import is_widened_integer
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataType, TypeRoot
@@ -48,7 +36,7 @@ def schema_of(store: FileStore, rows: pa.Schema) -> tuple[FileStore, TableSchema
 
     The schema is not published: `publish` does it, when the values of the rows are checked.
     """
-    if not store.schema.typed_options.get(WRITE_MERGE_SCHEMA):
+    if not store.schema.typed_options.get(opt.WRITE_MERGE_SCHEMA):
         return store, None
     for _ in range(_MOST_TRIES):
         changes = merging_changes(store.schema, rows, table=store.label)
@@ -72,9 +60,9 @@ def publish(store: FileStore, new: TableSchema, rows: pa.Schema) -> FileStore:
     changes = merging_changes(store.schema, rows, table=store.label)
     try:
         made = store.schemas.commit_changes(changes, time_millis=new.time_millis, base=store.schema)
-    except CommitUnknownError:
+    except errors.CommitUnknownError:
         raise
-    except PaimonError:
+    except errors.PaimonError:
         made = store.current().schema
         if made.id == store.schema.id:
             raise
@@ -89,24 +77,26 @@ def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
         store, new = schema_of(store, rows)
         if new is None:
             return store
-        with suppress(CommitConflictError):
+        with suppress(errors.CommitConflictError):
             return publish(store, new, rows)
     raise _conflict(store)
 
 
-def _conflict(store: FileStore) -> CommitConflictError:
+def _conflict(store: FileStore) -> errors.CommitConflictError:
     message = (
         f"Table '{store.label}' was changed by other writers while columns were added to it;"
         " write the rows again."
     )
-    return CommitConflictError(message, kind=SCHEMA_CONFLICT, table=store.label)
+    return errors.CommitConflictError(message, kind=SCHEMA_CONFLICT, table=store.label)
 
 
-def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequence[SchemaChange]:
+def merging_changes(
+    schema: TableSchema, rows: pa.Schema, *, table: str
+) -> Sequence[sc.SchemaChange]:
     """Return the changes by which a table takes rows of an Arrow schema."""
-    widens = schema.typed_options.get(WRITE_MERGE_SCHEMA_TYPE_WIDENING)
+    widens = schema.typed_options.get(opt.WRITE_MERGE_SCHEMA_TYPE_WIDENING)
     fixed = {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}
-    changes: list[SchemaChange] = []
+    changes: list[sc.SchemaChange] = []
     for field in rows:
         column = schema.by_name.get(field.name)
         if column is None:
@@ -114,27 +104,27 @@ def merging_changes(schema: TableSchema, rows: pa.Schema, *, table: str) -> Sequ
         elif widens and field.name not in fixed and not pa.types.is_null(field.type):
             try:
                 type_of_rows = from_arrow_type(field.type)
-            except InvalidInputError:
+            except errors.InvalidInputError:
                 continue  # the writer raises its error
             if is_wider(column.type, type_of_rows):
                 changes.append(
-                    UpdateColumnType(
+                    sc.UpdateColumnType(
                         field_names=(field.name,), new_data_type=type_of_rows, keep_nullability=True
                     )
                 )
     return changes
 
 
-def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str) -> AddColumn:
+def _new_column(schema: TableSchema, field: "pa.Field[pa.DataType]", table: str) -> sc.AddColumn:
     alike = [name for name in schema.field_names if name.lower() == field.name.lower()]
     reason = f"the table has '{alike[0]}'; rename one of them" if alike else ""
     if not reason:
         try:
-            return AddColumn(field_names=(field.name,), data_type=inferred_type(field.type))
-        except InvalidInputError as error:
+            return sc.AddColumn(field_names=(field.name,), data_type=inferred_type(field.type))
+        except errors.InvalidInputError as error:
             reason = error.message
     message = f"Column '{field.name}' cannot be added to table '{table}': {reason}"
-    raise InvalidInputError(message, kind="merge-schema", table=table, column=field.name)
+    raise errors.InvalidInputError(message, kind="merge-schema", table=table, column=field.name)
 
 
 def is_wider(column: DataType, wider: DataType) -> bool:

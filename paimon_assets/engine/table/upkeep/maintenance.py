@@ -22,12 +22,9 @@ from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import behind, listeners
+from paimon_assets.engine.control.maintenance import expire_partitions as partitions
 from paimon_assets.engine.control.maintenance import expire_snapshots as snapshots
 from paimon_assets.engine.control.maintenance import orphan_files, tag_files
-from paimon_assets.engine.control.maintenance.expire_partitions import (
-    compact_manifests,
-    expire_partitions,
-)
 from paimon_assets.engine.control.maintenance.removed_segments import forget_removed
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -278,7 +275,7 @@ class Maintenance(Value):
 
     def _expire_partitions(self, report: _Report) -> MaintenanceReport:
         user = f"{self.commit_user}:partitions"
-        expired = expire_partitions(
+        expired = partitions.expire_partitions(
             self.store, commit_user=user, clock=self.clock, dry_run=self.dry_run
         )
         names = expired.partitions
@@ -286,7 +283,7 @@ class Maintenance(Value):
 
     def _compact_manifests(self, report: _Report) -> MaintenanceReport:
         user = f"{self.commit_user}:manifests"
-        manifests = compact_manifests(self.store, commit_user=user, dry_run=self.dry_run)
+        manifests = partitions.compact_manifests(self.store, commit_user=user, dry_run=self.dry_run)
         count = manifests.before - manifests.after
         is_due = manifests.snapshot is not None or count
         note = f"{manifests.before} manifests to {manifests.after}" if is_due else ""

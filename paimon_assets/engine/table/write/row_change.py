@@ -41,10 +41,7 @@ from paimon_assets.engine.control.write_planning import rewriting_schema, write_
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    DATA_EVOLUTION_ENABLED,
-    DELETION_VECTORS_ENABLED,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema, with_tracking
 from paimon_assets.engine.spec.types.literals import Literal
@@ -549,7 +546,7 @@ class _Run(Struct, kw_only=True):
             read=plan.context,
             write=write_context(store, rewriting_schema(store.schema), plan.snapshot),
             assignments=self.assignments,
-            marks=store.schema.typed_options.get(DELETION_VECTORS_ENABLED),
+            marks=store.schema.typed_options.get(opt.DELETION_VECTORS_ENABLED),
             only_counts=builder.dry_run or (merge is not None and merge.keeps),
             deletes=None if merge is None else merge.deletes,
         )
@@ -571,7 +568,7 @@ class _Run(Struct, kw_only=True):
         store = builder.store
         keyed = store.schema.has_primary_key
         condition, kind = None, CommitKind.APPEND
-        if store.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+        if store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
             condition = self._columns_unchanged(planned_on)
             if any(map(_deletes, self.messages)):
                 kind = CommitKind.OVERWRITE
