@@ -185,8 +185,12 @@ class ArrowFileIO(FileIO):
             try:
                 with self._errors(path):
                     self._filesystem.move(temporary, inner)
-            except errors.PaimonError:  # another writer replaced it between the two calls
-                if not left or not self.exists(path):
+            except errors.PaimonError:
+                if not self.exists(path):
+                    raise
+                if not self.exists(temporary):
+                    return  # it was moved, and the answer was lost
+                if not left:  # other writers replaced it between the two calls
                     raise
             else:
                 return
