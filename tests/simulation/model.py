@@ -311,10 +311,7 @@ class Model:
         return (path.removeprefix(f"{store.table_path}/") for path in paths)
 
     def _check_rows(self, table: Table, snapshot: Snapshot) -> None:
-        rows = rows_in(table, snapshot.id)
-        self._check_fit(rows, snapshot, "there are in")
-        node = self.nodes[snapshot.delta_manifest_list]
-        node.rows = {key: (value,) for key, value in rows}
+        self._check_fit(rows_in(table, snapshot.id), snapshot, "there are in")
 
     def _check_fit(self, rows: list[tuple[Any, Any]], snapshot: Snapshot, where: str) -> None:
         node, found = self.nodes[snapshot.delta_manifest_list], dict(rows)

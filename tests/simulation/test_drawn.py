@@ -174,6 +174,12 @@ NAMED = {
             (1, 5), (0, 1), (2, 2), (0, 1), (2, 5), (0, 1), (2, 4),
         ),
     ),
+    "a file that was replaced is not deleted where the answer was lost": Schedule(
+        kind=Kind.HDFS,
+        scripts=(("forward",), (), ("upsert", "append"), ("tag",), ("upsert",)),
+        turns=((3, 98), (4, 44), (2, 93)),
+        faults=((0, 32, Fault.LOSE),),
+    ),
 }  # fmt: skip
 """Found by histories, each as small as it fails without its mend."""
 
