@@ -40,12 +40,7 @@ from paimon_assets.engine.data.write.row_output import result_of, write_stored
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
-from paimon_assets.engine.spec.metadata.data_file import (
-    DataFileMeta,
-    anchor_file,
-    group_by_row_range,
-    range_row_count,
-)
+from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
 
@@ -62,10 +57,10 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     rows = pa.ipc.open_stream(task.values).read_all()
     schema = _only(context.schema, rows.column_names)
     check = InputCheck(table=context.table, schema=schema, new=frozenset(rows.column_names))
-    groups = group_by_row_range(task.split.data_files)
+    groups = data_file.group_by_row_range(task.split.data_files)
     deleted = deleted_rows(task.split, file_io)
     gaps = [deleted(group) for group in groups]
-    stored = sum(map(range_row_count, groups)) - sum(map(len, gaps))
+    stored = sum(map(data_file.range_row_count, groups)) - sum(map(len, gaps))
     if stored != rows.num_rows:
         raise InvalidInputError(
             f"Table '{context.table}': {rows.num_rows} rows of new values are for {stored} stored"
@@ -79,7 +74,7 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     start = 0
     try:
         for group, gap in zip(groups, gaps, strict=True):
-            count = range_row_count(group) - len(gap)
+            count = data_file.range_row_count(group) - len(gap)
             if not count:
                 continue
             part = _fill_gaps(rows.slice(start, count), gap)
@@ -126,7 +121,7 @@ def change_columns(
 
     vectors = BucketVectors(task, change.read.schema, file_io)
     gone = deleted_rows(split, file_io)
-    removed: list[DataFileMeta] = []
+    removed: list[data_file.DataFileMeta] = []
 
     def read(wanted: Collection[str], *, matching: bool) -> RecordRead:
         return RecordRead(
@@ -139,7 +134,7 @@ def change_columns(
         )
 
     def new_values(
-        group: Sequence[DataFileMeta], positions: Longs, numbers: Longs | None
+        group: Sequence[data_file.DataFileMeta], positions: Longs, numbers: Longs | None
     ) -> Iterator[pa.RecordBatch]:
         update = RowUpdate(change, change.assignments or (), names)
         for rows in read(needed, matching=False).range_rows(group):
@@ -152,7 +147,7 @@ def change_columns(
             yield old
 
     try:
-        for group in group_by_row_range(split.data_files):
+        for group in data_file.group_by_row_range(split.data_files):
             positions, numbers = matcher.positions(
                 read(matcher.columns, matching=True).range_rows(group)
             )
@@ -163,12 +158,12 @@ def change_columns(
             deletes = matcher.deletes(matcher.source_of(numbers), len(positions))
             if change.assignments is None:
                 deletes[:] = True
-            live_rows = range_row_count(group) - len(gone(group))
+            live_rows = data_file.range_row_count(group) - len(gone(group))
             if deletes.sum() == live_rows:
                 removed += group
-                vectors.drop([anchor_file(group).file_name])
+                vectors.drop([data_file.anchor_file(group).file_name])
                 continue
-            vectors.mark(anchor_file(group).file_name, positions[deletes])
+            vectors.mark(data_file.anchor_file(group).file_name, positions[deletes])
             if names and not deletes.all():
                 some = None if numbers is None else numbers[~deletes]
                 files.add(group, new_values(group, positions[~deletes], some))
@@ -204,9 +199,9 @@ class _ColumnFiles:
         self._split, self._threads, self._table = split, threads, context.table
         self._factory = FileFactory(schema=context.schema, file_io=file_io, write_cols=tuple(names))
         self._factory.target_bytes = ONE_FILE
-        self._files: list[DataFileMeta] = []
+        self._files: list[data_file.DataFileMeta] = []
 
-    def add(self, group: Sequence[DataFileMeta], rows: Iterable[pa.RecordBatch]) -> None:
+    def add(self, group: Sequence[data_file.DataFileMeta], rows: Iterable[pa.RecordBatch]) -> None:
         path = self._split.bucket_path
         (file,) = write_stored(rows, self._factory, path, self._threads, first_number=None)
         first = min(other.first_row_id or 0 for other in group)

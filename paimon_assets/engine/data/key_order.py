@@ -342,6 +342,7 @@ def _byte_words(array: pa.Array[Any]) -> tuple[Words, npt.NDArray[np.int64], boo
     if buffers[1] is None or not len(array):
         zeros = np.zeros(len(array), dtype=np.int64)
         return zeros.view(np.uint64), zeros, True
+    # A value is from `begins` to its end, without the prefix that all share.
     ends = np.frombuffer(
         buffers[1], dtype=dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
     ).astype(np.int64)

@@ -19,15 +19,6 @@ from typing import Any, TypeAlias
 from pyroaring import BitMap
 
 from paimon_assets.engine.codec.file_index import file_index_bitmap, file_index_bloom
-from paimon_assets.engine.codec.file_index.file_index_bitmap import (
-    BitmapIndex,
-    is_indexed_by_bitmap,
-)
-from paimon_assets.engine.codec.file_index.file_index_bloom import (
-    is_indexed_by_bloom,
-    literal_as_long,
-    may_hold,
-)
 from paimon_assets.engine.codec.rows.java_stream import DataInput, DataOutput
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
@@ -146,12 +137,14 @@ def _by_index(leaf: pred.Leaf, index_type: str, data: bytes, data_type: DataType
     """Ask one index; those of types that are not known here say nothing."""
     wanted = _wanted_values(leaf)
     match index_type:
-        case file_index_bloom.INDEX_TYPE if is_indexed_by_bloom(data_type):
-            if wanted is None or any(may_hold(data, literal, data_type) for literal in wanted):
+        case file_index_bloom.INDEX_TYPE if file_index_bloom.is_indexed_by_bloom(data_type):
+            if wanted is None or any(
+                file_index_bloom.may_hold(data, literal, data_type) for literal in wanted
+            ):
                 return None
             return BitMap()
-        case file_index_bitmap.INDEX_TYPE if is_indexed_by_bitmap(data_type):
-            index = BitmapIndex.of(data, data_type)
+        case file_index_bitmap.INDEX_TYPE if file_index_bitmap.is_indexed_by_bitmap(data_type):
+            index = file_index_bitmap.BitmapIndex.of(data, data_type)
         case _:
             return None
     if isinstance(leaf, pred.IsNull):
@@ -188,5 +181,5 @@ def _is_exact(literal: Any, data_type: DataType) -> bool:
         return False  # both zeros are looked up
     if isinstance(literal, str):
         return True
-    found = literal_as_long(literal, data_type)
+    found = file_index_bloom.literal_as_long(literal, data_type)
     return found is not None and found[1]

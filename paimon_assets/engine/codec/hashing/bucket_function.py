@@ -228,6 +228,8 @@ def _decimals(column: Array, scale: int) -> row_words.Words32:
     parts = ((half >> np.uint64(32), half & np.uint64(0xFFFF_FFFF)) for half in halves)
     limbs = np.stack([limb for pair in parts for limb in pair])  # most significant first
     scales = np.full(len(low), scale, np.uint32)
+    # `limbs` is the size of each number, `scales` its scale. A step divides by ten, limb by limb
+    # with the rest carried down, and only numbers that end in a zero take the quotient.
     for _ in range(scale):
         rest = np.zeros(limbs.shape[1], np.uint64)
         quotient = np.empty_like(limbs)

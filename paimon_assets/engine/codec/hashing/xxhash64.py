@@ -74,6 +74,7 @@ def _round(state: Words, words: Words) -> Words:
 def _stripes(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> Words:
+    # Counts descend, so the values that have a stripe of this number are the first `live` ones.
     lanes = [np.full(len(starts), seed, np.uint64) for seed in _SEEDS]
     for stripe in range(int(counts[0])):
         live = int(np.searchsorted(-counts, -stripe, side="left"))

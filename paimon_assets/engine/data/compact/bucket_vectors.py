@@ -13,12 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from paimon_assets.engine.codec.bitmaps.deletion_vector import (
-    FRAME_BYTES,
-    DeletionVector,
-    decode_vector,
-    write_index_file,
-)
+from paimon_assets.engine.codec.bitmaps import deletion_vector
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import CompactTask, RowChangeTask
 from paimon_assets.engine.data.read.data_files import read_deletion_vector
@@ -65,8 +60,8 @@ class BucketVectors:
             data = self._file_io.read_bytes(path)
             for meta in file.deletion_vectors or ():
                 if meta.data_file_name not in self._dropped:
-                    vector = decode_vector(
-                        data[meta.offset : meta.offset + meta.length + FRAME_BYTES],
+                    vector = deletion_vector.decode_vector(
+                        data[meta.offset : meta.offset + meta.length + deletion_vector.FRAME_BYTES],
                         path,
                         length=meta.length,
                         cardinality=meta.cardinality,
@@ -77,10 +72,10 @@ class BucketVectors:
         if not rows:
             return (), self._index_files
         vectors = {
-            name: DeletionVector.of_sorted(np.unique(np.concatenate(parts)))
+            name: deletion_vector.DeletionVector.of_sorted(np.unique(np.concatenate(parts)))
             for name, parts in rows.items()
         }
-        new, metas = write_index_file(vectors, bitmap64=self._bitmap64)
+        new, metas = deletion_vector.write_index_file(vectors, bitmap64=self._bitmap64)
         name = f"index-{uuid.uuid4()}-0"
         path = f"{self._directory}/{name}"
         self.paths.append(path)

@@ -24,16 +24,11 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, Predicate, all_of
-from paimon_assets.engine.spec.schema.schema import (
-    KEPT_SINCE,
-    SEQUENCE_NUMBER,
-    TRACKING_FIELDS,
-    VALUE_KIND,
-)
+from paimon_assets.engine.spec.schema import schema as schemas
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 
-_TRACKING = tuple(field.name for field in TRACKING_FIELDS)
+_TRACKING = tuple(field.name for field in schemas.TRACKING_FIELDS)
 FILE_NUMBER = "_FILE_NUMBER"
 """Column of the number of a row's file among those of the lookup."""
 
@@ -92,8 +87,8 @@ class RecordRead(Value, dict=True):
     def _system_fields(self) -> tuple[DataField, ...]:
         if not self.context.schema.has_primary_key:
             return ()
-        kept = (KEPT_SINCE,) if KEPT_SINCE.name in self.names else ()
-        return (SEQUENCE_NUMBER, VALUE_KIND, *kept)
+        kept = (schemas.KEPT_SINCE,) if schemas.KEPT_SINCE.name in self.names else ()
+        return (schemas.SEQUENCE_NUMBER, schemas.VALUE_KIND, *kept)
 
     def prepare(self, files: Sequence[DataFileMeta]) -> None:
         self._read.prepare(files)

@@ -25,14 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from msgspec import Struct
 
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_type
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Bytes,
-    Longs,
-    buffer_of,
-    decimal_words,
-    to_numpy,
-)
 from paimon_assets.engine.codec.avro import avro as blocks
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, parts_of, with_parts
@@ -57,9 +51,9 @@ _MORE = 0x80
 class Cells(Struct, frozen=True):
     """The encoded values of a column, one after the other."""
 
-    lengths: Longs
+    lengths: arrays.Longs
     """Row → bytes."""
-    data: Bytes
+    data: arrays.Bytes
 
 
 def encode_rows(columns: Sequence[Any], record: Json) -> bytes:
@@ -76,7 +70,7 @@ def encode_rows(columns: Sequence[Any], record: Json) -> bytes:
 
 def _encode(array: Any, avro: Json) -> Cells:
     if isinstance(avro, list):  # of null and a type: the number of the branch, then the value
-        present = to_numpy(array.is_valid())
+        present = arrays.to_numpy(array.is_valid())
         values = _encode(array.drop_null(), avro[1])
         lengths = np.zeros(len(array), dtype=np.int64)
         lengths[present] = values.lengths
@@ -85,11 +79,11 @@ def _encode(array: Any, avro: Json) -> Cells:
         raise InvalidInputError("a null where an Avro file cannot hold one.", kind="null")
     arrow_type = array.type
     if pat.is_integer(arrow_type):
-        return _numbers(to_numpy(array).astype(np.int64))
+        return _numbers(arrays.to_numpy(array).astype(np.int64))
     if pat.is_boolean(arrow_type):
-        return _single(to_numpy(array).astype(np.uint8))
+        return _single(arrays.to_numpy(array).astype(np.uint8))
     if pat.is_floating(arrow_type):
-        reals = to_numpy(array)
+        reals = arrays.to_numpy(array)
         return Cells(np.full(len(reals), reals.itemsize, dtype=np.int64), reals.view(np.uint8))
     if pat.is_string(arrow_type) or pat.is_binary(arrow_type):
         ends = _ends(array)
@@ -116,7 +110,7 @@ def _encode(array: Any, avro: Json) -> Cells:
     return _join([Cells(heads, count_cells.data), Cells(bodies, items.data), end])
 
 
-def _ends(array: Any) -> Longs:
+def _ends(array: Any) -> arrays.Longs:
     """Return the start of each value of an array, and the end of the last."""
     if not len(array):
         return np.zeros(1, dtype=np.int64)
@@ -125,11 +119,11 @@ def _ends(array: Any) -> Longs:
     return ends.astype(np.int64)
 
 
-def _single(values: Bytes) -> Cells:
+def _single(values: arrays.Bytes) -> Cells:
     return Cells(np.ones(len(values), dtype=np.int64), values)
 
 
-def _numbers(values: Longs) -> Cells:
+def _numbers(values: arrays.Longs) -> Cells:
     """Encode numbers, zig-zag and variable length."""
     bits = ((values << 1) ^ (values >> 63)).view(np.uint64)[:, None]  # the sign is the last bit
     positions = np.arange(_MAX_BYTES, dtype=np.uint64)
@@ -328,7 +322,10 @@ class Shape(Struct, frozen=True):
         """Turn a column of type `logical` into one of type `stored`."""
         if pat.is_decimal(self.logical):
             # Big-endian numbers of 16 bytes.
-            buffers = [None, buffer_of(decimal_words(logical).view(np.uint8)[:, ::-1])]
+            buffers = [
+                None,
+                arrays.buffer_of(arrays.decimal_words(logical).view(np.uint8)[:, ::-1]),
+            ]
             fixed = pa.Array.from_buffers(pa.binary(_DECIMAL_BYTES), len(logical), buffers)
             none = pa.scalar(None, pa.binary())
             return pc.if_else(logical.is_valid(), fixed.cast(pa.binary()), none)
@@ -401,7 +398,7 @@ def _decimals(stored: Array, data_type: Any) -> Array:
     precision, scale = data_type.precision, data_type.scale
     wide = pa.decimal128(_MOST_DIGITS, scale)
     decimals: Any = pa.Array.from_buffers(
-        data_type, count, [stored.buffers()[0], buffer_of(numbers[:, ::-1])]
+        data_type, count, [stored.buffers()[0], arrays.buffer_of(numbers[:, ::-1])]
     )
     # Numbers with more digits than their type become null, as in Java.
     least, most = (pa.scalar(Decimal((sign, (9,) * precision, -scale)), wide) for sign in (1, 0))

@@ -19,12 +19,7 @@ from msgspec.structs import replace
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs, flags_at
 from paimon_assets.engine.codec.row_files import naming
-from paimon_assets.engine.data.format import text_streams
-from paimon_assets.engine.data.format.external_files import (
-    FileKind,
-    open_external_file,
-    open_fitted,
-)
+from paimon_assets.engine.data.format import external_files, text_streams
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -121,7 +116,7 @@ def rows_of_records(
 def rows_of_lines(
     file_io: FileIO,
     path: str,
-    kind: FileKind,
+    kind: external_files.FileKind,
     schema: pa.Schema,
     *,
     check: Check | None,
@@ -145,7 +140,9 @@ def rows_of_lines(
             first += block.count(b"\n")
 
 
-def named_columns(file_io: FileIO, path: str, kind: FileKind, declared: pa.Schema) -> pa.Schema:
+def named_columns(
+    file_io: FileIO, path: str, kind: external_files.FileKind, declared: pa.Schema
+) -> pa.Schema:
     """Return the columns that the first line of a CSV names; else those declared.
 
     A file without a line has none.
@@ -160,7 +157,7 @@ def named_columns(file_io: FileIO, path: str, kind: FileKind, declared: pa.Schem
                 line: Any = OneFile(block[starts[at] : starts[at + 1]].rstrip(b"\r\n") + b"\n")
                 with (
                     naming(path, "csv"),
-                    open_external_file(line, "", lines.kind, declared) as opened,
+                    external_files.open_external_file(line, "", lines.kind, declared) as opened,
                 ):
                     return opened.schema
     return pa.schema([])
@@ -186,7 +183,7 @@ class _Lines(Struct, kw_only=True):
     """How the lines of one file are parsed."""
 
     text: TextOptions
-    kind: FileKind
+    kind: external_files.FileKind
     """Of the lines as they come: decompressed, in UTF-8."""
     schema: pa.Schema
     check: Check | None
@@ -194,7 +191,7 @@ class _Lines(Struct, kw_only=True):
     """The first line of a CSV, once it was read; None before."""
 
     @classmethod
-    def of(cls, kind: FileKind, schema: pa.Schema, check: Check | None) -> "_Lines":
+    def of(cls, kind: external_files.FileKind, schema: pa.Schema, check: Check | None) -> "_Lines":
         text = TextOptions.of(kind.format, kind.options, schema.names)
         options = {
             key: value
@@ -264,7 +261,7 @@ class _Lines(Struct, kw_only=True):
 
     def _read(self, data: bytes) -> list[pa.RecordBatch]:
         source: Any = OneFile((self.header or b"") + data.rstrip(b"\r\n") + b"\n")
-        with open_fitted(source, "", self.kind, self.schema) as opened:
+        with external_files.open_fitted(source, "", self.kind, self.schema) as opened:
             return list(opened.batches)
 
 

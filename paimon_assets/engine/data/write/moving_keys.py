@@ -32,12 +32,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.data.merge.records import Kinds
-from paimon_assets.engine.data.write import dynamic_buckets
-from paimon_assets.engine.data.write.row_key_extractor import (
-    RowBuckets,
-    distinct_rows,
-    partition_ids,
-)
+from paimon_assets.engine.data.write import dynamic_buckets, row_key_extractor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.options.all_options import KEY_INDEX_BYTES
@@ -137,7 +132,7 @@ class KeyIndex(Struct):
 
 BucketKeys = tuple[bytes, int, pa.RecordBatch]
 """(partition, bucket, key columns) of rows the table holds."""
-AssignedBatch = tuple[pa.RecordBatch, Kinds, RowBuckets]
+AssignedBatch = tuple[pa.RecordBatch, Kinds, row_key_extractor.RowBuckets]
 """Rows in order, with retractions and without dropped rows, their kinds and buckets."""
 
 
@@ -195,8 +190,8 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
             kinds = np.zeros(rows.num_rows, dtype=np.int8)
         if not rows.num_rows:
             empty = np.empty(0, dtype=np.int32)
-            return rows, kinds, RowBuckets(self._partitions, empty, empty)
-        partitions, ids = partition_ids(rows, self.context.schema)
+            return rows, kinds, row_key_extractor.RowBuckets(self._partitions, empty, empty)
+        partitions, ids = row_key_extractor.partition_ids(rows, self.context.schema)
         numbers = np.array(list(map(self._number, partitions)), dtype=np.int32)[ids]
         keys = self._keys(rows)
         if self._traits.newest_wins:
@@ -207,7 +202,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         schema = self.context.schema
         names = list(schema.lookup_keys)
         columns: list[Any] = [rows.column(name) for name in names]
-        ids, first = distinct_rows(columns)
+        ids, first = row_key_extractor.distinct_rows(columns)
         keys = [column.take(from_numpy(first)) for column in columns]
         hashes = dynamic_buckets.key_hashes(schema, pa.RecordBatch.from_arrays(keys, names=names))
         return _Keys(ids, first, self._index.find(hashes, keys))
@@ -242,7 +237,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
             partitions, row_buckets = partitions[same], row_buckets[same]
         elif not same.all():
             rows = self._in_partitions(rows, partitions)
-        return rows, kinds, RowBuckets(self._partitions, partitions, row_buckets)
+        return rows, kinds, row_key_extractor.RowBuckets(self._partitions, partitions, row_buckets)
 
     def _move_keys(
         self, rows: pa.RecordBatch, kinds: Kinds, numbers: Ints, keys: _Keys
@@ -286,7 +281,7 @@ class KeyAssigner(Struct, kw_only=True, dict=True):
         return (
             table.combine_chunks().to_batches()[0],
             np.concatenate([kinds, delete_kinds])[positions],
-            RowBuckets(self._partitions, numbers, all_buckets),
+            row_key_extractor.RowBuckets(self._partitions, numbers, all_buckets),
         )
 
     def _number(self, partition: bytes) -> int:

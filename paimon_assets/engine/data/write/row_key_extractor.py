@@ -175,6 +175,7 @@ def partition_ids(batch: pa.RecordBatch, schema: TableSchema) -> tuple[list[byte
 
 def distinct_rows(columns: Sequence[Any]) -> tuple[Ints, npt.NDArray[np.int64]]:
     """Return row → number of its distinct row, and the first row of each number."""
+    # Two rows have the same number, below `count`, if they agree in all columns so far.
     ids = np.zeros(len(columns[0]), dtype=np.int64)
     count = 1
     for column in columns:

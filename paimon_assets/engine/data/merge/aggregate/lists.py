@@ -187,6 +187,8 @@ def last_of_each(elements: Grouped, same: Order, *ranks: npt.NDArray[Any]) -> Gr
 
 def _remains(same: Order, retracts: arrays.Flags) -> arrays.Flags:
     """Return which elements remain if each that retracts removes the oldest equal one."""
+    # Equal elements are stretches of `order`; `sums` counts those of a stretch up to each place,
+    # with a step down for each that retracts. The last `left` of the added ones remain.
     order = np.argsort(same, kind="stable")
     steps = np.where(retracts[order], -1, 1)
     starts = np.flatnonzero(np.diff(same[order], prepend=-1))

@@ -8,18 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from paimon_assets.engine.codec.arrow.numpy_columns import (
-    Array,
-    Flags,
-    Words,
-    from_numpy,
-    valid_rows,
-)
+from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import Order, order_words
 from paimon_assets.engine.data.merge.records import NOTHING, Grouped, run_ends, run_starts
 
 
-def last_value(values: Array, grouped: Grouped) -> Order:
+def last_value(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the last value, null or not; a record that retracts leaves null behind."""
     rest = after_last_retract(grouped)
     if rest.late is not None:
@@ -28,13 +22,13 @@ def last_value(values: Array, grouped: Grouped) -> Order:
     return rest.pick(run_ends(rest.groups))
 
 
-def last_non_null_value(values: Array, grouped: Grouped) -> Order:
+def last_non_null_value(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the last value that is not null; retracting one leaves null behind."""
     rest = after_last_retract(grouped.valid(values))
     return rest.pick(run_ends(rest.groups))
 
 
-def first_value(values: Array, grouped: Grouped) -> Order:
+def first_value(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the first value, null or not: the late record that arrived last, if there is one.
 
     The first record replaces the seed of a group, unless that record is late.
@@ -55,13 +49,13 @@ def first_value(values: Array, grouped: Grouped) -> Order:
     return result
 
 
-def first_non_null_value(values: Array, grouped: Grouped) -> Order:
+def first_non_null_value(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the first value that is not null.
 
     Once there is one, a late record replaces it, null or not; as in Java.
     """
     result = _first_or_seed(grouped.valid(values))
-    valid = valid_rows(values)[grouped.rows] if grouped.late is not None else None
+    valid = arrays.valid_rows(values)[grouped.rows] if grouped.late is not None else None
     for group, positions in grouped.with_late():
         first = None
         has_first = False
@@ -98,31 +92,33 @@ def _first_or_seed(grouped: Grouped) -> Order:
     return np.where(first == NOTHING, result, first)
 
 
-def _flag(flags: Flags | None, position: int) -> bool:
+def _flag(flags: arrays.Flags | None, position: int) -> bool:
     return flags is not None and bool(flags[position])
 
 
-def key_value(values: Array, grouped: Grouped) -> Order:
+def key_value(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the last value, even of a record that retracts: it is part of the key."""
     return grouped.pick(run_ends(grouped.groups))
 
 
-def largest(values: Array, grouped: Grouped) -> Order:
+def largest(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the largest value: text and bytes by unsigned bytes, NaN above all; true above false."""
     return _extreme(values, grouped, np.maximum.reduceat)
 
 
-def smallest(values: Array, grouped: Grouped) -> Order:
+def smallest(values: arrays.Array, grouped: Grouped) -> Order:
     """Pick the smallest value, in the order of `largest`."""
     return _extreme(values, grouped, np.minimum.reduceat)
 
 
-def _extreme(values: Array, grouped: Grouped, reduce: Callable[[Words, Order], Words]) -> Order:
+def _extreme(
+    values: arrays.Array, grouped: Grouped, reduce: Callable[[arrays.Words, Order], arrays.Words]
+) -> Order:
     present = grouped.valid(values)
     starts = run_starts(present.groups)
     if not len(present.rows):
         return present.pick(starts)
-    words = order_words(pa.chunked_array([values.take(from_numpy(present.rows))]))
+    words = order_words(pa.chunked_array([values.take(arrays.from_numpy(present.rows))]))
     extremes = reduce(words, starts)
     lengths = np.diff(np.append(starts, len(words)))
     hits = np.flatnonzero(words == np.repeat(extremes, lengths))
@@ -136,12 +132,12 @@ def after_last_retract(grouped: Grouped) -> Grouped:
     return grouped.keep(later_than_retracts(grouped.groups, grouped)).without_retracts()
 
 
-def later_than_retracts(items: Order, grouped: Grouped) -> Flags:
+def later_than_retracts(items: Order, grouped: Grouped) -> arrays.Flags:
     """Return which records arrived after the last one that retracts the same item."""
     if grouped.retracts is None:
         return np.ones(len(items), dtype=np.bool_)
     arrived = grouped.arrival_ranks()
     last = np.full(int(items.max(initial=-1)) + 1, -1, dtype=np.int64)
     np.maximum.at(last, items[grouped.retracts], arrived[grouped.retracts])
-    later: Flags = arrived > last[items]
+    later: arrays.Flags = arrived > last[items]
     return later

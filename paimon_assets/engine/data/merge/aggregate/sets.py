@@ -21,11 +21,7 @@ import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, from_numpy
-from paimon_assets.engine.codec.bitmaps.roaring import (
-    read_java_bitmap64,
-    smallest,
-    write_java_bitmap64,
-)
+from paimon_assets.engine.codec.bitmaps import roaring
 from paimon_assets.engine.data.merge.aggregate.lists import nested_list
 from paimon_assets.engine.data.merge.records import Grouped, run_starts
 from paimon_assets.engine.errors import FormatError
@@ -67,11 +63,11 @@ def unite_sets(values: Array, grouped: Grouped, settings: FieldAggregation) -> A
 
 
 def _unite_bitmaps(bitmaps: list[bytes]) -> bytes:
-    return smallest(BitMap.union(*map(BitMap.deserialize, bitmaps)))
+    return roaring.smallest(BitMap.union(*map(BitMap.deserialize, bitmaps)))
 
 
 def _unite_bitmaps64(bitmaps: list[bytes]) -> bytes:
-    return write_java_bitmap64(BitMap64.union(*map(read_java_bitmap64, bitmaps)))
+    return roaring.write_java_bitmap64(BitMap64.union(*map(roaring.read_java_bitmap64, bitmaps)))
 
 
 def _unite_theta_sketches(sketches: list[bytes]) -> bytes:
