@@ -543,7 +543,7 @@ def left_over(table, columns=None):
     assert plain_files.columns_fit(plan.context)
     schemas = plain_files.PlainSchemas.of(plan.context)
     plain = [split for split in plan.splits if plain_files.is_plain(plan.context, split, schemas)]
-    taken = plain_files.with_plain_times(plan.context, plain)
+    taken = plain_files.with_plain_footers(plan.context, plain)
     files = sum(len(split.data_files) for split in plan.splits)
     return files - sum(len(split.data_files) for split in taken)
 
@@ -648,7 +648,7 @@ def test_missing_file_is_left_to_the_engine_which_raises(new_catalog, tmp_path):
     table = import_files(new_catalog, tmp_path / "in", (MICROS, {}))
     plan = table.new_read_builder().plan()
     (tmp_path / "in" / "0.parquet").unlink()
-    assert plain_files.with_plain_times(plan.context, plan.splits) == []
+    assert plain_files.with_plain_footers(plan.context, plan.splits) == []
 
 
 fn = pytest.importorskip("pyspark.sql.functions")

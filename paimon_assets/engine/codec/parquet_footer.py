@@ -76,15 +76,20 @@ def int96_as_bytes(tail: bytes) -> bytes:
     return bytes(changed) + len(changed).to_bytes(4, "little") + tail[-4:]
 
 
+def has_wrong_bounds(created_by: str | None, *, of_decimals: bool) -> bool:
+    """Whether bounds of texts and bytes, or of decimals, are wrong in files of a writer."""
+    name, major, minor = _WRITER.fullmatch(created_by or "").groups(default="0")  # type: ignore[union-attr]
+    right = (_ORDERED_DECIMALS if of_decimals else _ORDERED_BYTES).get(name, (0, 0))
+    return (int(major), int(minor)) < right
+
+
 def has_order(tail: bytes, created_by: str | None, *, of_decimals: bool) -> bool:
     """Whether a file's bounds of texts and bytes, or of decimals in bytes, are in their order.
 
     They are if the footer declares the columns' order, and its writer is not known to be wrong.
     Without that, old writers compared bytes as signed numbers.
     """
-    name, major, minor = _WRITER.fullmatch(created_by or "").groups(default="0")  # type: ignore[union-attr]
-    right = (_ORDERED_DECIMALS if of_decimals else _ORDERED_BYTES).get(name, (0, 0))
-    if not created_by or (int(major), int(minor)) < right:
+    if not created_by or has_wrong_bounds(created_by, of_decimals=of_decimals):
         return False
     writer = created_by.encode()  # the orders are behind it
     footer = _Footer(tail)

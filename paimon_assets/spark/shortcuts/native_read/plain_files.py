@@ -5,7 +5,7 @@ Parquet or ORC, no deletion vector, nothing to merge, no retractions; or Parquet
 every column in its type of now; under another name, or not at all, if the file is older
 types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones, and no
     file that may hold an instant: Spark's reader does not parse the name of its type
-external Parquet files as far as their footers say so (`with_plain_times`)
+external Parquet files as far as their footers allow it (`with_plain_footers`)
 storage that Spark reaches as this engine does: local paths, HDFS
 """
 
@@ -20,6 +20,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.parquet_footer import has_wrong_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.errors import PaimonError
@@ -222,6 +223,7 @@ def _is_plain_file(path: str, file: DataFileMeta, schemas: PlainSchemas) -> bool
 # other types.
 
 _TIMES = TIMESTAMP_ROOTS | {TypeRoot.DATE}
+_BYTES = CHARACTER_ROOTS | {TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.DECIMAL}
 _UNITS = {
     ("milliseconds", False): UNIT_NANOS["ms"],
     ("microseconds", False): UNIT_NANOS["us"],
@@ -230,15 +232,16 @@ _UNITS = {
 """(unit, is it an instant) → nanoseconds of the unit, of timestamps that Spark reads alike."""
 
 
-def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[DataSplit]:
-    """Return the splits whose external files hold dates and timestamps in one calendar and unit.
+def with_plain_footers(context: ReadContext, splits: Sequence[DataSplit]) -> list[DataSplit]:
+    """Return the splits whose external files have times, and bounds of bytes, that Spark reads.
 
     Cost:
-        A footer for each external Parquet file, if the read needs dates or timestamps.
+        A footer for each external Parquet file, if the read needs times, texts, bytes or decimals.
     """
     fields = {f.name: {leaf.root for leaf in leaf_types(f.type)} for f in stored_fields(context)}
     times = {name for name, roots in fields.items() if roots & _TIMES}
-    if not times or not any(_is_external(f) for split in splits for f in split.data_files):
+    is_needed = times or any(roots & _BYTES for roots in fields.values())
+    if not is_needed or not any(_is_external(f) for split in splits for f in split.data_files):
         return list(splits)
     top = context.schema.by_name
     if any(
@@ -256,9 +259,9 @@ def with_plain_times(context: ReadContext, splits: Sequence[DataSplit]) -> list[
 
     def is_plain(split: DataSplit) -> bool:
         return all(
-            _has_plain_times(file_io, split.path_of(file), file, timestamps_of(file.schema_id))
+            _has_plain_footer(file_io, split.path_of(file), file, timestamps_of(file.schema_id))
             for file in split.data_files
-            if _is_external(file)
+            if _is_external(file) and file.file_format == "parquet"
         )
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
@@ -271,7 +274,7 @@ def _is_external(file: DataFileMeta) -> bool:
     return file.external_path is not None
 
 
-def _has_plain_times(
+def _has_plain_footer(
     file_io: FileIO, path: str, file: DataFileMeta, timestamps: Mapping[str, DataType]
 ) -> bool:
     """Whether a file's footer shows it; no, if it differs from the manifest."""
@@ -286,9 +289,11 @@ def _has_plain_times(
             kind = (stored["timeUnit"], stored["isAdjustedToUTC"])
             if kind in _UNITS:
                 units[leaf.path] = (_UNITS[kind], kind[1])
-    return not has_julian_dates(footer) and all(
-        _fits(data_type, units.get(name)) for name, data_type in timestamps.items()
-    )
+    return not (
+        has_julian_dates(footer)
+        or not footer.created_by
+        or has_wrong_bounds(footer.created_by, of_decimals=True)
+    ) and all(_fits(data_type, units.get(name)) for name, data_type in timestamps.items())
 
 
 def _fits(data_type: DataType, unit: tuple[int, bool] | None) -> bool:

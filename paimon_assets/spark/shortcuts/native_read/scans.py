@@ -105,7 +105,7 @@ def read_natively(
             return None, left
     schemas = plain_files.PlainSchemas.of(context)
     plain = [split for split in left if plain_files.is_plain(context, split, schemas)]
-    plain = plain_files.with_plain_times(context, plain)
+    plain = plain_files.with_plain_footers(context, plain)
     whole = {id(split) for split in plain}
     masked = [s for s in left if id(s) not in whole and plain_files.is_covered(context, s, schemas)]
     files = [file for split in masked for file in split.data_files]
