@@ -43,7 +43,7 @@ def _of_file(
 ) -> list[Record]:
     store, source = table.store, index_path(table.store, entry)
     path = f"{table.metadata_directory}/{entry.file.file_name}.puffin"
-    folder = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+    folder = store.bucket_path(entry.partition, entry.bucket)
     data, parts, blobs = store.file_io.read_bytes(source), [_MAGIC], list[dict[str, object]]()
     offset, found = len(_MAGIC), list[Record]()
     for meta in vectors:

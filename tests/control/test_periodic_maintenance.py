@@ -638,7 +638,7 @@ def test_directories_of_partitions_go_with_their_last_file(tmp_path):
     parts = [serialize_row(values, types) for values in ((1, 1), (1, 2), (2, 1))]
     for number, part in enumerate(parts):
         file = plain_file(f"f{number}")
-        path = f"{store.partitions.bucket_path(store.paths, part, 0)}/{file.file_name}"
+        path = f"{store.bucket_path(part, 0)}/{file.file_name}"
         LocalFileIO().write_bytes(path, b"x")
         commit(store, message(file, partition=part))
 

@@ -79,7 +79,7 @@ class LiveBucket(Value):
 
     @property
     def path(self) -> str:
-        return self.store.partitions.bucket_path(self.store.paths, *self.key)
+        return self.store.bucket_path(*self.key)
 
     def indexes_of(self, names: Iterable[str]) -> set[str]:
         """Return the names of the index files that mark rows of some data files."""
@@ -604,7 +604,7 @@ def _plan_postponed(
             snapshot_id=snapshot.id,
             partition=partition,
             bucket=POSTPONE_BUCKET,
-            bucket_path=store.partitions.bucket_path(store.paths, partition, POSTPONE_BUCKET),
+            bucket_path=store.bucket_path(partition, POSTPONE_BUCKET),
             total_buckets=POSTPONE_BUCKET,
             data_files=tuple(sorted(files, key=lambda file: file.creation_time or 0)),
             is_streaming=True,

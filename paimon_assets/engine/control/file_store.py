@@ -332,11 +332,13 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
     def partitions(self) -> PartitionValues:
         return PartitionValues(self.schema)
 
+    def bucket_path(self, partition: bytes, bucket: int) -> str:
+        return self.paths.bucket(self.partitions.path(partition), bucket)
+
     def file_path(self, entry: ManifestEntry) -> str:
         if entry.file.external_path is not None:
             return entry.file.external_path
-        directory = self.partitions.bucket_path(self.paths, entry.partition, entry.bucket)
-        return f"{directory}/{entry.file.file_name}"
+        return f"{self.bucket_path(entry.partition, entry.bucket)}/{entry.file.file_name}"
 
     @cached_property
     def manifests(self) -> ManifestStore:

@@ -99,9 +99,6 @@ class PartitionValues:
         )
         return {key: text if text.strip() else self._default_name for key, text in texts.items()}
 
-    def bucket_path(self, paths: TablePaths, partition: bytes, bucket: int) -> str:
-        return paths.bucket(self.path(partition), bucket)
-
     def may_match(self, predicate: Predicate | None, partition: bytes) -> bool:
         """Whether a partition passes a bound predicate over its columns."""
         return predicate is None or may_match(predicate, self.exact(partition).__getitem__)

@@ -47,7 +47,7 @@ def check_whole(store: FileStore) -> None:
     for snapshot in [*snapshots, *(tag.snapshot for tag in store.tags.list())]:
         paths = set(metadata_paths(store, snapshot))
         for entry in FileStoreScan(store).live_files(snapshot):
-            bucket = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+            bucket = store.bucket_path(entry.partition, entry.bucket)
             paths.add(entry.file.external_path or f"{bucket}/{entry.file.file_name}")
         missing = [path for path in paths if not LocalFileIO().exists(path)]
         assert not missing, f"snapshot {snapshot.id} lacks {missing}"

@@ -90,6 +90,6 @@ def _made_by(store: FileStore, message: CommitMessage) -> Iterator[str]:
 def _paths_of(store: FileStore, message: CommitMessage, file: DataFileMeta) -> Iterator[str]:
     if file.external_path is not None:
         return
-    directory = store.partitions.bucket_path(store.paths, message.partition, message.bucket)
+    directory = store.bucket_path(message.partition, message.bucket)
     for name in (file.file_name, *file.extra_files):
         yield f"{directory}/{name}"

@@ -260,7 +260,7 @@ def _split(
         snapshot_id=snapshot_id,
         partition=entry.partition,
         bucket=entry.bucket,
-        bucket_path=store.partitions.bucket_path(store.paths, entry.partition, entry.bucket),
+        bucket_path=store.bucket_path(entry.partition, entry.bucket),
         total_buckets=entry.total_buckets,
         before_files=tuple(old.values()),
         before_deletion_files=tuple(live.deletion for live in old),

@@ -79,7 +79,7 @@ def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
     if entry.file.external_path is not None:
         return entry.file.external_path
     if store.schema.typed_options.get(opt.INDEX_FILE_IN_DATA_DIRECTORY):
-        directory = store.partitions.bucket_path(store.paths, entry.partition, entry.bucket)
+        directory = store.bucket_path(entry.partition, entry.bucket)
         return f"{directory}/{entry.file.file_name}"
     return store.paths.index(entry.file.file_name)
 
@@ -200,7 +200,7 @@ class SplitGenerator:
             splits = [self._whole(snapshot_id, each, entries, deletions or {}) for each in mixed]
             entries = [entry for entry in entries if entry.partition not in mixed]
         for (partition, bucket), members in _texts_separate(by_bucket(entries)):
-            path = self._store.partitions.bucket_path(self._store.paths, partition, bucket)
+            path = self._store.bucket_path(partition, bucket)
             files = [entry.file for entry in members]
             streamed = ((group, False) for group in self._pack(files))
             for group, raw in streamed if is_streaming else self._groups(files):
@@ -237,9 +237,7 @@ class SplitGenerator:
             snapshot_id=snapshot_id,
             partition=partition,
             bucket=first.bucket,
-            bucket_path=self._store.partitions.bucket_path(
-                self._store.paths, partition, first.bucket
-            ),
+            bucket_path=self._store.bucket_path(partition, first.bucket),
             total_buckets=first.total_buckets,
             data_files=tuple(
                 entry.file._replace(external_path=self._store.file_path(entry)) for entry in members
