@@ -180,6 +180,13 @@ NAMED = {
         turns=((3, 98), (4, 44), (2, 93)),
         faults=((0, 32, Fault.LOSE),),
     ),
+    "a branch that became main is not older than main's own snapshots that had not expired": (
+        Schedule(
+            keyed=False,
+            scripts=(("forward",), ("compact", "expire"), ("branch", "compact"), (), ()),
+            turns=((2, 60), (1, 204)),
+        )
+    ),
 }  # fmt: skip
 """Found by histories, each as small as it fails without its mend."""
 
