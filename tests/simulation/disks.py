@@ -1,6 +1,6 @@
-"""What our own `FileIO`s stand on, over a simulated storage: a disk, an S3 bucket, HDFS.
+"""The clients below our own `FileIO`s, over a simulated storage: a disk, an S3 bucket, HDFS.
 
-The code of `engine.fileio` runs as it is. Only what it calls is replaced: `Path`, `os.scandir` and
+The code of `engine.fileio` runs as it is. Only its clients are replaced: `Path`, `os.scandir` and
 files of the local disk; obstore's client and the listing of S3; pyarrow's HDFS.
 """
 
@@ -95,7 +95,7 @@ class Disk:
             return sorted(folders[path])
 
         names = self.store.call(Call("list", path), effect)
-        # Names first, then each name's file: between the two others may go on, once.
+        # Names first, then each name's file: between the two, other actors may run once.
         call = Call("list", path)
         entries = self.store.call(call, lambda: [_entry(self.store, path, name) for name in names])
         return _Entries(entries)
@@ -221,7 +221,7 @@ class _Path:
 
 
 class _PreconditionError(Exception):
-    """As obstore says that a name is taken."""
+    """The error of obstore for a name that is taken."""
 
 
 _PreconditionError.__name__ = "PreconditionError"

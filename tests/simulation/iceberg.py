@@ -64,7 +64,7 @@ class Documents:
         return sorted(self._rows(newest))
 
     def needed_files(self, snapshot: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what readers of a snapshot open; its manifests are read only if they are there."""
+        """Yield the files of a snapshot; its manifests are read only if they are there."""
         yield self.path_of(snapshot["manifest-list"])
         for manifest in self._records(snapshot["manifest-list"]):
             yield self.path_of(manifest["manifest_path"])

@@ -203,7 +203,7 @@ def _meet(one: Call, other: Call) -> bool:
 
 
 def explore(schedule: Schedule, most_runs: int) -> Explored:
-    """Run all interleavings of a schedule's scripts, or the first ones; raise what breaks.
+    """Run all interleavings of a schedule's scripts, or the first ones; raise the first error.
 
     S3 is asked one by one: a listing in place of requests is about all of a table.
     """

@@ -1,7 +1,7 @@
-"""What must hold, beside the actors: looked at after each write, and when all have ended.
+"""The rules beside the actors: checked after each write, and when all have ended.
 
-Snapshots make a tree: each names the one it is built on. A snapshot's task says what it did to the
-rows of its base, so the rows of each are known. A writer that comes too late publishes a snapshot
+Snapshots make a tree: each names the one it is built on. A snapshot's task is known by its
+number, and so are the rows of each. A writer that is too late publishes a snapshot
 whose base is gone, and withdraws it: such a one is astray until then, and needs nothing.
 """
 
@@ -59,7 +59,7 @@ class Node:
 
 @dataclass(slots=True)
 class Root:
-    """A snapshot or tag file that is there, and what it needs."""
+    """A snapshot or tag file, and the files it needs."""
 
     snapshot: Snapshot
     needed: frozenset[str] = frozenset()
@@ -130,7 +130,7 @@ class Model:
             self._seen(match[0], match, known)
 
     def look(self, call: Call) -> None:
-        """Look at what a write may have broken; AssertionError if it has."""
+        """Check all that a write may have broken; AssertionError if it has."""
         self.world.outside.memory.clear()
         paths = [path for path in (call.path, call.target) if path]
         touched = self.foreign.intersection(paths)
@@ -176,7 +176,7 @@ class Model:
             self._seen(path, match)
         elif self.roots.pop(path, None) is not None and match["kind"] == "snapshot":
             number, home = int(match["name"]), path.rpartition("-")[0]
-            if f"{home}-{number - 1}" in self.roots:  # undone, not expired: what is above is astray
+            if f"{home}-{number - 1}" in self.roots:  # undone, not expired: later ones are astray
                 while (above := self.roots.get(f"{home}-{number + 1}")) is not None:
                     above.is_astray, number = True, number + 1
         store = self._store(match) if match["kind"] == "snapshot" else None
@@ -185,9 +185,9 @@ class Model:
 
     @property
     def _may_be_empty(self) -> bool:
-        """Whether for a moment no snapshot may be there.
+        """Whether the table may have no snapshot for some calls.
 
-        What a rollback goes to may expire meanwhile, and is put back. HDFS has no step that
+        The target of a rollback may expire meanwhile, and is put back. HDFS has no step that
         replaces a file.
         """
         undoing = [r for r in self.records if OPERATIONS[r.task.name].undoes]
@@ -240,7 +240,7 @@ class Model:
             root.is_astray = not self._follows(path, snapshot)
             self.nodes[name] = self._node(snapshot)
         elif known is None and self._is_going_on("tag", "branch", "promote"):
-            # Who names a snapshot looks for it once more, and takes the name back if it is gone.
+            # A tag or branch looks for its snapshot once more, and is deleted if that is gone.
             source = self.roots.get(f"{match['table']}/snapshot/snapshot-{snapshot.id}")
             root.is_astray = (
                 source is None or source.is_astray or source.snapshot.delta_manifest_list != name
@@ -261,7 +261,7 @@ class Model:
     def _missing(
         self, store: FileStore, match: re.Match[str], data: bytes, root: Root
     ) -> list[str]:
-        """Return what a snapshot needs and is not there."""
+        """Return the missing files of a snapshot."""
         if data not in self.needed:
             try:
                 self.needed[data] = frozenset(self._needed(store, root.snapshot))
@@ -324,7 +324,7 @@ class Model:
         )
 
     def _check_adds(self, path: str, root: Root) -> None:
-        """Raise if an append lost a file of its base; its rows are read when others go."""
+        """Raise if an append lost a file of its base; its rows are read after other kinds."""
         below = self.roots.get(f"{path.rpartition('-')[0]}-{root.snapshot.id - 1}")
         lost = below.data - root.data if below is not None else ()
         assert not lost, f"{path}, an append, lost {sorted(lost)}"
@@ -363,7 +363,7 @@ class Model:
         newest = store.snapshots.latest()
         is_gap = newest is not None and store.paths.snapshot(newest.id).endswith(tuple(astray))
         if newest is not None and is_gap:
-            newest = max(  # a person decides; what was acknowledged is below the gap
+            newest = max(  # acknowledged commits are below the gap
                 (store.snapshots.snapshot(n) for n in store.snapshots.list_ids() if n < newest.id),
                 key=lambda snapshot: snapshot.id,
                 default=None,
@@ -373,7 +373,7 @@ class Model:
         counts = Counter((node.user, node.identifier, node.kind) for node in line)
         twice = [each for each, n in counts.items() if n > 1 and not self._is_forgotten(each[0])]
         assert not twice, f"committed twice: {twice}"
-        # What is built on a commit that was late for a table dropped before is not promised.
+        # A commit on top of one that was late for a dropped table is not promised.
         # Nor is a table that an alteration beside a rename made of the old name.
         is_alone = not all(map(catalog.table_exists, (OTHER_NAME, TABLE)))
         is_promised = is_alone and not any(record.task.name == "drop" for record in self.records)
@@ -460,7 +460,7 @@ class Model:
             assert record.task.user not in users, f"'{record.task.user}' was refused, and is there"
 
     def _go_on(self, *, may_fail: bool, is_gap: bool) -> None:
-        """Write once more: nothing blocks the table, but what a dead writer left."""
+        """Write once more: nothing blocks the table, except files of a dead writer."""
         try:
             task = Task("append", 9_999)
             catalog = open_catalog(self.world.kind.value)

@@ -1,4 +1,4 @@
-"""What actors do: our operations, unchanged, each with what it does to rows.
+"""The operations of actors: our own, unchanged, each with its effect on rows.
 
 A task is an operation and a number, which is its own: its key, its value, and with its name the
 user of its commits. So whoever reads a snapshot knows which task made it.
@@ -60,12 +60,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """An operation, and what its commit does to rows."""
+    """An operation, and the effect of its commit on rows."""
 
     perform: Callable[[TableCatalog, Task], object]
     change: Callable[[Rows, int], Rows] = lambda rows, _: rows
     undoes: bool = False
-    """Whether commits of others may be gone after it."""
+    """Whether earlier commits may be gone after it."""
 
 
 def rows_of(table: Table, rows: Mapping[int, int]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Runs: a scene, scripts of actors, and a schedule that says who goes on and which calls fail."""
+"""Runs: a scene, scripts of actors, and a schedule of their turns and of the calls that fail."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,14 +30,14 @@ class Schedule:
     scripts: tuple[tuple[str, ...], ...]
     """Of each actor, the names of its operations."""
     turns: tuple[tuple[int, int], ...] = ()
-    """(actor, calls): who makes the next calls. After the last ones the first actor goes on."""
+    """(actor, number of its next calls). After the last ones the first actor runs on."""
     faults: tuple[tuple[int, int, Fault], ...] = ()
-    """(actor, call, what goes wrong with it)."""
+    """(actor, call, its fault)."""
 
 
 @dataclass(slots=True)
 class Run:
-    """One run, and what is counted of it."""
+    """One run and its counts."""
 
     schedule: Schedule
     store: Store
@@ -123,7 +123,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """What an actor does: its tasks, one after the other, in one process after the other."""
+    """The body of an actor: its tasks, one after the other, in one process after the other."""
 
     run: Run
     tasks: Sequence[Task]
@@ -166,7 +166,7 @@ def replay(schedule: Schedule) -> Run:
 
 
 def draw(seed: int, schedule: Schedule, recorder: "list[Schedule] | None" = None) -> Run:
-    """Run a schedule whose turns and faults a seed draws; what was drawn is recorded."""
+    """Run a schedule whose turns and faults a seed draws, and record them."""
     drawn = _Drawn(schedule, Random(seed))  # noqa: S311 - the same again for the same seed
     try:
         return _with(schedule, drawn)
@@ -209,13 +209,13 @@ _COMMON = (
     "ingest", "serve", "alter", "follow",
 )  # fmt: skip
 _RARE = ("rollback", "forward", "rename", "drop")
-"""One of a run at most: they undo what others did, or take the table away."""
+"""One of a run at most: they undo commits, or take the table away."""
 _ON_OBJECTS = ("rollback", "forward")
-"""Of these, what an object store does while others write."""
+"""Those that an object store may run beside writers."""
 
 
 def drawn_schedule(seed: int) -> Schedule:
-    """Draw who does what on which storage; turns and faults are drawn as the run goes on."""
+    """Draw a storage and scripts; turns and faults are drawn during the run."""
     random = Random(seed)  # noqa: S311 - the same again for the same seed
     kind, keyed = random.choice(list(Kind)), random.random() < _KEYED
     iceberg = random.random() < _ICEBERG

@@ -1,9 +1,8 @@
 """Threads that run one at a time: each storage call, clock reading and wait is a turn.
 
-An actor is one process of ours. Before each of its calls it asks who goes on; whoever is chosen
-holds the baton until its own next call. So the choices alone decide what happens, and the same
-choices make it happen again. A process dies in a call: what unwinds finds its storage closed, and
-what it remembered is gone.
+An actor is one process of ours. Before each of its calls an actor is chosen, which holds the
+baton until its own next call. So the choices alone decide a run, and the same choices repeat it. A
+process dies in a call: its storage is closed to the code that unwinds, and its memory is gone.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -19,12 +18,12 @@ class Death(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What an actor is about to do to the storage."""
+    """The next call of an actor to the storage."""
 
     kind: str
     path: str = ""
     target: str = ""
-    """The new name of what moves."""
+    """The new name of a file that moves."""
     writes: bool = False
     is_tree: bool = False
     """Whether all below the path is meant, too."""
@@ -32,7 +31,7 @@ class Call:
     """Whether a listing of the folder has other names after it."""
 
     def touches(self, other: "Call") -> bool:
-        """Whether the order of two calls may matter: one writes what the other is about."""
+        """Whether the order of two calls may matter: one writes the paths of the other."""
         if not (self.writes or other.writes):
             return False
         return any(
@@ -90,7 +89,7 @@ class Actor:
 
 
 Choose = Callable[[Sequence[Actor], Actor | None], Actor]
-"""Who goes on, of those that are at work; and who made the last call."""
+"""(actors that have not ended, the one of the last call) → the next one."""
 
 
 class Scheduler:
@@ -115,7 +114,7 @@ class Scheduler:
         return actor
 
     def run(self) -> None:
-        """Run until all actors are done; raise what broke."""
+        """Run until all actors have ended; raise the first error."""
         self._done.acquire()
         for thread in self._threads:
             thread.start()
@@ -127,7 +126,7 @@ class Scheduler:
             raise self.failure
 
     def turn(self, call: Call) -> None:
-        """Let somebody go on; return when it is the turn of the actor that asks."""
+        """Let other actors run; return at the next turn of the current one."""
         me = self.current
         assert me is not None
         if me.is_dead:

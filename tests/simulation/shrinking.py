@@ -7,7 +7,7 @@ from tests.simulation.runs import Schedule, replay
 
 
 def failure_of(schedule: Schedule) -> str | None:
-    """Return what breaks in a run, without what differs from one to the next; None if nothing."""
+    """Return the error of a run, without names and numbers; None if there is none."""
     try:
         replay(schedule)
     except AssertionError as error:
@@ -30,7 +30,7 @@ def shrunk(schedule: Schedule) -> Schedule:
 
 def _smaller(schedule: Schedule) -> Iterator[Schedule]:
     for number, script in enumerate(schedule.scripts):
-        if script:  # an actor that does nothing keeps its number, and so the others theirs
+        if script:  # an actor without a script keeps its number, so all actors do
             yield _with_script(schedule, number, ())
             for place in range(len(script)):
                 if len(script) > 1:

@@ -36,7 +36,7 @@ class File:
     number: int
     links: int = 1
     mark: object = None
-    """What the writer of an object notes beside it."""
+    """An attribute that the writer of an object gave it."""
 
 
 Folder = dict[str, "File | None"]
@@ -45,7 +45,7 @@ Folder = dict[str, "File | None"]
 
 @dataclass(slots=True)
 class Store:
-    """Files by path, and who watches them."""
+    """Files by path, with a watcher of writes."""
 
     folders: dict[str, Folder] = field(default_factory=lambda: {"": {}})
     numbers: int = 0
@@ -54,7 +54,7 @@ class Store:
     fault_of: Callable[[Call], Fault | None] = lambda _: None
     watch: Callable[[Call], None] = lambda _: None
     late: list[tuple[int, Call, Callable[[], object]]] = field(default_factory=list)
-    """(when it is due, what it is, its effect)."""
+    """(number of the call when it is due, call, effect)."""
     uploads: set[str] = field(default_factory=set)
     """Paths of objects of which parts are stored, and which are not completed or aborted."""
     has_failed: bool = False
@@ -65,7 +65,7 @@ class Store:
     names: int = 0
     """Another one after each change of a name that counts."""
     has_folders: bool = True
-    """False of an object store: its folders are what names have in common."""
+    """False of an object store: its folders are prefixes of names."""
 
     def copy(self) -> "Store":
         """Return a storage of the same files, for another run."""
@@ -80,7 +80,7 @@ class Store:
         return Store(folders, self.numbers, self.now_ms, has_folders=self.has_folders)
 
     def call(self, call: Call, effect: Callable[[], T]) -> T:
-        """Make a call when its turn comes; outside a run, at once."""
+        """Make a call at its turn; outside a run, at once."""
         if self.scheduler is None:
             return effect()
         self.scheduler.turn(call)
@@ -126,7 +126,7 @@ class Store:
         self._let_late_ones_arrive(all_of_them=True)
 
     def watched(self, call: Call) -> None:
-        """Let the watchers look, outside all turns; what they raise ends the run."""
+        """Let the watcher look, outside all turns; its error ends the run."""
         scheduler, self.scheduler = self.scheduler, None
         try:
             self.watch(call)
@@ -147,7 +147,7 @@ class Store:
             )
         )
 
-    # What follows has no turns: it is what a call's effect is made of.
+    # The methods below have no turns: effects of calls are made of them.
 
     def _count_change(self, name: str, *, is_other: bool = True) -> None:
         self.version += 1

@@ -1,4 +1,4 @@
-"""Histories of a few actors, drawn from a seed; what they found once is run again each time.
+"""Histories of a few actors, drawn from a seed; those that failed once are run each time.
 
 A seed that fails is printed with the smallest schedule that fails alike: it becomes a named case.
 PAIMON_FUZZ_SEED=2 draws the next million.

@@ -1,7 +1,7 @@
 """A world: one storage, its actors and their clock; our code runs in it as it is.
 
 `simulated` puts it below the product: storage, time, chance and threads are those of the world. A
-process's memory (its module variables) is its actor's own, and goes when the actor dies.
+process's memory (its module variables) is its actor's own, and ends when the actor dies.
 """
 
 import math
@@ -56,18 +56,18 @@ class Kind(StrEnum):
 
 @dataclass(slots=True)
 class World:
-    """What actors share, and whose turn it is."""
+    """The storage and clock that actors share."""
 
     kind: Kind
     store: Store
     outside: Actor = field(init=False)
-    """Prepares and looks, beside the actors. Its ids are others than those of the scene."""
+    """Prepares and looks, beside the actors. Its ids differ from those of the scene."""
 
     def __post_init__(self) -> None:
         self.outside = Actor("outside", Random(self.store.numbers))  # noqa: S311
 
     def actor(self) -> Actor:
-        """Return who acts now."""
+        """Return the actor of this turn."""
         scheduler = self.store.scheduler
         acting = None if scheduler is None else scheduler.current
         return acting or self.outside
@@ -82,7 +82,7 @@ class World:
         return "/warehouse" if self.kind is Kind.HDFS else "/simulated/warehouse"
 
     def sleep(self, millis: float) -> None:
-        """Let others go on; time passes."""
+        """Let other actors run; time passes."""
         self.store.call(Call("sleep"), lambda: None)
         self.store.now_ms += int(millis)
 
@@ -101,7 +101,7 @@ _HERE: list[World] = []
 
 
 class _Memory:
-    """What a module remembers, of which each process has its own."""
+    """The memory of a module, of which each process has its own."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
