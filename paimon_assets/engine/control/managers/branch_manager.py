@@ -179,8 +179,8 @@ class BranchManager:
                 message, kind="branch-overtaken", **self._details(name)
             )
         newest = line[max(line)]
-        if shared < own:  # else commits on the undone line would take it for the older one
-            ours.write_earliest_hint(first)
+        # Else a commit on the undone line would take the branch's snapshots for expired ones.
+        ours.write_earliest_hint(min(first, own or first))
         self._drop_above(newest, max(schemas))
         ours.write_latest_hint(newest.id)
         return newest
