@@ -174,6 +174,7 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(object_store, "client_of", lambda *_: bucket)
         patch.setattr(object_store, "listing_of", lambda *_: SimpleNamespace(pages=bucket.pages))
         patch.setattr(object_store, "_PROVEN", _Memory(set))
+        patch.setattr(object_store, "_PROOFS", _Memory(dict))
         patch.setattr(object_store, "_KEPT_ENDS", _Memory(lambda: ranged.KeptEnds(1 << 20)))
         opened = SimpleNamespace(open_writer=bucket.open_writer)
         patch.setattr(object_store, "import_module", lambda _: opened)

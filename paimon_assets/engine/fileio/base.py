@@ -100,6 +100,10 @@ class FileIO(Protocol):
         _ = reads, files, lists, folders, guesses
         return nullcontext(_nothing_guessed)
 
+    def prepare_publish(self, path: str) -> None:
+        """Say that a file of this storage will be published: what that asks first is asked now."""
+        _ = path
+
     def at_once(self) -> AbstractContextManager[None]:
         """Let the small files that the block writes go to an object store side by side.
 

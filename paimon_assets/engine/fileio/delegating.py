@@ -105,6 +105,9 @@ class RenewedFileIO(DelegatingFileIO):
         """See `FileIO`; files opened with other credentials meanwhile send their own requests."""
         return self._opened(None)[0].ahead(**asked)
 
+    def prepare_publish(self, path: str) -> None:
+        self._opened(None)[0].prepare_publish(path)
+
     def at_once(self) -> AbstractContextManager[None]:
         return self._opened(None)[0].at_once()
 

@@ -5,6 +5,7 @@ Messages name paths, never option values, which may be credentials.
 
 import errno
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -36,6 +37,8 @@ _MARK = "paimonpublish"
 """Metadata key of the publish that made an object; Azure takes letters only."""
 _PROVEN: set[tuple[str, str]] = set()
 """(endpoint, bucket) that was seen to refuse a put of a name that was taken."""
+_PROOFS: dict[tuple[str, str, int], Future[None]] = {}
+"""(endpoint, bucket, process) → the look whether it does, until a publish takes the answer."""
 _ENDS_HELD = 64
 """Ends of files that may change, asked for ahead and not opened yet: 256 KiB each at most."""
 _KEPT_ENDS = ranged.KeptEnds(32 * 1024 * 1024)
@@ -227,7 +230,8 @@ class ObjectFileIO(base.FileIO):
         """
         with self._errors(path):
             store, key = self._at(path)
-            self._prove(path, store, key)
+            early = _PROOFS.pop((*self._bucket_of(path), os.getpid()), None)
+            self._prove(path) if early is None else early.result()
             mark = uuid4().hex
             try:
                 result = store.put(key, data, mode="create", attributes={_MARK: mark})
@@ -252,11 +256,20 @@ class ObjectFileIO(base.FileIO):
         message = f"The storage gave no answer whether '{path}' was created ({error.strerror})."
         raise errors.CommitUnknownError(message, path=path) from error
 
-    def _prove(self, path: str, store: Any, key: str) -> None:
+    def prepare_publish(self, path: str) -> None:
+        bucket = self._bucket_of(path)
+        if bucket not in _PROVEN and (*bucket, os.getpid()) not in _PROOFS:
+            _PROOFS[*bucket, os.getpid()] = send(self._prove, path)
+
+    def _bucket_of(self, path: str) -> tuple[str, str]:
+        return self._options.get("endpoint", ""), planner.root_of(path)
+
+    def _prove(self, path: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
-        bucket = self._options.get("endpoint", ""), planner.root_of(path)
+        bucket = self._bucket_of(path)
         if bucket in _PROVEN:
             return
+        store, key = self._at(path)
         parent, _, name = key.rpartition("/")
         probe = f"{parent}/{temporary_name(name)}"
         try:

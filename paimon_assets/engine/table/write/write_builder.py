@@ -33,6 +33,7 @@ from paimon_assets.engine.control.write_planning import key_bootstrap, write_con
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
+    FIRST_SNAPSHOT_ID,
     CommitKind,
     Snapshot,
 )
@@ -283,6 +284,8 @@ class WriteBuilder(CommitBuilder):
                 snapshot=committed, report=WriteReport(), was_already_committed=True
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
+        if self.store.managed is None:
+            self.store.file_io.prepare_publish(self.store.paths.snapshot(FIRST_SNAPSHOT_ID))
         if self._may_guess(frame, chosen):
             with self.store.ahead(with_break=True, guesses=True) as confirm:
                 try:
