@@ -54,6 +54,7 @@ def _close(self):
 
 def _point_to(self, version):
     self.file_io.replace(f"{self.directory}/{HINT_NAME}", str(version).encode())
+    return False
 
 
 CLOSE = Upload.close
