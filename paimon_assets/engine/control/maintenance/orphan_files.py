@@ -72,7 +72,8 @@ def clean_orphan_files(
     of the table's old files, and for the names of its manifests.
     """
     if older_than_ms < 0:
-        raise InvalidInputError("The age of orphan files cannot be negative.", kind="older-than")
+        message = "The age of orphan files cannot be negative: 0 takes files of any age."
+        raise InvalidInputError(message, kind="older-than")
     before_ms = (clock or SystemClock()).now_millis() - older_than_ms
     candidates: dict[str, list[FileStatus]] = {}
     empty, staged = list[str](), list[str]()

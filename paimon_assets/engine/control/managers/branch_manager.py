@@ -322,7 +322,10 @@ class BranchManager:
         return errors.CommitConflictError(message, kind="branch-behind", **self._details(name))
 
     def _empty(self, name: str) -> errors.InvalidInputError:
-        message = f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet."
+        message = (
+            f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet. Write to it, or"
+            " delete it."
+        )
         return errors.InvalidInputError(message, kind="branch-empty", **self._details(name))
 
     def _name_conflict(self, name: str) -> errors.AlreadyExistsError:

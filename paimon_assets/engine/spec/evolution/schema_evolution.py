@@ -116,7 +116,9 @@ class _Draft(Struct):
     def check_free(self, name: str) -> None:
         if any(field.name == name for field in self.fields):
             raise errors.AlreadyExistsError(
-                f"Column '{name}' exists already.", kind="column-exists", column=name
+                f"Column '{name}' exists already. Rename or drop it first, or choose another name.",
+                kind="column-exists",
+                column=name,
             )
 
     def update(self, name: str, change: Callable[[DataField], DataField]) -> None:

@@ -65,7 +65,8 @@ def tables_named(text: str, catalog: TableNames) -> list[Identifier]:
     names = [Identifier(each, table) for each in databases for table in catalog.list_tables(each)]
     matches = [name for name in names if fnmatchcase(str(name), text)]
     if not matches and text != EVERY_TABLE:
-        raise InvalidInputError(f"No table fits '{text}'.", kind="table-pattern")
+        message = f"No table fits '{text}'; `paimon-assets ls` shows the names."
+        raise InvalidInputError(message, kind="table-pattern")
     return matches
 
 
