@@ -10,7 +10,7 @@ __all__ = ["paimon", "warehouse"]
 
 @pytest.fixture
 def instance():
-    """Return an instance in memory that knows of nothing."""
+    """Return an empty instance in memory."""
     with lent_instance() as lent:
         yield lent
 

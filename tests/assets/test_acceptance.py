@@ -13,7 +13,7 @@ NAMED = re.findall(r"`([\w/]+\.py)::([\w:]+)`", PROMISES + FEATURES)
 
 
 def defined_in(body: list[ast.stmt], prefix: str = "") -> set[str]:
-    """Names of functions, those of classes as `Class::function`."""
+    """Return the names of functions; of methods as `Class::function`."""
     found = set()
     for node in body:
         if isinstance(node, ast.ClassDef):
@@ -23,7 +23,7 @@ def defined_in(body: list[ast.stmt], prefix: str = "") -> set[str]:
     return found
 
 
-def test_the_list_is_read() -> None:
+def test_lists_name_tests() -> None:
     assert len(NAMED) > 50
 
 
@@ -36,6 +36,6 @@ def test_every_feature_has_an_answer_and_a_test() -> None:
 
 
 @pytest.mark.parametrize("path", sorted({path for path, _ in NAMED}))
-def test_every_test_it_names_exists(path: str) -> None:
+def test_named_tests_exist(path: str) -> None:
     names = {name for of, name in NAMED if of == path}
     assert names <= defined_in(ast.parse((TESTS / path).read_text()).body)

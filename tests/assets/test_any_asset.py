@@ -9,6 +9,7 @@ import pandera.pandas as pandera
 import pyarrow as pa
 import pytest
 
+from paimon_assets import InvalidInputError, NotFoundError, Schema
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonIOManager,
@@ -16,8 +17,6 @@ from paimon_assets.assets import (
     paimon_asset,
     paimon_input,
 )
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
 
 pytestmark = pytest.mark.slow
@@ -62,7 +61,7 @@ FORMS = [some_output, some_result, some_coroutine, frames, one_output, async_fra
 
 @pytest.mark.parametrize("schema", [None, {"id": "BIGINT", "note": "STRING"}])
 @pytest.mark.parametrize("function", FORMS)
-def test_a_function_of_every_form_becomes_one_snapshot(
+def test_function_of_every_form_commits_one_snapshot(
     function: Any, schema: Any, paimon: PaimonCatalogResource
 ) -> None:
     asset = paimon_asset("shop.orders", schema, primary_keys="id", name="orders")(function)
@@ -93,7 +92,7 @@ class OrderModel(pandera.DataFrameModel):
         OrderModel.to_schema(),
     ],
 )
-def test_a_schema_of_every_form_makes_the_same_columns(
+def test_schema_of_every_form_makes_the_same_columns(
     schema: Any, paimon: PaimonCatalogResource
 ) -> None:
     asset = paimon_asset("shop.orders", schema)(records)
@@ -113,18 +112,18 @@ def test_a_schema_of_every_form_makes_the_same_columns(
         (lambda: paimon_asset("s.t", schema_policy="sync"), "needs a declared schema"),
     ],
 )
-def test_a_declaration_that_lacks_something_names_it(call: Any, text: str) -> None:
+def test_invalid_declaration_is_refused(call: Any, text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
         call()
 
 
-def test_another_key_than_the_table_s_is_refused(paimon: PaimonCatalogResource) -> None:
+def test_changed_primary_key_is_refused(paimon: PaimonCatalogResource) -> None:
     assert run(paimon_asset("shop.orders", primary_keys="id")(records), paimon).success
     result = run(paimon_asset("shop.orders", primary_keys="note")(records), paimon)
     assert "has the primary key (id)" in failure_text(result)
 
 
-def test_a_table_without_schema_waits_for_the_first_frame(paimon: PaimonCatalogResource) -> None:
+def test_table_without_schema_is_made_by_the_first_frame(paimon: PaimonCatalogResource) -> None:
     frame: list[Any] = [None, [], ROWS]
     asset = paimon_asset("shop.orders", name="orders")(lambda: frame.pop(0))
     for _ in range(2):
@@ -134,9 +133,7 @@ def test_a_table_without_schema_waits_for_the_first_frame(paimon: PaimonCatalogR
     assert rows_of(paimon.catalog().get_table("shop.orders")) == RECORDS
 
 
-def test_a_frame_that_differs_from_the_first_is_refused_by_number(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_different_second_frame_is_refused_by_number(paimon: PaimonCatalogResource) -> None:
     def differing() -> Iterator[Any]:
         yield ROWS
         yield ROWS.drop_columns(["note"])
@@ -145,9 +142,7 @@ def test_a_frame_that_differs_from_the_first_is_refused_by_number(
     assert "Frame 2 has the columns id" in failure_text(result)
 
 
-def test_inputs_of_tables_load_by_the_catalog_s_resource(warehouse: str) -> None:
-    """The ten lines of the README, and a second asset."""
-
+def test_inputs_of_tables_load_by_the_catalog_resource(warehouse: str) -> None:
     @paimon_asset("shop.orders", primary_keys="id")
     def orders() -> Any:
         return ROWS
@@ -179,7 +174,7 @@ def test_a_spark_resource_refuses_unknown_fields() -> None:
 
 
 def test_two_assets_of_one_table_fail_when_definitions_load(warehouse: str) -> None:
-    """A run found it before; `dg check defs` builds the repository, as here."""
+    """`dg check defs` builds the repository, as here."""
     one = paimon_asset("shop.orders")(records)
     other = paimon_asset("shop.orders", key=["copy", "orders"])(records)
     resources = {"paimon": PaimonCatalogResource(warehouse=warehouse)}
@@ -190,7 +185,7 @@ def test_two_assets_of_one_table_fail_when_definitions_load(warehouse: str) -> N
     dg.Definitions.validate_loadable(dg.Definitions([one, far], resources=both))
 
 
-def test_keys_of_dagster_s_io_managers_are_understood_or_refused(warehouse: str) -> None:
+def test_metadata_keys_of_other_io_managers_are_read_or_refused(warehouse: str) -> None:
     @dg.asset(
         key=["shop", "days"],
         partitions_def=dg.StaticPartitionsDefinition(["a", "b"]),
@@ -221,9 +216,7 @@ def test_keys_of_dagster_s_io_managers_are_understood_or_refused(warehouse: str)
         paimon_input(options={"read.batch-sise": "1"})
 
 
-def test_health_of_no_table_is_an_error_and_its_record_makes_a_database(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_health_names_missing_tables_and_is_recorded(paimon: PaimonCatalogResource) -> None:
     assert run(paimon_asset("shop.orders")(records), paimon).success
     catalog = paimon.catalog()
     with pytest.raises(NotFoundError, match=r"No table matches 'nope\.\*'"):

@@ -46,20 +46,17 @@ FAILING = planes(("N1", -5, None), ("N3", -5, None), ("N4", 7, None), ("N5", Non
 def planes_asset(
     *frames: pa.Table, options: CheckOptions | None = None, **more: Any
 ) -> dg.AssetsDefinition:
-    """An asset that returns one frame after the other, run by run."""
+    """Return an asset that writes the next frame in each run."""
     left = iter(frames)
     checks = build_pandera_checks(None, SEATS, when="before_commit", options=options)
     return asset_of("air.planes", PLANES, lambda: next(left), before_commit=checks, **more)
 
 
 def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
-    """Name → evaluation."""
     return {item.check_name: item for item in result.get_asset_check_evaluations()}
 
 
-def test_a_batch_that_passes_is_committed_and_nothing_else_is_left(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_passing_batch_is_committed_without_a_branch(paimon: PaimonCatalogResource) -> None:
     result = run(planes_asset(PASSING), paimon)
     assert result.success
     [evaluation] = evaluations(result).values()
@@ -77,7 +74,7 @@ def test_a_batch_that_passes_is_committed_and_nothing_else_is_left(
     assert snapshot.delta_manifest_list in manifests
 
 
-def test_a_batch_that_fails_is_not_committed_and_stays_readable(
+def test_failing_batch_is_not_committed_and_stays_readable(
     paimon: PaimonCatalogResource, warehouse: str
 ) -> None:
     asset = planes_asset(PASSING, FAILING)
@@ -87,7 +84,7 @@ def test_a_batch_that_fails_is_not_committed_and_stays_readable(
     result = run(asset, paimon)
     assert not result.success
     assert not result.get_asset_materialization_events()
-    assert reader.latest_snapshot() == before, "seen by a reader that was there before"
+    assert reader.latest_snapshot() == before, "for a reader opened before"
     assert [row["seats"] for row in rows_of(reader)] == [10, 20]
 
     [evaluation] = evaluations(result).values()
@@ -110,7 +107,7 @@ def test_a_batch_that_fails_is_not_committed_and_stays_readable(
     assert rows_of(open_catalog(warehouse).get_table(branch)) == FAILING.to_pylist()
 
 
-def test_a_run_after_the_rows_were_mended_commits(paimon: PaimonCatalogResource) -> None:
+def test_run_with_mended_rows_commits(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(FAILING, PASSING)
     assert not run(asset, paimon).success
     assert run(asset, paimon).success
@@ -140,8 +137,7 @@ def test_batch_without_blocking_failures_is_committed_and_reported(
     assert table.branches.list() == {}
 
 
-def test_only_the_batch_is_judged_and_deletes_do_not_count(paimon: PaimonCatalogResource) -> None:
-    """What the table held before is not judged again, whatever is wrong with it."""
+def test_only_rows_of_the_batch_are_judged(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(FAILING, PASSING, options=CheckOptions(blocking=False))
     run(asset, paimon)
     [evaluation] = evaluations(run(asset, paimon)).values()
@@ -154,7 +150,7 @@ def test_only_the_batch_is_judged_and_deletes_do_not_count(paimon: PaimonCatalog
     [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}, {"bucket": "-1"}],
     ids=["deletion-vectors", "first-row", "dynamic-bucket"],
 )
-def test_a_batch_is_judged_where_a_reader_would_not_see_it_yet(
+def test_batch_that_readers_would_not_see_yet_is_judged(
     paimon: PaimonCatalogResource, settings: dict[str, str]
 ) -> None:
     schema = Schema.of(
@@ -185,7 +181,7 @@ def test_failed_overwrite_keeps_the_stored_rows(paimon: PaimonCatalogResource) -
     assert len(rows_of(table)) == 2
 
 
-def test_no_rows_pass(paimon: PaimonCatalogResource) -> None:
+def test_batch_without_rows_passes(paimon: PaimonCatalogResource) -> None:
     nothing = asset_of(
         "air.planes", PLANES, before_commit=build_pandera_checks(None, SEATS, when="before_commit")
     )
@@ -195,16 +191,14 @@ def test_no_rows_pass(paimon: PaimonCatalogResource) -> None:
     assert (evaluation.passed, evaluation.description) == (True, "There were no rows to judge.")
 
 
-def test_a_check_that_breaks_keeps_the_batch_out_and_leaves_nothing(
-    paimon: PaimonCatalogResource,
-) -> None:
-    def broken(batch: Batch) -> Verdict:
+def test_check_that_raises_commits_and_leaves_nothing(paimon: PaimonCatalogResource) -> None:
+    def fail(batch: Batch) -> Verdict:
         with batch.read.to_reader(batch.executor) as reader:
             assert reader.read_all().num_rows == 2
         raise ZeroDivisionError(batch.table)
 
     some_planes = asset_of(
-        "air.planes", PLANES, PASSING, before_commit=[BatchCheck(name="broken", evaluate=broken)]
+        "air.planes", PLANES, PASSING, before_commit=[BatchCheck(name="broken", evaluate=fail)]
     )
     result = run(some_planes, paimon)
     assert not result.success
@@ -216,10 +210,9 @@ def test_a_check_that_breaks_keeps_the_batch_out_and_leaves_nothing(
     assert left == {"schema-0"}
 
 
-def test_a_retry_after_the_commit_judges_the_same_batch_again(
+def test_retry_after_the_commit_judges_the_same_batch(
     paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step dies after its commit; the next try reports the commit, and what the checks say."""
     written = []
 
     @paimon_asset(
@@ -249,11 +242,10 @@ def test_a_retry_after_the_commit_judges_the_same_batch_again(
     assert newest.id == 1
 
 
-def test_files_that_land_are_judged_before_they_count_as_taken_in(
-    paimon: PaimonCatalogResource, tmp_path: Path
+def test_landed_files_are_judged_before_the_ledger_has_them(
+    paimon: PaimonCatalogResource, landing: Path
 ) -> None:
-    folder = tmp_path / "landing"
-    folder.mkdir()
+    folder = landing
     pq.write_table(FAILING, folder / "a.parquet")
     asset = build_file_ingestion_asset(
         "air.planes",
@@ -272,7 +264,6 @@ def test_files_that_land_are_judged_before_they_count_as_taken_in(
 
 
 def test_check_that_rejects_a_batch_is_in_the_log_of_checks(paimon: PaimonCatalogResource) -> None:
-    """What the UI reads: the check failed, and the asset was not materialized."""
     asset = planes_asset(FAILING)
     with lent_instance() as instance:
         run(asset, paimon, instance=instance)
@@ -286,16 +277,14 @@ def test_check_that_rejects_a_batch_is_in_the_log_of_checks(paimon: PaimonCatalo
     assert (evaluation.passed, evaluation.blocking) == (False, True)
 
 
-def test_an_asset_below_a_prefix_has_its_checks(paimon: PaimonCatalogResource) -> None:
+def test_checks_follow_the_key_prefix_of_their_asset(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(PASSING, key_prefix=["lake", "raw"])
     [spec] = asset.check_specs
     assert spec.asset_key == asset.key == dg.AssetKey(["lake", "raw", "planes"])
     assert run(asset, paimon).success
 
 
-def test_a_batch_of_a_partitioned_table_without_key_is_judged(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_batch_of_a_partitioned_append_table_is_judged(paimon: PaimonCatalogResource) -> None:
     schema = Schema.of(
         {"engine": "STRING", "tailnum": "STRING", "seats": "INT"}, partition_keys=["engine"]
     )

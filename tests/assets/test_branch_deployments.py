@@ -7,8 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import Schema, assets
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets import NotFoundError, Schema, assets
 from paimon_assets.engine.table.previews import branch_of_environment
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.testkit.asset_tables import lent_instance
@@ -41,20 +40,23 @@ def location(warehouse: str, factor: float, branch: str = "") -> dg.Definitions:
 def run(definitions):
     with lent_instance() as instance:
         job = definitions.resolve_implicit_global_asset_job_def()
-        result = job.execute_in_process(instance=instance)
-    assert result.success
-    return result
+        assert job.execute_in_process(instance=instance).success
 
 
 def rows(warehouse, name, branch=""):
-    catalog = new_catalog_in(warehouse, "shop")
-    table = catalog.get_table(f"shop.{name}{f'$branch_{branch}' if branch else ''}")
-    return read(table)
+    suffix = f"$branch_{branch}" if branch else ""
+    return read(new_catalog_in(warehouse, "shop").get_table(f"shop.{name}{suffix}"))
 
 
-def test_a_pull_request_is_previewed_and_promoted(tmp_path, invoke):
-    warehouse = str(tmp_path / "w")
-    run(location(warehouse, 1))
+@pytest.fixture
+def warehouse(tmp_path):
+    """Return a warehouse that the production location has filled."""
+    path = str(tmp_path / "w")
+    run(location(path, 1))
+    return path
+
+
+def test_pull_request_is_previewed_and_promoted(warehouse, invoke):
     run(location(warehouse, 3, "feature/new"))
     main, preview = [(1, 1.0), (2, 2.0)], [(1, 3.0), (2, 2.0)]
     assert (rows(warehouse, "prices"), rows(warehouse, "prices", "feature-new")) == (main, preview)
@@ -75,9 +77,7 @@ def test_a_pull_request_is_previewed_and_promoted(tmp_path, invoke):
     assert rows(warehouse, "prices") == main
 
 
-def test_a_discarded_pull_request_leaves_nothing(tmp_path, invoke):
-    warehouse = str(tmp_path / "w")
-    run(location(warehouse, 1))
+def test_discarded_pull_request_leaves_nothing(warehouse, invoke):
     run(location(warehouse, 3, "pr"))
     assert "shop.prices, shop.totals" in invoke("discard", "pr", "--yes")
     assert rows(warehouse, "prices") == [(1, 1.0), (2, 2.0)]
@@ -87,9 +87,7 @@ def test_a_discarded_pull_request_leaves_nothing(tmp_path, invoke):
         rows(warehouse, "prices", "pr")
 
 
-def test_main_that_has_moved_is_not_replaced_in_any_table(tmp_path, invoke):
-    warehouse = str(tmp_path / "w")
-    run(location(warehouse, 1))
+def test_changed_main_is_not_replaced_in_any_table(warehouse, invoke):
     run(location(warehouse, 3, "pr"))
     catalog = new_catalog_in(warehouse, "shop")
     write(catalog.get_table("shop.prices"), (7, 7.0))
@@ -106,7 +104,7 @@ def test_main_that_has_moved_is_not_replaced_in_any_table(tmp_path, invoke):
     )
 
 
-def test_a_branch_keeps_its_rows_when_main_compacts_and_expires(tmp_path):
+def test_branch_keeps_its_rows_when_main_compacts_and_expires(tmp_path):
     table = new_table(tmp_path, PRICES, (1, 1.0), name="shop.prices")
     write(table, (2, 2.0))
     preview = assets.PaimonCatalogResource(warehouse=str(tmp_path), branch="pr").catalog()
@@ -126,7 +124,7 @@ def test_a_branch_keeps_its_rows_when_main_compacts_and_expires(tmp_path):
     assert read(preview.get_table("shop.prices")) == [(1, 5.0), (2, 2.0)]
 
 
-def test_writers_begin_one_branch_together(tmp_path):
+def test_concurrent_writers_create_one_branch(tmp_path):
     new_table(tmp_path, PRICES, (0, 0.0), name="shop.prices")
 
     def add(number):
@@ -152,5 +150,5 @@ def test_writers_begin_one_branch_together(tmp_path):
         ({"DAGSTER_CLOUD_DEPLOYMENT_NAME": "prod"}, ""),
     ],
 )
-def test_the_branch_is_that_of_the_deployment(environment, branch):
+def test_branch_follows_the_deployment(environment, branch):
     assert branch_of_environment(environment) == branch

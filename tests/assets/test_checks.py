@@ -1,4 +1,4 @@
-"""Checks on tables: what passes, what fails, and what they show."""
+"""Checks of row counts and unique keys: results, metadata and executor."""
 
 from typing import Any
 
@@ -34,29 +34,31 @@ def pairs_asset(*rows: tuple[int | None, str | None]) -> dg.AssetsDefinition:
     return pairs
 
 
-def evaluated(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, dict[str, Any]]:
-    """The one evaluation, and its metadata as plain values."""
+def evaluation_of(
+    result: dg.ExecuteInProcessResult,
+) -> tuple[dg.AssetCheckEvaluation, dict[str, Any]]:
+    """Return the one evaluation, and its metadata as plain values."""
     [evaluation] = result.get_asset_check_evaluations()
     return evaluation, values_of(evaluation.metadata)
 
 
-def test_the_row_count_is_that_of_merged_rows(paimon: assets.PaimonCatalogResource) -> None:
+def test_row_count_counts_merged_rows(paimon: assets.PaimonCatalogResource) -> None:
     run(some_planes, paimon)
     check = assets.build_row_count_check(some_planes, 2)
-    evaluation, metadata = evaluated(run([some_planes, check], paimon))
+    evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert evaluation.passed
     assert (metadata["paimon/rows"], metadata["paimon/physical_rows"]) == (2, 4)
     assert (evaluation.check_name, evaluation.asset_key) == ("row_count", some_planes.key)
 
 
-@pytest.mark.parametrize(("expected", "said"), [(5, "3 missing"), (1, "1 too many")])
+@pytest.mark.parametrize(("expected", "text"), [(5, "3 missing"), (1, "1 too many")])
 def test_wrong_row_count_shows_the_difference(
-    paimon: assets.PaimonCatalogResource, expected: int, said: str
+    paimon: assets.PaimonCatalogResource, expected: int, text: str
 ) -> None:
     check = assets.build_row_count_check(some_planes, lambda: expected)
-    evaluation, metadata = evaluated(run([some_planes, check], paimon))
+    evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert not evaluation.passed
-    assert said in (evaluation.description or "")
+    assert text in (evaluation.description or "")
     assert metadata["paimon/difference"] == 2 - expected
 
 
@@ -78,8 +80,8 @@ def test_blocking_check_stops_downstream_assets(paimon: assets.PaimonCatalogReso
     assert ran
 
 
-def test_a_primary_key_is_unique_after_merging(paimon: assets.PaimonCatalogResource) -> None:
-    evaluation, metadata = evaluated(
+def test_primary_key_is_unique_after_merging(paimon: assets.PaimonCatalogResource) -> None:
+    evaluation, metadata = evaluation_of(
         run([some_planes, assets.build_unique_key_check(some_planes)], paimon)
     )
     assert evaluation.passed
@@ -87,12 +89,10 @@ def test_a_primary_key_is_unique_after_merging(paimon: assets.PaimonCatalogResou
     assert metadata["paimon/key"] == "tailnum"
 
 
-def test_shared_keys_are_counted_and_shown_worst_first(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
+def test_duplicate_keys_are_shown_worst_first(paimon: assets.PaimonCatalogResource) -> None:
     pairs = pairs_asset((1, "x"), (1, "x"), (1, "y"), (None, "x"), (None, "x"), (None, "x"))
     check = assets.build_unique_key_check(pairs, ["a", "b"])
-    evaluation, metadata = evaluated(run([pairs, check], paimon))
+    evaluation, metadata = evaluation_of(run([pairs, check], paimon))
     assert not evaluation.passed
     assert metadata["paimon/duplicate_keys"] == 2
     assert metadata["paimon/rows_with_duplicate_keys"] == 5
@@ -102,7 +102,7 @@ def test_shared_keys_are_counted_and_shown_worst_first(
     ]
 
 
-def test_a_table_without_rows_passes(paimon: assets.PaimonCatalogResource) -> None:
+def test_table_without_rows_passes(paimon: assets.PaimonCatalogResource) -> None:
     nothing = asset_of("air.planes", PLANES)
     checks = [assets.build_row_count_check(nothing, 0), assets.build_unique_key_check(nothing)]
     result = run([nothing, *checks], paimon)
@@ -115,7 +115,7 @@ def test_check_without_key_names_the_missing_argument(paimon: assets.PaimonCatal
     assert "name the columns that must be unique" in text
 
 
-def test_a_check_runs_alone(paimon: assets.PaimonCatalogResource) -> None:
+def test_check_runs_without_its_asset(paimon: assets.PaimonCatalogResource) -> None:
     run(some_planes, paimon)
     check = assets.build_row_count_check(
         some_planes, 2, options=assets.CheckOptions(name="as_many_as_known")
@@ -123,10 +123,10 @@ def test_a_check_runs_alone(paimon: assets.PaimonCatalogResource) -> None:
     chosen = dg.AssetSelection.checks(dg.AssetCheckKey(some_planes.key, "as_many_as_known"))
     result = run([some_planes, check], paimon, selection=chosen)
     assert result.get_asset_materialization_events() == []
-    assert evaluated(result)[0].passed
+    assert evaluation_of(result)[0].passed
 
 
-def test_a_check_needs_the_asset_of_a_table() -> None:
+def test_check_of_another_asset_is_refused() -> None:
     @dg.asset
     def other() -> None: ...
 
@@ -134,9 +134,7 @@ def test_a_check_needs_the_asset_of_a_table() -> None:
         assets.build_row_count_check(other, 1)
 
 
-def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
+def test_check_finds_the_table_of_an_io_manager_asset(paimon: assets.PaimonCatalogResource) -> None:
     @dg.asset(key=["lake", "air", "seats"], io_manager_key="lake_io")
     def seats() -> pa.Table:
         return pa.table({"n": [1, 2]})
@@ -145,7 +143,7 @@ def test_a_check_finds_the_table_of_an_asset_of_the_io_manager(
         [seats, assets.build_row_count_check(seats, 2)],
         resources={"paimon": paimon, "lake_io": assets.PaimonIOManager(paimon=paimon)},
     )
-    assert evaluated(result)[0].passed
+    assert evaluation_of(result)[0].passed
     [declared] = DeclaredTables.of([seats]).tables
     assert str(declared.identifier) == "air.seats"
 

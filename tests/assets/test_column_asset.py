@@ -1,4 +1,4 @@
-"""Columns of a table as an asset: added, written alone, and only where they are behind."""
+"""Columns of a table as an asset: they are added, and computed where they are behind."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import (
     PaimonCatalogResource,
     build_rows_behind_check,
@@ -16,8 +17,6 @@ from paimon_assets.assets import (
     paimon_asset,
     refuse_shared_tables,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import FailsOnce, catalog_on, failure_text, metadata_of, run
 from tests.testkit.row_changing import data_files
 from tests.testkit.tables import EXECUTOR, arrow, new_table, read
@@ -50,7 +49,7 @@ def scores(table: Any) -> list[Any]:
     return sorted(read(table.refresh(), ["id", "score"]))
 
 
-def test_a_column_is_added_and_written_alone(paimon, table):
+def test_column_is_added_without_rewriting_files(paimon, table):
     before = data_files(table)
     result = run(scoring(), paimon)
     assert result.success
@@ -64,7 +63,7 @@ def test_a_column_is_added_and_written_alone(paimon, table):
     assert table.refresh().latest_snapshot().id == 2
 
 
-def test_later_run_computes_rows_that_are_behind(paimon, table):
+def test_later_run_computes_only_rows_behind(paimon, table):
     given = []
 
     def score(rows: pa.Table) -> Any:
@@ -88,7 +87,7 @@ def test_later_run_computes_rows_that_are_behind(paimon, table):
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_rows_come_as_the_frame_of_the_annotation(paimon, table, library):
+def test_rows_have_the_type_of_the_annotation(paimon, table, library):
     def score(rows):
         assert isinstance(rows, library)
         return rows.assign(score=rows["amount"] * 2) if library is pd.DataFrame else rows.select(
@@ -100,7 +99,7 @@ def test_rows_come_as_the_frame_of_the_annotation(paimon, table, library):
     assert scores(table) == SCORES
 
 
-def test_a_function_takes_its_context_resources_and_inputs(paimon, table):
+def test_function_takes_context_resources_and_inputs(paimon, table):
     seen = []
 
     def factor() -> float:
@@ -124,7 +123,7 @@ def test_a_function_takes_its_context_resources_and_inputs(paimon, table):
     assert scores(table) == SCORES
 
 
-def test_a_run_of_a_partition_writes_its_columns(paimon, table):
+def test_partitioned_run_writes_its_partition(paimon, table):
     asset = scoring(
         partitions_def=dg.StaticPartitionsDefinition(["a", "b"]), partition_column="day"
     )
@@ -134,7 +133,7 @@ def test_a_run_of_a_partition_writes_its_columns(paimon, table):
     assert scores(table) == SCORES
 
 
-def test_a_retried_step_finds_its_commit(warehouse, table):
+def test_retried_step_finds_its_commit(warehouse, table):
     file_io = FailsOnce(after_publish_of="/snapshot-2")
     given = []
 
@@ -150,7 +149,7 @@ def test_a_retried_step_finds_its_commit(warehouse, table):
     assert scores(table) == SCORES
 
 
-def test_several_of_one_table_go_beside_each_other_and_its_own(paimon, table):
+def test_column_assets_share_a_table_with_its_own_asset(paimon, table):
     def rows_of_orders() -> Any:
         return arrow(ORDERS, ("c", 9, 1.0, "new"))
 
@@ -173,7 +172,7 @@ def test_several_of_one_table_go_beside_each_other_and_its_own(paimon, table):
     assert max(read(table.refresh(), ["id", "score", "rank"])) == (9, 2.0, 9)
 
 
-def test_unfit_columns_fail_the_run_and_change_nothing(paimon, table):
+def test_invalid_columns_are_not_committed(paimon, table):
     def short(rows: pa.Table) -> Any:
         return pa.table({"score": [1.0]})
 
@@ -188,7 +187,7 @@ def test_unfit_columns_fail_the_run_and_change_nothing(paimon, table):
     assert "Declare the stored type" in failure_text(run(texts(score), paimon))
 
 
-def test_a_table_without_such_files_is_refused_before_it_is_altered(paimon, table):
+def test_table_without_row_tracking_is_not_altered(paimon, table):
     plain = paimon.catalog().create_table("shop.plain", Schema.of({"id": "INT"}))
 
     def score(rows: pa.Table) -> Any:
@@ -199,7 +198,7 @@ def test_a_table_without_such_files_is_refused_before_it_is_altered(paimon, tabl
     assert plain.refresh().schema.field_names == ("id",)
 
 
-def test_assets_of_a_partial_update_table_write_columns_beside_each_other(paimon):
+def test_assets_of_a_partial_update_table_write_their_own_columns(paimon):
     options = {"merge-engine": "partial-update"}
     columns = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options=options)
     more = Schema.of({"id": "INT", "score": "INT"}, primary_keys=["id"], options=options)
@@ -222,7 +221,7 @@ def test_assets_of_a_partial_update_table_write_columns_beside_each_other(paimon
     assert found == [{"id": 1, "n": 3, "score": 6}, {"id": 2, "n": 4, "score": 8}]
 
 
-def test_a_keyed_table_is_refused_with_the_way_out(paimon, table):
+def test_keyed_table_is_refused_with_the_way_out(paimon, table):
     keyed = Schema.of({"id": "INT"}, primary_keys=["id"], options={"bucket": "1"})
     paimon.catalog().create_table("shop.keyed", keyed)
 
@@ -233,7 +232,7 @@ def test_a_keyed_table_is_refused_with_the_way_out(paimon, table):
     assert "'merge-engine' = partial-update" in failure_text(run(asset, paimon))
 
 
-def test_options_that_it_cannot_have_are_refused_at_once():
+def test_invalid_options_are_refused_at_definition():
     def lazy(rows: pl.LazyFrame) -> Any:
         return rows
 
@@ -250,21 +249,20 @@ def test_options_that_it_cannot_have_are_refused_at_once():
             make()
 
 
-def judged(asset, check, paimon):
-    """Evaluate the check alone."""
+def evaluate(asset, check, paimon):
     result = run([asset, check], paimon, selection=dg.AssetSelection.checks(check))
     [evaluation] = result.get_asset_check_evaluations()
     return evaluation
 
 
-def test_the_check_of_rows_behind(paimon, table):
+def test_rows_behind_are_checked(paimon, table):
     asset = scoring()
     check = build_rows_behind_check(asset, max_behind=3)
-    evaluation = judged(asset, check, paimon)  # no column yet
+    evaluation = evaluate(asset, check, paimon)  # no column yet
     assert (evaluation.passed, evaluation.metadata["paimon/rows_behind"].value) == (False, 6)
     assert run(asset, paimon).success
     table.refresh().new_row_change_builder().update({"amount": 10.0}, "id = 4", EXECUTOR)
-    evaluation = judged(asset, check, paimon)
+    evaluation = evaluate(asset, check, paimon)
     assert (evaluation.passed, evaluation.metadata["paimon/rows_behind"].value) == (True, 3)
 
     def orders() -> Any:

@@ -1,4 +1,4 @@
-"""The compaction job on a real catalog: its form, its plan, its report, and what it must not do."""
+"""The compaction job on a real catalog: its config, plan, report and errors."""
 
 import base64
 
@@ -50,11 +50,11 @@ def compact(paimon, instance=None, job=None, **config):
     return asset_tables.job_run(job, "compact", CompactionConfig(**config), paimon, instance)
 
 
-def observed(result, key=KEY):
+def observations(result, key=KEY):
     return asset_tables.observations_of(result, key)
 
 
-def materialized(result, key=KEY):
+def materializations(result, key=KEY):
     return [
         asset_tables.values_of(event.materialization.metadata)
         for event in result.get_asset_materialization_events()
@@ -63,7 +63,7 @@ def materialized(result, key=KEY):
 
 
 def lines_of(metadata, name):
-    """The lines of a table by their first column."""
+    """Return the lines of a table by their first column."""
     return {next(iter(record.data.values())): record.data for record in metadata[name]}
 
 
@@ -72,13 +72,13 @@ def rows(table):
     return sorted(found, key=lambda row: row["tailnum"])
 
 
-def told(result):
-    """What the first failed step says."""
+def failure(result):
+    """Return the description of the first failed step."""
     [event] = [event for event in result.all_events if event.is_step_failure]
     return event.step_failure_data.user_failure_data.description
 
 
-def test_a_compaction_is_one_snapshot_and_a_materialization(paimon, instance, table):
+def test_compaction_is_one_snapshot_and_a_materialization(paimon, instance, table):
     before = rows(table)
     result = compact(paimon, instance, strategy="full")
     assert result.success
@@ -86,7 +86,7 @@ def test_a_compaction_is_one_snapshot_and_a_materialization(paimon, instance, ta
     assert snapshot.commit_kind is CommitKind.COMPACT
     assert snapshot.properties["dagster.run-id"] == result.run_id
     assert rows(table) == before
-    [metadata] = materialized(result)
+    [metadata] = materializations(result)
     assert metadata["paimon/snapshot_id"] == snapshot.id
     size = lines_of(metadata, "paimon/table_size")
     assert (size["before"]["files"], size["after"]["files"]) == (12, 2)
@@ -98,20 +98,20 @@ def test_a_compaction_is_one_snapshot_and_a_materialization(paimon, instance, ta
     assert metadata["paimon/added_records"] == 0
     numbers = [name for name, value in metadata.items() if type(value) in (int, float)]
     assert len(numbers) <= 14
-    assert not observed(result)
+    assert not observations(result)
 
 
-def test_a_compaction_is_an_observation_if_asked(paimon, instance, table):
+def test_compaction_is_an_observation_on_request(paimon, instance, table):
     job = build_compaction_job([the_planes], materializes=False)
-    [metadata] = observed(result := compact(paimon, instance, job, strategy="full"))
+    [metadata] = observations(result := compact(paimon, instance, job, strategy="full"))
     assert metadata["paimon/snapshot_id"] == table.latest_snapshot().id
-    assert not materialized(result)
+    assert not materializations(result)
 
 
-def test_a_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
+def test_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
     snapshot = table.latest_snapshot()
     result = compact(paimon, instance, strategy="full", dry_run=True)
-    [metadata] = observed(result)
+    [metadata] = observations(result)
     assert table.latest_snapshot() == snapshot
     assert metadata["paimon/dry_run"]
     assert metadata["paimon/files_after_expected"] == 2
@@ -122,8 +122,8 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
     assert {(line["runs"], line["runs afterwards"]) for line in lines} == {(6, 1)}
 
 
-def test_the_picture_is_an_image_of_before_and_after(paimon, instance, table):
-    [metadata] = materialized(compact(paimon, instance, strategy="full"))
+def test_picture_shows_the_table_before_and_after(paimon, instance, table):
+    [metadata] = materializations(compact(paimon, instance, strategy="full"))
     head, _, data = metadata["paimon/picture"].removesuffix(")").partition("base64,")
     assert head == "![before, after](data:image/svg+xml;"
     drawn = base64.b64decode(data).decode()
@@ -142,10 +142,10 @@ def test_nothing_to_do_commits_nothing(paimon, instance, table):
     result = compact(paimon, instance, strategy="full")
     assert result.success
     assert table.latest_snapshot() == snapshot
-    assert observed(result) == [{}]  # a line, no picture
+    assert observations(result) == [{}]  # a line, no picture
 
 
-def test_an_observed_compaction_asks_for_no_run_below(paimon, instance, table):
+def test_observed_compaction_requests_no_downstream_run(paimon, instance, table):
     defs = dg.Definitions(assets=[the_planes, below], resources={"paimon": paimon})
 
     def tick(cursor):
@@ -163,7 +163,7 @@ def test_an_observed_compaction_asks_for_no_run_below(paimon, instance, table):
     assert tick(after.cursor).total_requested == 1
 
 
-def test_the_data_version_is_that_of_the_last_change_of_rows(paimon, instance, table):
+def test_compaction_keeps_the_data_version(paimon, instance, table):
     changed = table.latest_snapshot().id
     assert compact(paimon, instance, strategy="full").success
     result = asset_tables.run(no_planes, paimon, instance=instance)
@@ -172,7 +172,7 @@ def test_the_data_version_is_that_of_the_last_change_of_rows(paimon, instance, t
     assert asset_tables.metadata_of(result, KEY)["paimon/snapshot_id"] == changed + 1
 
 
-def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table):
+def test_tables_outside_the_config_are_skipped(paimon, instance, table):
     job = build_compaction_job([the_planes, "ops.other"])
     result = compact(paimon, instance, job, tables=["ops.planes"])
     assert result.success
@@ -180,40 +180,40 @@ def test_steps_of_tables_that_are_not_named_are_skipped(paimon, instance, table)
     assert ended == {"compact.choose_tables", "compact.ops__planes"}
 
 
-def test_tables_without_an_asset_are_compacted_too(paimon, instance, table):
+def test_tables_without_an_asset_are_compacted(paimon, instance, table):
     paimon.catalog().create_table("ops.weather", asset_tables.WEATHER)
     job = build_compaction_job([the_planes])
     result = compact(paimon, instance, job, tables=["ops.*"], strategy="full")
     assert result.success
-    assert len(materialized(result)) == 1
-    assert len(observed(result, dg.AssetKey(["ops", "weather"]))) == 1
+    assert len(materializations(result)) == 1
+    assert len(observations(result, dg.AssetKey(["ops", "weather"]))) == 1
 
 
-def test_a_table_that_fails_stops_no_other(paimon, instance, table):
+def test_failed_table_does_not_stop_the_rest(paimon, instance, table):
     result = compact(
         paimon, instance, build_compaction_job(), tables=["ops.gone", "ops.planes"], strategy="full"
     )
     assert not result.success
-    assert "1 of 2 tables failed" in told(result)
-    assert "ops.gone" in told(result)
+    assert "1 of 2 tables failed" in failure(result)
+    assert "ops.gone" in failure(result)
     assert table.latest_snapshot().commit_kind is CommitKind.COMPACT
 
 
-def test_a_declared_table_that_is_not_there_yet_is_no_failure(paimon, instance):
+def test_missing_declared_table_is_skipped(paimon, instance):
     result = compact(paimon, instance)
     assert result.success
-    assert observed(result) == []
-    assert "does not exist" in told(compact(paimon, instance, tables=["ops.planes"]))
+    assert observations(result) == []
+    assert "does not exist" in failure(compact(paimon, instance, tables=["ops.planes"]))
 
 
-def test_every_step_is_in_the_pool_of_its_writers():
+def test_steps_run_in_the_pool_of_their_writers():
     job = build_compaction_job([the_planes])
     pools = {op.name: op.pool for op in job.all_node_defs if isinstance(op, dg.OpDefinition)}
     assert pools["compaction_job__ops__planes"] == the_planes.op.pool == "paimon/ops.planes"
     assert pools["compaction_job__other_tables"] == COMPACTION_POOL
 
 
-def test_jobs_live_beside_assets_and_other_jobs(paimon):
+def test_definitions_with_assets_and_two_jobs_load(paimon):
     jobs = [build_compaction_job([the_planes]), build_compaction_job([the_planes], "another_job")]
     defs = dg.Definitions(assets=[the_planes], jobs=jobs, resources={"paimon": paimon})
     dg.Definitions.validate_loadable(defs)
@@ -228,17 +228,17 @@ def test_jobs_live_beside_assets_and_other_jobs(paimon):
         ({"partitions": "seats > 1"}, "not by 'seats'"),
     ],
 )
-def test_a_form_that_cannot_be_meant_is_refused(paimon, instance, table, config, reason):
+def test_invalid_config_is_refused(paimon, instance, table, config, reason):
     result = compact(paimon, instance, **config)
     assert not result.success
-    assert reason in told(result)
+    assert reason in failure(result)
 
 
-def test_a_form_without_tables_is_refused_where_none_is_declared(paimon, instance):
-    assert "names no table" in told(compact(paimon, instance, build_compaction_job()))
+def test_config_without_tables_is_refused_if_none_is_declared(paimon, instance):
+    assert "names no table" in failure(compact(paimon, instance, build_compaction_job()))
 
 
-def test_partitions_and_idle_time_choose(paimon, instance):
+def test_partitions_and_idle_time_select_files(paimon, instance):
     schema = Schema.of(
         {"day": "STRING", "n": "INT"},
         partition_keys=["day"],
@@ -255,7 +255,7 @@ def test_partitions_and_idle_time_choose(paimon, instance):
     assert len(table.state.live_files()) == 4
 
 
-def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatch):
+def test_retried_step_commits_once(paimon, instance, table, monkeypatch):
     snapshot = table.latest_snapshot().id
     file_io = asset_tables.FailsOnce(after_publish_of=f"snapshot-{snapshot + 1}")
     catalog = paimon.catalog()
@@ -266,7 +266,7 @@ def test_a_step_that_is_retried_commits_once(paimon, instance, table, monkeypatc
     assert file_io.has_failed
     assert result.success
     assert table.latest_snapshot().id == snapshot + 1
-    [metadata] = materialized(result)
+    [metadata] = materializations(result)
     assert metadata["paimon/snapshot_id"] == snapshot + 1
     assert lines_of(metadata, "paimon/table_size")["before"]["read amplification"] == 6
 
@@ -275,13 +275,13 @@ def test_progress_is_logged(paimon, instance, table, monkeypatch):
     monkeypatch.setattr(embedded, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(embedded, "_SECONDS_BETWEEN", 0.0)
     result = compact(paimon, instance, strategy="full", parallelism=1)
-    said = "\n".join(entry.user_message for entry in instance.all_logs(result.run_id))
-    assert "1 of 2 tasks" in said
-    assert "2 of 2 tasks" in said
-    assert "12 of 12 rows" in said
+    text = "\n".join(entry.user_message for entry in instance.all_logs(result.run_id))
+    assert "1 of 2 tasks" in text
+    assert "2 of 2 tasks" in text
+    assert "12 of 12 rows" in text
 
 
-def test_files_are_sorted_by_the_form(paimon, instance):
+def test_sort_strategy_sorts_by_the_configured_columns(paimon, instance):
     table = new_table(paimon.catalog(), asset_tables.WEATHER, name="ops.weather")
     for origin in ("LGA", "JFK", "EWR"):
         rows = pa.table({"origin": [origin], "temp": [1.0], "day": pa.nulls(1, pa.date32())})
@@ -293,24 +293,24 @@ def test_files_are_sorted_by_the_form(paimon, instance):
     assert compact(paimon, instance, job, **config).success
     assert table.new_read_builder().to_arrow()["origin"].to_pylist() == ["EWR", "JFK", "LGA"]
     refused = compact(paimon, instance, job, sort_columns=["origin"])
-    assert "strategy sort and sort_columns go together" in told(refused)
+    assert "strategy sort and sort_columns go together" in failure(refused)
 
 
-def test_rows_that_wait_are_planned_and_placed(paimon, instance):
+def test_postponed_rows_are_planned_and_assigned(paimon, instance):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
     schema = Schema.of({"k": "INT"}, primary_keys=["k"], options=options)
     table = new_table(paimon.catalog(), schema, name="ops.waiting")
     rows = pa.table({"k": pa.array(range(9), pa.int32())})
     table.new_write_builder().write(rows, EmbeddedExecutor())
     job, key = build_compaction_job(["ops.waiting"]), dg.AssetKey(["ops", "waiting"])
-    [planned] = observed(compact(paimon, instance, job, dry_run=True), key)
+    [planned] = observations(compact(paimon, instance, job, dry_run=True), key)
     assert planned["paimon/rows_waiting"] == 9
     assert [line.data["why"] for line in planned["paimon/plan"]] == ["waiting-rows"]
     assert compact(paimon, instance, job).success
     assert table.new_read_builder().to_arrow().num_rows == 9
 
 
-def test_the_shipped_schedule_and_sensor_are_stopped_and_make_runs(paimon):
+def test_shipped_schedule_and_sensor_are_stopped(paimon):
     from jobs import compaction
 
     assert compaction.nightly_compaction.default_status is dg.DefaultScheduleStatus.STOPPED

@@ -1,4 +1,4 @@
-"""The sensor on file debt: what asks for a compaction, once, and what does not."""
+"""The sensor on the compaction backlog requests each compaction once."""
 
 import datetime as dt
 import json
@@ -34,7 +34,7 @@ def tick(paimon, instance, cursor=None, tables=("ops.*",), wait_seconds=300, **d
         return sensor(context)
 
 
-def test_debt_makes_one_run(paimon, instance, table):
+def test_backlog_requests_one_run(paimon, instance, table):
     land(table, 4)
     first = tick(paimon, instance)
     assert not first.run_requests
@@ -47,7 +47,7 @@ def test_debt_makes_one_run(paimon, instance, table):
     assert tick(paimon, instance, first.cursor).run_requests[0].run_key == request.run_key
 
 
-def test_the_requested_run_pays_the_debt(paimon, instance, table):
+def test_requested_run_clears_the_backlog(paimon, instance, table):
     land(table, 6)
     asked = tick(paimon, instance)
     [request] = asked.run_requests
@@ -57,7 +57,7 @@ def test_the_requested_run_pays_the_debt(paimon, instance, table):
     assert not tick(paimon, instance, asked.cursor).run_requests
 
 
-def test_a_table_being_compacted_is_left_alone(paimon, instance, table):
+def test_table_under_compaction_gets_no_second_run(paimon, instance, table):
     land(table, 6)
     run = instance.create_run_for_job(
         JOB, tags={"paimon/table": "ops.planes"}, status=dg.DagsterRunStatus.STARTED
@@ -69,7 +69,7 @@ def test_a_table_being_compacted_is_left_alone(paimon, instance, table):
     assert tick(paimon, instance, waiting.cursor).run_requests
 
 
-def test_a_compaction_that_failed_is_asked_for_again(paimon, instance, table):
+def test_failed_compaction_is_requested_again(paimon, instance, table):
     land(table, 6)
     ticked = tick(paimon, instance)
     keys = []
@@ -84,13 +84,13 @@ def test_a_compaction_that_failed_is_asked_for_again(paimon, instance, table):
     assert len(set(keys)) == 3
 
 
-def test_where_no_option_asks_the_run_is_full(paimon, instance, table):
+def test_run_is_full_if_no_option_asks(paimon, instance, table):
     land(table, 3)
     [request] = tick(paimon, instance, level_0_runs=3).run_requests
     assert request.run_config["ops"]["compact"]["config"]["strategy"] == "full"
 
 
-def test_a_table_made_again_is_looked_at_again(paimon, instance, table):
+def test_recreated_table_gets_a_run_of_its_own(paimon, instance, table):
     land(table, 5)
     asked = tick(paimon, instance)
     catalog = paimon.catalog()
@@ -102,18 +102,13 @@ def test_a_table_made_again_is_looked_at_again(paimon, instance, table):
 
 
 def rain(days):
-    """One row of `WEATHER` for each day, of which null is one."""
-    return pa.table(
-        {
-            "origin": ["JFK"] * len(days),
-            "temp": [1.0] * len(days),
-            "day": pa.array(days, pa.date32()),
-        }
-    )
+    """Return one row of `WEATHER` for each day, which may be null."""
+    nulls = pa.array(days, pa.date32())
+    return pa.table({"origin": ["JFK"] * len(days), "temp": [1.0] * len(days), "day": nulls})
 
 
-def judged(paimon, instance, check):
-    """Return a check's answer on `ops.weather`, which its asset leaves as it is."""
+def evaluate(paimon, instance, check):
+    """Evaluate a check of `ops.weather`; its asset writes nothing."""
     result = dg.materialize([quiet, check], resources={"paimon": paimon}, instance=instance)
     [evaluation] = result.get_asset_check_evaluations()
     return evaluation
@@ -123,7 +118,7 @@ def judged(paimon, instance, check):
 def quiet() -> None: ...
 
 
-def test_small_files_of_a_table_without_key(paimon, instance, table):
+def test_small_files_of_an_append_table_request_a_run(paimon, instance, table):
     weather = paimon.catalog().create_table("ops.weather", WEATHER)
     check = assets.build_small_files_check(quiet)
     for files in range(1, 7):
@@ -131,13 +126,13 @@ def test_small_files_of_a_table_without_key(paimon, instance, table):
         due = files >= 5
         assert len(tick(paimon, instance).run_requests) == due
         assert bool(weather.new_compaction_builder().plan().units) == due
-        assert judged(paimon, instance, check).passed == (not due)
+        assert evaluate(paimon, instance, check).passed == (not due)
     assert not tick(paimon, instance, small_files=None).run_requests
     [request] = tick(paimon, instance).run_requests
     assert request.run_config["ops"]["compact"]["config"]["strategy"] == "minor"
 
 
-def test_a_file_a_partition_is_no_debt_and_neither_are_two(paimon, instance, table):
+def test_two_files_a_partition_are_no_backlog(paimon, instance, table):
     schema = Schema.of(
         {"origin": "STRING", "temp": "DOUBLE", "day": "DATE"}, partition_keys=["day"]
     )
@@ -146,18 +141,16 @@ def test_a_file_a_partition_is_no_debt_and_neither_are_two(paimon, instance, tab
     for days in (month, month[:1]):
         weather.new_write_builder().write(rain(days), EmbeddedExecutor())
         assert not tick(paimon, instance).run_requests
-        assert judged(paimon, instance, assets.build_small_files_check(quiet)).passed
+        assert evaluate(paimon, instance, assets.build_small_files_check(quiet)).passed
 
 
-def test_deleted_rows_ask(paimon, instance):
-    catalog = paimon.catalog()
-    catalog.create_database("ops")
+def test_deleted_rows_request_a_full_compaction(paimon, instance):
     schema = Schema.of(
         {"k": "INT", "kind": "STRING"},
         primary_keys=["k"],
         options={"bucket": "1", "rowkind.field": "kind"},
     )
-    table = catalog.create_table("ops.deletes", schema)
+    table = new_table(paimon.catalog(), schema, name="ops.deletes")
     for kind in ("+I", "-D"):
         rows = pa.table({"k": pa.array([1, 2], pa.int32()), "kind": [kind] * 2})
         table.new_write_builder().write(rows, EmbeddedExecutor())
@@ -165,16 +158,15 @@ def test_deleted_rows_ask(paimon, instance):
     assert request.run_config["ops"]["compact"]["config"]["strategy"] == "full"
 
 
-def test_a_table_that_cannot_be_read_stops_no_other(paimon, instance, table):
+def test_unreadable_table_does_not_stop_the_rest(paimon, instance, table):
     land(table, 5)
     broken = paimon.catalog().create_table("ops.broken", WEATHER)
-    row = pa.table({"origin": ["JFK"], "temp": [1.0], "day": pa.array([None], pa.date32())})
-    broken.new_write_builder().write(row, EmbeddedExecutor())
+    broken.new_write_builder().write(rain([None]), EmbeddedExecutor())
     broken.state.file_io.write_bytes(f"{broken.path}/snapshot/snapshot-2", b"{}")
     assert len(tick(paimon, instance).run_requests) == 1
 
 
-def test_unreadable_cursor_is_none(paimon, instance, table):
+def test_unreadable_cursor_is_ignored(paimon, instance, table):
     land(table, 5)
     assert tick(paimon, instance, cursor="not json").run_requests
 

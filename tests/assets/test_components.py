@@ -1,4 +1,4 @@
-"""Components: each as it is scaffolded, and what a YAML says of a whole project."""
+"""Components: each as it is scaffolded, and projects in YAML."""
 
 import importlib
 import json
@@ -56,12 +56,17 @@ def project() -> Iterator[DefsFolderSandbox]:
         yield sandbox
 
 
-def write(project: DefsFolderSandbox, name: str, kind: str, attributes: dict[str, Any]) -> Path:
+def write(project: DefsFolderSandbox, name: str, kind: str, **attributes: Any) -> Path:
     folder = project.defs_folder_path / name
     folder.mkdir(parents=True)
     described = {"type": f"paimon_assets.assets.components.{kind}", "attributes": attributes}
-    (folder / "defs.yaml").write_text(json.dumps(described))  # which is YAML, too
+    (folder / "defs.yaml").write_text(json.dumps(described))  # JSON is YAML
     return folder
+
+
+def write_lake(project: DefsFolderSandbox, warehouse: str, **more: Any) -> None:
+    settings = {"warehouse": warehouse, "executor": "embedded", **more}
+    write(project, "lake", "PaimonCatalogComponent", **settings)
 
 
 def run_all(definitions: dg.Definitions, **options: Any) -> dg.ExecuteInProcessResult:
@@ -70,14 +75,14 @@ def run_all(definitions: dg.Definitions, **options: Any) -> dg.ExecuteInProcessR
         return job.execute_in_process(instance=instance, raise_on_error=False, **options)
 
 
-def test_the_package_names_them_for_dg() -> None:
+def test_entry_point_of_dg_names_the_components() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     [module] = listed["dagster_dg_cli.registry_modules"].values()
     assert importlib.import_module(module) is components
 
 
 @pytest.mark.parametrize("name", components.__all__)
-def test_each_loads_as_it_is_scaffolded(project: DefsFolderSandbox, name: str) -> None:
+def test_scaffolded_component_loads(project: DefsFolderSandbox, name: str) -> None:
     path = project.scaffold_component(component_cls=getattr(components, name), defs_path="one")
     with project.load_component_and_build_defs(defs_path=path) as (component, definitions):
         assert type(component).__name__ == name
@@ -89,14 +94,12 @@ def test_each_loads_as_it_is_scaffolded(project: DefsFolderSandbox, name: str) -
 
 
 @pytest.mark.parametrize("name", components.__all__)
-def test_every_field_has_a_description(name: str) -> None:
+def test_fields_have_descriptions(name: str) -> None:
     component: Any = getattr(components, name)
     fields = component.model().model_json_schema()["properties"]
+    missing = [field for field, shown in fields.items() if not shown.get("description")]
     assert fields
-    assert [field for field, shown in fields.items() if not shown.get("description")] in (
-        [],
-        ["defs_state"],  # Dagster's own
-    )
+    assert missing in ([], ["defs_state"])  # Dagster's own
 
 
 def test_scaffolded_component_runs(project: DefsFolderSandbox) -> None:
@@ -125,21 +128,14 @@ def test_scaffolded_component_runs(project: DefsFolderSandbox) -> None:
         assert (schedule.default_status, sensor.default_status) == stopped
 
 
-def test_files_that_land(
-    project: DefsFolderSandbox, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_file_ingestion_component_ingests_checks_and_schedules(
+    project: DefsFolderSandbox, warehouse: str, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    landing = tmp_path / "landing"
-    landing.mkdir()
     (landing / "a.csv").write_text("id,price,day\n1,1.25,2024-01-01\n2,3.5,2024-01-02\n")
     (landing / "b.csv").write_text("who,knows\n1,2\n")
     monkeypatch.setenv("LANDING", str(landing))
-    write(project, "sales", "PaimonFileIngestionComponent", SALES)
-    write(
-        project,
-        "lake",
-        "PaimonCatalogComponent",
-        {"warehouse": warehouse, "executor": "embedded", "io_manager_key": "lake_io"},
-    )
+    write(project, "sales", "PaimonFileIngestionComponent", **SALES)
+    write_lake(project, warehouse, io_manager_key="lake_io")
     with project.build_all_defs() as definitions:
         result = run_all(definitions)
         assert result.success, failure_text(result)
@@ -152,11 +148,8 @@ def test_files_that_land(
             "freshness": True,
         }
         spec = definitions.resolve_assets_def(["shop", "sales"]).get_asset_spec()
-        assert (spec.group_name, list(spec.owners), spec.tags["tier"]) == (
-            "others",
-            ["team:lake"],
-            "1",
-        )
+        assert (spec.group_name, [*spec.owners]) == ("others", ["team:lake"])
+        assert spec.tags["tier"] == "1"
         sensor = definitions.resolve_sensor_def("shop__sales_new_files")
         assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
         schedule = definitions.resolve_schedule_def("shop__sales_schedule")
@@ -167,25 +160,21 @@ def test_files_that_land(
     assert table.schema.options["bucket"] == "1"
 
 
-def test_partitions_of_a_function(project: DefsFolderSandbox, warehouse: str) -> None:
+def test_asset_component_writes_partitions(project: DefsFolderSandbox, warehouse: str) -> None:
     folder = write(
         project,
         "days",
         "PaimonAssetComponent",
-        {
-            "table": "shop.days",
-            "columns": {"day": "STRING", "n": "BIGINT"},
-            "partition_keys": ["day"],
-            "rows": ".rows.rows",
-            "mode": "overwrite",
-            "partition_column": "day",
-            "asset": {"partitions_def": DAILY},
-        },
+        table="shop.days",
+        columns={"day": "STRING", "n": "BIGINT"},
+        partition_keys=["day"],
+        rows=".rows.rows",
+        mode="overwrite",
+        partition_column="day",
+        asset={"partitions_def": DAILY},
     )
     (folder / "rows.py").write_text(DAYS)
-    write(
-        project, "lake", "PaimonCatalogComponent", {"warehouse": warehouse, "executor": "embedded"}
-    )
+    write_lake(project, warehouse)
     with project.build_all_defs() as definitions:
         for _ in range(2):
             done = run_all(definitions, partition_key="2024-01-03")
@@ -194,28 +183,19 @@ def test_partitions_of_a_function(project: DefsFolderSandbox, warehouse: str) ->
     assert rows_of(table) == [{"day": "2024-01-03", "n": 1}]
 
 
-def test_checks_of_a_table_that_is_defined_elsewhere(
+def test_checks_component_checks_a_table_defined_elsewhere(
     project: DefsFolderSandbox, warehouse: str
 ) -> None:
     checks = [{"type": "row_count", "expected": 2}, {"type": "row_count_anomaly", "runs": 4}]
-    project.scaffold_component(
+    folder = project.scaffold_component(
         component_cls=components.PaimonAssetComponent, defs_path="orders"
-    ).joinpath("defs.yaml").write_text(
-        json.dumps(
-            {
-                "type": "paimon_assets.assets.components.PaimonAssetComponent",
-                "attributes": {
-                    "table": "shop.orders",
-                    "columns": {"id": "BIGINT", "amount": "DOUBLE"},
-                    "rows": ".rows.orders",
-                },
-            }
-        )
     )
-    write(project, "checks", "PaimonChecksComponent", {"table": "shop.orders", "checks": checks})
-    write(
-        project, "lake", "PaimonCatalogComponent", {"warehouse": warehouse, "executor": "embedded"}
-    )
+    columns = {"id": "BIGINT", "amount": "DOUBLE"}
+    attributes = {"table": "shop.orders", "columns": columns, "rows": ".rows.orders"}
+    kind = "paimon_assets.assets.components.PaimonAssetComponent"
+    (folder / "defs.yaml").write_text(json.dumps({"type": kind, "attributes": attributes}))
+    write(project, "checks", "PaimonChecksComponent", table="shop.orders", checks=checks)
+    write_lake(project, warehouse)
     with project.build_all_defs() as definitions:
         result = run_all(definitions)
         assert result.success, failure_text(result)
@@ -224,7 +204,7 @@ def test_checks_of_a_table_that_is_defined_elsewhere(
 
 
 @pytest.mark.parametrize(
-    ("kind", "attributes", "said"),
+    ("kind", "attributes", "text"),
     [
         ("PaimonChecksComponent", {"checks": [{"type": "unique_key", "runs": 3}]}, "no 'runs'"),
         ("PaimonChecksComponent", {"checks": [{"type": "schema"}]}, "component that declares"),
@@ -237,8 +217,8 @@ def test_checks_of_a_table_that_is_defined_elsewhere(
         ("PaimonCatalogComponent", {"token": {"var": "X"}}, "{env: NAME}"),
     ],
 )
-def test_parameters_missing_in_yaml_are_named(
-    project: DefsFolderSandbox, kind: str, attributes: dict[str, Any], said: str
+def test_invalid_attributes_are_named(
+    project: DefsFolderSandbox, kind: str, attributes: dict[str, Any], text: str
 ) -> None:
     base: dict[str, Any] = {}
     if kind == "PaimonAssetComponent":
@@ -247,7 +227,7 @@ def test_parameters_missing_in_yaml_are_named(
         base = {"table": "shop.orders"}
     elif kind != "PaimonCatalogComponent":
         base = {"tables": ["shop.orders"]}
-    path = write(project, "one", kind, {**base, **attributes})
+    path = write(project, "one", kind, **base, **attributes)
     with (
         pytest.raises(Exception, match=r".+") as refused,
         project.load_component_and_build_defs(defs_path=path),
@@ -258,16 +238,18 @@ def test_parameters_missing_in_yaml_are_named(
     while error is not None:
         texts.append(str(error))
         error = error.__cause__ or error.__context__
-    assert said in "\n".join(texts)
+    assert text in "\n".join(texts)
 
 
-def test_secrets_stay_variables(project: DefsFolderSandbox) -> None:
-    attributes = {
-        "warehouse": "s3://lake/warehouse",
-        "token": {"env": "LAKE_TOKEN"},
-        "options": {"s3.secret-key": {"env": "S3_KEY"}, "s3.region": "0x10"},
-    }
-    path = write(project, "lake", "PaimonCatalogComponent", attributes)
+def test_secrets_stay_environment_variables(project: DefsFolderSandbox) -> None:
+    path = write(
+        project,
+        "lake",
+        "PaimonCatalogComponent",
+        warehouse="s3://lake/warehouse",
+        token={"env": "LAKE_TOKEN"},
+        options={"s3.secret-key": {"env": "S3_KEY"}, "s3.region": "0x10"},
+    )
     with project.load_component_and_build_defs(defs_path=path) as (_, definitions):
         resource: Any = (definitions.resources or {})["paimon"]
         assert resource.token == dg.EnvVar("LAKE_TOKEN")

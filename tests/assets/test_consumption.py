@@ -1,4 +1,4 @@
-"""Incremental inputs: what is made of them says how far they were read, so each counts once."""
+"""Incremental inputs: the asset records how far they were read, so each change counts once."""
 
 from typing import Any
 
@@ -31,13 +31,13 @@ def table_of(paimon: PaimonCatalogResource, name: str) -> Table:
     return paimon.catalog().get_table(f"shop.{name}")
 
 
-def copied(paimon: PaimonCatalogResource) -> list[int]:
+def ids_in_copy(paimon: PaimonCatalogResource) -> list[int]:
     return [row["id"] for row in rows_of(table_of(paimon, "copy"))]
 
 
 @pytest.fixture
 def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
-    """A table of three snapshots."""
+    """Return a lake with a table of three snapshots."""
     new_table(paimon.catalog(), SCHEMA, name="shop.orders")
     for number in (1, 2, 3):
         put(paimon, number)
@@ -72,23 +72,21 @@ def run(assets: list[Any], paimon: PaimonCatalogResource) -> None:
 
 
 @pytest.mark.parametrize("make", [by_io_manager, by_function])
-def test_changes_committed_before_the_consumer_advanced_are_not_read_again(
-    make: Any, lake: PaimonCatalogResource
-) -> None:
+def test_committed_changes_are_not_read_again(make: Any, lake: PaimonCatalogResource) -> None:
     run(make(), lake)
     orders = table_of(lake, "orders")
     orders.consumers.delete("copy")  # the process died before it advanced
     put(lake, 4)
     run(make(), lake)
-    assert copied(lake) == [1, 2, 3, 4]
+    assert ids_in_copy(lake) == [1, 2, 3, 4]
     assert orders.consumers.list() == {"copy": 5}
     orders.consumers.reset("copy", 4)
     run(make(), lake)
-    assert copied(lake) == [1, 2, 3, 4]
+    assert ids_in_copy(lake) == [1, 2, 3, 4]
     assert orders.consumers.list() == {"copy": 5}
 
 
-def test_of_two_runs_that_read_the_same_changes_one_commits(lake: PaimonCatalogResource) -> None:
+def test_one_of_two_runs_with_the_same_changes_commits(lake: PaimonCatalogResource) -> None:
     overtaken: list[int] = []
 
     def race(table: pa.Table) -> pa.Table:
@@ -100,13 +98,11 @@ def test_of_two_runs_that_read_the_same_changes_one_commits(lake: PaimonCatalogR
     run(by_io_manager(), lake)
     put(lake, 4)
     run(by_io_manager(race), lake)
-    assert copied(lake) == [1, 2, 3, 4]
+    assert ids_in_copy(lake) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("nothing", ["no rows", "no frame"])
-def test_changes_of_which_nothing_was_made_are_dealt_with_too(
-    nothing: str, lake: PaimonCatalogResource
-) -> None:
+def test_position_advances_without_output_rows(nothing: str, lake: PaimonCatalogResource) -> None:
     def drop(table: pa.Table) -> Any:
         return table.slice(0, 0) if nothing == "no rows" else None
 
@@ -119,10 +115,10 @@ def test_changes_of_which_nothing_was_made_are_dealt_with_too(
     assert newest.id == 2
     assert copy.state.data_version(newest).startswith("1-"), "no row has changed"
     run(by_function(drop), lake)
-    assert len(copy.snapshots()) == 2, "nothing to read, nothing to say"
+    assert len(copy.snapshots()) == 2, "nothing to read, no snapshot"
     table_of(lake, "orders").consumers.delete("copy")
     run(by_function(), lake)
-    assert copied(lake) == [1, 2, 3]
+    assert ids_in_copy(lake) == [1, 2, 3]
 
 
 def test_rolled_back_table_reads_its_lost_changes_again(lake: PaimonCatalogResource) -> None:
@@ -130,12 +126,12 @@ def test_rolled_back_table_reads_its_lost_changes_again(lake: PaimonCatalogResou
     put(lake, 4)
     run(by_io_manager(), lake)
     table_of(lake, "copy").rollback_to(1)
-    assert copied(lake) == [1, 2, 3]
+    assert ids_in_copy(lake) == [1, 2, 3]
     run(by_io_manager(), lake)
-    assert copied(lake) == [1, 2, 3, 4]
+    assert ids_in_copy(lake) == [1, 2, 3, 4]
 
 
-def test_position_outlives_the_snapshot_that_first_had_it(lake: PaimonCatalogResource) -> None:
+def test_position_outlives_its_first_snapshot(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     copy = table_of(lake, "copy")
     copy.new_write_builder().write(rows(50), EmbeddedExecutor())
@@ -145,7 +141,7 @@ def test_position_outlives_the_snapshot_that_first_had_it(lake: PaimonCatalogRes
     table_of(lake, "orders").consumers.delete("copy")
     put(lake, 4)
     run(by_io_manager(), lake)
-    assert copied(lake) == [1, 2, 3, 4, 50]
+    assert ids_in_copy(lake) == [1, 2, 3, 4, 50]
 
 
 def test_recreated_source_is_read_from_its_beginning(lake: PaimonCatalogResource) -> None:
@@ -154,7 +150,7 @@ def test_recreated_source_is_read_from_its_beginning(lake: PaimonCatalogResource
     lake.catalog().create_table("shop.orders", SCHEMA)
     put(lake, 7)
     run(by_io_manager(), lake)
-    assert copied(lake) == [1, 2, 3, 7]
+    assert ids_in_copy(lake) == [1, 2, 3, 7]
 
 
 @pytest.mark.parametrize("later", [(), (8, 9)])
@@ -167,7 +163,7 @@ def test_source_rolled_back_below_the_position_is_refused(
         put(lake, number)
     text = failure_text(io_run(by_io_manager(), lake))
     assert "up to snapshot 3, which was rolled back since" in text
-    assert copied(lake) == [1, 2, 3]
+    assert ids_in_copy(lake) == [1, 2, 3]
 
 
 def overwrite(paimon: PaimonCatalogResource, *numbers: int) -> None:
@@ -175,17 +171,17 @@ def overwrite(paimon: PaimonCatalogResource, *numbers: int) -> None:
     builder.write(rows(*numbers), EmbeddedExecutor())
 
 
-def test_an_overwrite_is_refused_before_the_consumer_moves(lake: PaimonCatalogResource) -> None:
+def test_overwrite_is_refused_before_the_consumer_advances(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     overwrite(lake, 7)
     text = failure_text(io_run(by_io_manager(), lake))
     assert "snapshot 4 overwrote rows" in text
     assert "row_kinds=True" in text
     assert table_of(lake, "orders").consumers.list() == {"copy": 4}
-    assert copied(lake) == [1, 2, 3]
+    assert ids_in_copy(lake) == [1, 2, 3]
 
 
-def test_an_overwrite_reaches_a_consumer_as_the_difference(lake: PaimonCatalogResource) -> None:
+def test_overwrite_is_read_as_row_kinds(lake: PaimonCatalogResource) -> None:
     seen: list[list[tuple[str, int]]] = []
 
     def look(table: pa.Table) -> pa.Table:
@@ -204,7 +200,7 @@ def test_an_overwrite_reaches_a_consumer_as_the_difference(lake: PaimonCatalogRe
     assert seen[2] == []
 
 
-def test_reads_of_failed_steps_are_forgotten() -> None:
+def test_reads_of_failed_steps_are_bounded() -> None:
     """In a process that runs for months, such as a script around `dg.materialize`."""
     reads: Any = consumption.READS
     for number in range(1_000):

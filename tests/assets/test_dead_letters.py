@@ -10,6 +10,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from paimon_assets import FormatError, InvalidInputError, Schema
 from paimon_assets.assets import (
     BatchCheck,
     FileSource,
@@ -20,8 +21,6 @@ from paimon_assets.cdc.kafka.fetching import Fetched
 from paimon_assets.cdc.kafka.messages import rows
 from paimon_assets.cdc.kafka.topics import OffsetRange
 from paimon_assets.engine.data.format.text_lines import Rejected
-from paimon_assets.engine.errors import FormatError, InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
 
 SCHEMA = Schema.of({"id": "BIGINT", "note": "VARCHAR(5)", "day": "DATE"}, primary_keys=["id"])
@@ -88,7 +87,7 @@ def land(rng: random.Random, path: Path, first: int) -> tuple[list[int], list[An
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_every_good_row_arrives_and_every_bad_line_is_a_letter_once(
+def test_good_rows_arrive_and_bad_lines_are_dead_letters_once(
     seed: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     rng = random.Random(seed)  # noqa: S311 (draws)
@@ -126,7 +125,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("file_format", "bad"), NAMED)
-def test_without_a_table_the_refusal_names_file_and_line_and_the_way_out(
+def test_error_without_dead_letters_names_file_line_and_way_out(
     file_format: str, bad: bytes, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     good = {"csv": b"id,note,day\n5,a,\n", "json": b'{"id": 5}\n{"id": 6}\n'}[file_format]
@@ -137,7 +136,7 @@ def test_without_a_table_the_refusal_names_file_and_line_and_the_way_out(
     assert "FileSource(dead_letters='db.table')" in text
 
 
-def test_a_bad_value_is_named_with_its_column(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_bad_value_is_named_with_its_column(landing: Path, paimon: PaimonCatalogResource) -> None:
     (landing / "1.csv").write_text("id,note,day\n1,a,2024-01-01\nx,a,2024-01-01\n")
     text = failure_text(ingest(paimon, landing, format="csv"))
     assert "1.csv', line 3: column 'id': 'x' is not a value of type BIGINT" in text
@@ -163,7 +162,7 @@ def test_values_are_not_shown_where_the_resource_hides_them(landing: Path, wareh
         ({"format": "debezium-json"}, "ChangeLog(dead_letters=…)"),
     ],
 )
-def test_dead_letters_that_cannot_be_are_refused(words: dict[str, Any], text: str) -> None:
+def test_invalid_dead_letters_are_refused(words: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         FileSource(folder="x", dead_letters="s.dead", **words)
     assert text in str(refused.value)
@@ -189,7 +188,7 @@ COLUMNS = pa.schema(_TYPES)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_good_record_of_a_topic_is_a_row_and_every_bad_one_a_letter(seed: int) -> None:
+def test_good_records_are_rows_and_bad_ones_dead_letters(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 (draws)
     bad = [each for each in BAD["json"] if b"toolong" not in each and b'{"note"' not in each]
     bad = [each for each in bad if each != b"{}"] + [b"", b" ", b'{"id": 1}\n{"id": 2}']
@@ -210,7 +209,7 @@ def test_every_good_record_of_a_topic_is_a_row_and_every_bad_one_a_letter(seed: 
     assert [each.place for each in letters] == bad_offsets
 
 
-def test_a_record_without_a_table_is_named_by_its_offset() -> None:
+def test_bad_record_is_named_by_its_offset() -> None:
     fetched = fetched_of([b'{"id": 1}', None, b"no json", b'{"id": 2}'])
     with pytest.raises(FormatError) as refused:
         list(rows(fetched, COLUMNS, {"at": "offset"}))

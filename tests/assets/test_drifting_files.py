@@ -1,4 +1,4 @@
-"""Landing folders whose files have several shapes: every row arrives, whatever its file lacks."""
+"""Landing folders whose files have several shapes: every row arrives."""
 
 import json
 import random
@@ -14,6 +14,7 @@ import pyarrow.orc as paorc
 import pyarrow.parquet as papq
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import (
     FileSource,
     IngestConfig,
@@ -21,8 +22,6 @@ from paimon_assets.assets import (
     PaimonSparkResource,
     build_file_ingestion_asset,
 )
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
 
 pytestmark = pytest.mark.slow
@@ -106,15 +105,18 @@ class Folder:
         write(self.landing / name, table, self.format)
         self.rows[name] = rows
 
-    def expected(self, types: dict[str, str]) -> list[dict[str, Any]]:
+    def expected_rows(self, types: dict[str, str]) -> list[dict[str, Any]]:
         """Return the rows as a table of these types has them."""
         rows = [row for rows in self.rows.values() for row in rows]
         return sorted(
-            ({name: self._stored(row, name, kind) for name, kind in types.items()} for row in rows),
+            (
+                {name: self._stored_value(row, name, kind) for name, kind in types.items()}
+                for row in rows
+            ),
             key=lambda row: row["id"],
         )
 
-    def _stored(self, row: dict[str, Any], name: str, kind: str) -> Any:
+    def _stored_value(self, row: dict[str, Any], name: str, kind: str) -> Any:
         value = row.get(name)
         if kind == "STRING" and self.format in TEXTS:
             if self.format == "csv" and name in row and value is None:
@@ -166,7 +168,7 @@ def drift(
             in_doubt = ("STRING",) if folder.format in TEXTS else ()
             assert types[name] in STORED[name] + in_doubt
     rows = sorted(rows_of(table), key=lambda row: row["id"])
-    assert rows == folder.expected(types), f"seed {seed}, {folder.format}"
+    assert rows == folder.expected_rows(types), f"seed {seed}, {folder.format}"
     return len(folder.rows)
 
 
@@ -195,7 +197,7 @@ def ingest(paimon: PaimonCatalogResource, landing: Path, **words: Any) -> Any:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_the_refusal_names_the_words_that_take_the_files(
+def test_error_names_the_options_that_accept_the_files(
     file_format: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     shapes: Sequence[dict[str, Any]] = ({"id": [1], "amount": [2]}, {"id": [3], "note": ["a"]})
@@ -250,7 +252,7 @@ def test_files_that_are_refused_add_no_column(
         (["NaN"], "STRING"),
     ],
 )
-def test_the_type_of_a_csv_column_holds_the_texts_of_all_files(
+def test_type_of_a_csv_column_holds_the_texts_of_all_files(
     texts: list[str], kind: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     for number, text in enumerate(texts):
@@ -273,7 +275,7 @@ def test_the_type_of_a_csv_column_holds_the_texts_of_all_files(
     ],
 )
 @pytest.mark.parametrize("in_one_file", [True, False])
-def test_the_type_of_a_json_member_holds_the_values_of_all_files(
+def test_type_of_a_json_member_holds_the_values_of_all_files(
     values: list[str], kind: str, in_one_file: bool, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     lines = [f'{{"id": {n}, "c": {value}}}\n' for n, value in enumerate(values)]
@@ -289,9 +291,7 @@ def test_the_type_of_a_json_member_holds_the_values_of_all_files(
         assert [row["c"] for row in rows] == texts
 
 
-def test_a_declared_type_counts_more_than_the_texts(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_declared_type_is_kept(landing: Path, paimon: PaimonCatalogResource) -> None:
     (landing / "1.csv").write_text("c,id,amount\n1,1,1\n")
     declared = Schema.of({**DECLARED, "c": "DECIMAL(5, 2)"})
     assert ingest(paimon, landing, format="csv", extra_columns="add", table=declared).success
@@ -315,7 +315,7 @@ def test_file_without_the_key_is_quarantined(landing: Path, paimon: PaimonCatalo
     assert rows_of(paimon.catalog().get_table("s.t")) == [{"id": 2, "amount": None}]
 
 
-def test_columns_of_files_are_not_added_where_the_policy_drops_them(landing: Path) -> None:
+def test_invalid_column_options_are_refused(landing: Path) -> None:
     source = FileSource(folder=str(landing), format="csv", extra_columns="add")
     with pytest.raises(InvalidInputError, match="drops the columns that extra_columns='add'"):
         build_file_ingestion_asset("s.t", SCHEMA, source=source, schema_policy="sync")

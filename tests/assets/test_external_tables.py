@@ -1,4 +1,4 @@
-"""Tables that others write: shown without the catalog, observed, and followed by a sensor."""
+"""Tables of other writers: described without the catalog, observed, and followed by a sensor."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from tests.testkit.tables import new_table
 
 @pytest.fixture
 def table(paimon: PaimonCatalogResource) -> Table:
-    """`air.planes`, which somebody else writes."""
+    """Return `air.planes`, which no asset writes."""
     return new_table(paimon.catalog(), PLANES, name="air.planes")
 
 
@@ -36,7 +36,7 @@ def write(table: Table, *names: str) -> None:
 
 
 def compact(table: Table) -> None:
-    """A compaction, as far as a sensor can tell."""
+    """Commit a compaction without files."""
     newest = table.latest_snapshot()
     assert newest is not None
     store = table.new_read_builder().store
@@ -95,9 +95,7 @@ def test_invalid_state_names_the_way_out(text: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_an_observation_carries_the_data_version(
-    paimon: PaimonCatalogResource, table: Table
-) -> None:
+def test_observation_carries_the_data_version(paimon: PaimonCatalogResource, table: Table) -> None:
     write(table, "N1")
     compact(table)
     assets = build_observable_tables(specs_of(paimon), paimon.catalog)
@@ -131,7 +129,7 @@ def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) 
     assert result.skip_reason.skip_message == "No new data in 1 table."
 
 
-def test_every_asset_of_a_table_gets_its_event(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_each_asset_of_a_table_gets_an_event(paimon: PaimonCatalogResource, table: Table) -> None:
     tables = describe_tables(paimon.catalog())
     specs = [
         spec
@@ -145,7 +143,7 @@ def test_every_asset_of_a_table_gets_its_event(paimon: PaimonCatalogResource, ta
     assert [event.asset_key.path[0] for event in result.asset_events] == ["lake", "mirror"]
 
 
-def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_compaction_is_not_reported(paimon: PaimonCatalogResource, table: Table) -> None:
     ticks = Ticks(paimon)
     write(table, "N1")
     ticks.events()
@@ -159,7 +157,7 @@ def test_a_compaction_is_no_news(paimon: PaimonCatalogResource, table: Table) ->
     assert event.metadata["paimon/snapshot_id"].value == 4
 
 
-def test_statistics_are_no_news(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_statistics_are_not_reported(paimon: PaimonCatalogResource, table: Table) -> None:
     ticks = Ticks(paimon)
     write(table, "N1")
     table.analyze()
@@ -185,7 +183,7 @@ def test_snapshots_that_expired_between_ticks_are_reported(
     assert ticks.events() == []
 
 
-def test_recreated_table_is_news(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_recreated_table_is_reported(paimon: PaimonCatalogResource, table: Table) -> None:
     ticks = Ticks(paimon)
     write(table, "N1")
     write(table, "N2")
@@ -204,7 +202,7 @@ def test_recreated_table_is_news(paimon: PaimonCatalogResource, table: Table) ->
     assert "another one than before" in event.metadata["paimon/note"].value
 
 
-def test_a_rollback_is_news(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_rollback_is_reported(paimon: PaimonCatalogResource, table: Table) -> None:
     ticks = Ticks(paimon)
     write(table, "N1")
     write(table, "N2")
@@ -215,7 +213,7 @@ def test_a_rollback_is_news(paimon: PaimonCatalogResource, table: Table) -> None
     assert "rolled back" in event.metadata["paimon/note"].value
 
 
-def test_rows_are_news_also_when_only_their_compaction_is_left(
+def test_rows_are_reported_after_only_their_compaction_is_left(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     ticks = Ticks(paimon)
@@ -231,7 +229,7 @@ def test_rows_are_news_also_when_only_their_compaction_is_left(
     assert ticks.events() == []
 
 
-def test_the_same_rows_after_a_rollback_run_the_target_again(
+def test_same_rows_after_a_rollback_run_the_target_again(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     @dg.op
@@ -253,9 +251,7 @@ def test_the_same_rows_after_a_rollback_run_the_target_again(
     assert len(set(keys)) == 5
 
 
-def test_one_missing_table_does_not_hide_the_rest(
-    paimon: PaimonCatalogResource, table: Table
-) -> None:
+def test_missing_table_does_not_hide_the_rest(paimon: PaimonCatalogResource, table: Table) -> None:
     paimon.catalog().create_table("air.weather", WEATHER)
     ticks = Ticks(paimon, open_catalog=paimon.catalog)
     paimon.catalog().drop_table("air.weather")
@@ -263,7 +259,7 @@ def test_one_missing_table_does_not_hide_the_rest(
     assert len(ticks.events()) == 1
 
 
-def test_a_target_is_run_once_for_all_changes(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_target_runs_once_for_all_changes(paimon: PaimonCatalogResource, table: Table) -> None:
     @dg.asset
     def downstream() -> None: ...
 
@@ -278,15 +274,15 @@ def test_a_target_is_run_once_for_all_changes(paimon: PaimonCatalogResource, tab
     assert not ticks.tick().run_requests
     ticks.cursor = None
     [again] = ticks.tick().run_requests or []
-    assert again.run_key == request.run_key, "a cursor that is lost requests no second run"
+    assert again.run_key == request.run_key, "a lost cursor requests no second run"
 
 
 @pytest.mark.parametrize("text", ["", "17", "[]", '{"seen": {"a": 1}, "first": ""}', "{", "{}"])
-def test_a_broken_cursor_counts_as_none(text: str) -> None:
+def test_invalid_cursor_is_ignored(text: str) -> None:
     assert cursor_from_json(text) == Cursor()
 
 
-def test_a_tick_that_runs_out_of_time_is_continued(
+def test_next_tick_continues_after_the_time_limit(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     for name in ("a", "b"):
@@ -298,10 +294,10 @@ def test_a_tick_that_runs_out_of_time_is_continued(
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_automation_conditions_follow_data_and_not_compactions(
+def test_automation_conditions_follow_data(
     paimon: PaimonCatalogResource, table: Table, warehouse: str
 ) -> None:
-    """Dagster's own evaluation: a new snapshot asks for what lies downstream, a compaction not."""
+    """Dagster's own evaluation: a snapshot with rows requests downstream, a compaction does not."""
     specs = specs_of(paimon)
 
     @dg.asset(deps=[specs[0]], automation_condition=dg.AutomationCondition.eager())

@@ -1,4 +1,4 @@
-"""Engine errors at the Dagster boundary: try again, or stop and say why."""
+"""Engine errors at the Dagster boundary: retries, or failures with a reason."""
 
 from typing import Any
 
@@ -42,24 +42,23 @@ def test_lasting_failures_fail_at_once(error_class: type[errors.InvalidInputErro
     }
 
 
-def test_a_table_named_in_the_message_is_not_named_twice() -> None:
+def test_table_in_the_message_is_named_once() -> None:
     with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
         raise errors.InvalidInputError("Table ods.orders is wrong.")
     assert caught.value.description == "Table ods.orders is wrong."
 
 
-def test_other_errors_pass_as_they_are() -> None:
+def test_other_errors_pass_unchanged() -> None:
     with pytest.raises(KeyError), dagster_failures(TABLE):
         raise KeyError("of the function")
 
 
 @pytest.mark.parametrize("policy", [None, dg.RetryPolicy(max_retries=5)])
-def test_users_retry_policy_counts_and_the_failure_names_the_operation(
+def test_own_retry_policy_is_used_and_the_failure_names_the_table(
     policy: dg.RetryPolicy | None, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)
     tries = []
-
     options: Any = {} if policy is None else {"retry_policy": policy}
 
     @paimon_asset("ods.orders", PLANES, **options)

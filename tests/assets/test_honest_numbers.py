@@ -1,4 +1,4 @@
-"""Numbers on an asset's page are those of its run: nothing is told twice, nothing of others."""
+"""Numbers on the page of an asset are those of its own run, each counted once."""
 
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,11 @@ def write_file(folder: Path, name: str, *numbers: int) -> None:
     pq.write_table(rows(*numbers), folder / name)
 
 
-@pytest.fixture
-def instance(paimon: assets.PaimonCatalogResource) -> Any:
-    with asset_tables.instance_beside(paimon) as found:
-        yield found
-
-
 def materialize(asset: Any, paimon: assets.PaimonCatalogResource, instance: Any) -> Any:
     return dg.materialize([asset], resources={"paimon": paimon}, instance=instance)
 
 
-def test_an_ingestion_without_new_files_adds_nothing(
+def test_ingestion_without_new_files_adds_nothing(
     tmp_path: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     write_file(tmp_path / "in", "a.parquet", 1, 2)
@@ -50,7 +44,7 @@ def test_an_ingestion_without_new_files_adds_nothing(
     assert (again["dagster/row_count"], again["paimon/snapshot_id"]) == (2, 1)
 
 
-def test_a_function_that_returns_nothing_adds_nothing(paimon: assets.PaimonCatalogResource) -> None:
+def test_function_without_rows_adds_nothing(paimon: assets.PaimonCatalogResource) -> None:
     frames = [rows(1), None]
     t = asset_tables.asset_of("db.t", SCHEMA, lambda: frames.pop(0))
     assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_records"] == 1
@@ -58,7 +52,7 @@ def test_a_function_that_returns_nothing_adds_nothing(paimon: assets.PaimonCatal
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_a_schema_evolution_asks_for_no_run(
+def test_schema_evolution_requests_no_run(
     paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     t = asset_tables.asset_of("db.t", SCHEMA, rows(1, 2))
@@ -80,7 +74,7 @@ def test_a_schema_evolution_asks_for_no_run(
     assert asked.total_requested == 0
 
 
-def test_a_segment_asset_shows_the_rows_of_its_own_folder(
+def test_segment_asset_shows_the_rows_of_its_folder(
     tmp_path: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     write_file(tmp_path / "one", "a.parquet", 1, 2)
@@ -100,10 +94,8 @@ def test_a_segment_asset_shows_the_rows_of_its_own_folder(
     assert (again["dagster/row_count"], again["paimon/added_records"]) == (2, 0)
 
 
-def test_numbers_that_a_table_cannot_have_are_left_out(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
-    def shown(schema: Schema) -> Any:
+def test_numbers_are_shown_only_where_they_apply(paimon: assets.PaimonCatalogResource) -> None:
+    def names_shown(schema: Schema) -> Any:
         t = asset_tables.asset_of("db.t", schema, rows(1))
         found = asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)
         paimon.catalog().drop_table("db.t")
@@ -111,14 +103,18 @@ def test_numbers_that_a_table_cannot_have_are_left_out(
 
     keyed: Any = {"primary_keys": ["id"]}
     padded = {"sequence.field": "id", "sequence.auto-padding": "row-kind-flag"}
-    assert shown(SCHEMA) == set()
-    assert shown(Schema.of({"id": "BIGINT"}, **keyed, options=padded)) == {"paimon/sequence_wraps"}
+    assert names_shown(SCHEMA) == set()
+    assert names_shown(Schema.of({"id": "BIGINT"}, **keyed, options=padded)) == {
+        "paimon/sequence_wraps"
+    }
     ignoring = {"ignore-delete": "true"}
-    assert shown(Schema.of({"id": "BIGINT"}, **keyed, options=ignoring)) == {"paimon/rows_ignored"}
+    assert names_shown(Schema.of({"id": "BIGINT"}, **keyed, options=ignoring)) == {
+        "paimon/rows_ignored"
+    }
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_a_compaction_can_bring_the_page_up_to_date_and_asks_for_no_run(
+def test_compaction_updates_the_page_and_requests_no_run(
     paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     numbers = [1, 2, 3]

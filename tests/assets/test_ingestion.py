@@ -1,4 +1,4 @@
-"""Files that land, exactly once each, whatever crashes between ledger and commit."""
+"""Landed files are ingested exactly once, also after a crash between ledger and commit."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import pyarrow.orc as paorc
 import pyarrow.parquet as papq
 import pytest
 
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, Table
 from paimon_assets.assets import (
     FileSource,
     IngestConfig,
@@ -19,24 +20,25 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
 )
 from paimon_assets.assets.files.ledger import load_ledger, property_of, write_ledger
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.segments import FolderFile
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.table import Table
-from tests.testkit.asset_tables import FailsOnce, data_version_of, failure_text, metadata_of, run
+from tests.testkit.asset_tables import (
+    FailsOnce,
+    catalog_on,
+    data_version_of,
+    failure_text,
+    metadata_of,
+    run,
+)
 
 pytestmark = pytest.mark.slow
 
-EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"})
+EVENTS = Schema.of({"id": "BIGINT", "text": "STRING"})
 KEY = dg.AssetKey(["log", "events"])
 
 
 def land(folder: Path, name: str, *ids: int) -> Path:
     """A Parquet file of events lands by rename."""
-    rows = pa.table({"id": pa.array(ids, pa.int64()), "what": [f"e{number}" for number in ids]})
+    rows = pa.table({"id": pa.array(ids, pa.int64()), "text": [f"e{number}" for number in ids]})
     papq.write_table(rows, folder / f".{name}")
     return (folder / f".{name}").rename(folder / name)
 
@@ -55,11 +57,11 @@ def table_of(paimon: PaimonCatalogResource) -> Table:
 
 
 def ids_of(paimon: PaimonCatalogResource) -> list[int]:
-    """Ids in the order the table gives them."""
+    """Return the ids in the order of the table."""
     return [row["id"] for row in table_of(paimon).new_read_builder().to_arrow().to_pylist()]
 
 
-def test_files_are_taken_in_path_order_and_each_once(
+def test_files_are_ingested_once_in_path_order(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "b.parquet", 3, 4)
@@ -81,7 +83,7 @@ def test_files_are_taken_in_path_order_and_each_once(
     assert (second["paimon/files_ingested"], second["paimon/files_in_ledger"]) == (1, 3)
 
 
-def test_without_a_new_file_nothing_is_committed_and_the_result_shows_it(
+def test_run_without_new_files_commits_nothing(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -94,13 +96,13 @@ def test_without_a_new_file_nothing_is_committed_and_the_result_shows_it(
     assert [snapshot.id for snapshot in table_of(paimon).snapshots()] == [1]
 
 
-def test_an_empty_folder_makes_an_empty_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_empty_folder_makes_an_empty_table(landing: Path, paimon: PaimonCatalogResource) -> None:
     assert run(events(landing), paimon).success
     assert ids_of(paimon) == []
     assert table_of(paimon).latest_snapshot() is None
 
 
-def test_hidden_empty_and_other_files_are_not_taken(
+def test_hidden_empty_and_other_files_are_left_out(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -112,9 +114,7 @@ def test_hidden_empty_and_other_files_are_not_taken(
     assert ids_of(paimon) == [1]
 
 
-def test_max_files_takes_the_first_and_leaves_the_rest(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_max_files_takes_the_first_files(landing: Path, paimon: PaimonCatalogResource) -> None:
     for number in range(5):
         land(landing, f"{number}.parquet", number)
     shown = metadata_of(run(events(landing), paimon, run_config=config(max_files=2)), KEY)
@@ -124,14 +124,12 @@ def test_max_files_takes_the_first_and_leaves_the_rest(
     assert ids_of(paimon) == [0, 1, 2, 3, 4]
 
 
-def test_a_negative_max_files_is_refused_with_the_way_out(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_negative_max_files_is_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
     text = failure_text(run(events(landing), paimon, run_config=config(max_files=-1)))
     assert "give 0 for all new files" in text
 
 
-def test_a_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     shown = metadata_of(run(events(landing), paimon, run_config=config(dry_run=True)), KEY)
     assert "Dry run: 1 new file would be ingested" in shown["paimon/note"]
@@ -139,7 +137,7 @@ def test_a_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatal
 
 
 @pytest.mark.parametrize("change", ["size", "time"])
-def test_a_file_that_changed_after_it_was_taken_is_named(
+def test_file_changed_after_its_ingestion_is_named(
     landing: Path, paimon: PaimonCatalogResource, change: str
 ) -> None:
     path = land(landing, "a.parquet", 1)
@@ -155,7 +153,7 @@ def test_a_file_that_changed_after_it_was_taken_is_named(
     assert ids_of(paimon) == [1]
 
 
-def test_a_file_that_changes_while_it_is_read_commits_nothing(
+def test_file_changed_during_a_read_is_not_committed(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -181,9 +179,7 @@ def test_run_reports_that_its_folder_is_empty(landing: Path, paimon: PaimonCatal
     assert "typo" in failure_text(result)
 
 
-def test_a_file_damaged_in_its_pages_is_refused_by_name(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_file_with_damaged_pages_is_named(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     file = land(landing, "b.parquet", *range(10_000))
     content = bytearray(file.read_bytes())
@@ -193,7 +189,7 @@ def test_a_file_damaged_in_its_pages_is_refused_by_name(
     assert paimon.catalog().get_table("log.events").latest_snapshot() is None
 
 
-def test_a_file_that_is_gone_does_not_matter(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_deleted_file_is_ignored(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1).unlink()
     land(landing, "b.parquet", 2)
     run(events(landing), paimon)
@@ -203,7 +199,7 @@ def test_a_file_that_is_gone_does_not_matter(landing: Path, paimon: PaimonCatalo
     assert ids_of(paimon) == [2, 3]
 
 
-def test_a_crash_between_ledger_and_commit_loses_and_repeats_nothing(
+def test_crash_between_ledger_and_commit_loses_no_file(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -219,16 +215,9 @@ def test_a_crash_between_ledger_and_commit_loses_and_repeats_nothing(
     assert ids_of(paimon) == [1, 2]
 
 
-def test_a_step_that_fails_after_its_commit_takes_nothing_in_again(
-    landing: Path, warehouse: str
-) -> None:
+def test_retry_after_the_commit_ingests_nothing_again(landing: Path, warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
-
-    class Unreliable(PaimonCatalogResource):
-        def catalog(self) -> TableCatalog:
-            return TableCatalog(FilesystemCatalog(self.warehouse, file_io))
-
-    paimon = Unreliable(warehouse=warehouse, executor="embedded")
+    paimon = catalog_on(file_io, warehouse)
     land(landing, "a.parquet", 1)
     result = run(events(landing), paimon)
     assert file_io.has_failed
@@ -238,7 +227,7 @@ def test_a_step_that_fails_after_its_commit_takes_nothing_in_again(
     assert ids_of(paimon) == [1]
 
 
-def test_of_two_runs_that_take_in_the_same_files_at_once_one_commits(
+def test_one_of_two_runs_with_the_same_files_commits(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -256,24 +245,22 @@ def test_of_two_runs_that_take_in_the_same_files_at_once_one_commits(
     assert metadata_of(result, KEY)["paimon/files_ingested"] == 0
 
 
-def test_other_commits_between_two_ingestions_do_not_hide_the_ledger(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_ledger_is_found_behind_other_commits(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     run(events(landing), paimon)
     for number in (50, 51):
-        rows = pa.table({"id": pa.array([number], pa.int64()), "what": ["by hand"]})
+        rows = pa.table({"id": pa.array([number], pa.int64()), "text": ["by hand"]})
         table_of(paimon).new_write_builder().write(rows, EmbeddedExecutor())
     run(events(landing), paimon)
     assert ids_of(paimon) == [1, 50, 51]
 
 
-def test_a_ledger_that_no_snapshot_names_any_more_counts_by_its_pointer_or_is_an_error(
+def test_ledger_of_expired_snapshots_is_found_by_its_pointer(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
     run(events(landing), paimon)
-    rows = pa.table({"id": pa.array([50], pa.int64()), "what": ["by hand"]})
+    rows = pa.table({"id": pa.array([50], pa.int64()), "text": ["by hand"]})
     table_of(paimon).new_write_builder().write(rows, EmbeddedExecutor())
     directory = Path(table_of(paimon).path)
     (directory / "snapshot" / "snapshot-1").unlink()
@@ -290,7 +277,7 @@ def test_a_ledger_that_no_snapshot_names_any_more_counts_by_its_pointer_or_is_an
     assert ids_of(paimon) == [1, 50]
 
 
-def test_two_assets_may_feed_one_table_from_two_folders(
+def test_two_assets_ingest_two_folders_into_one_table(
     landing: Path, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     other = tmp_path / "other"
@@ -298,11 +285,11 @@ def test_two_assets_may_feed_one_table_from_two_folders(
     land(landing, "a.parquet", 1)
     land(other, "a.parquet", 2)
     run(events(landing), paimon)
-    assert run(events(other, key=["log", "events_of_others"]), paimon).success
+    assert run(events(other, key=["log", "events_of_the_other"]), paimon).success
     assert ids_of(paimon) == [1, 2]
 
 
-def test_the_snapshot_names_its_ledger(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_snapshot_names_its_ledger(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     result = run(events(landing), paimon)
     snapshot = table_of(paimon).latest_snapshot()
@@ -312,7 +299,7 @@ def test_the_snapshot_names_its_ledger(landing: Path, paimon: PaimonCatalogResou
     assert (Path(table_of(paimon).path) / "ingestion" / name).exists()
 
 
-def test_a_run_may_read_another_folder(
+def test_run_may_read_another_folder(
     landing: Path, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     other = tmp_path / "other"
@@ -322,7 +309,7 @@ def test_a_run_may_read_another_folder(
     assert ids_of(paimon) == [7]
 
 
-def test_the_folder_may_come_from_the_environment(
+def test_folder_may_come_from_the_environment(
     landing: Path, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asset = events(landing, source=FileSource(folder=dg.EnvVar("LANDING_FOLDER")))
@@ -334,16 +321,16 @@ def test_the_folder_may_come_from_the_environment(
 
 
 @pytest.mark.parametrize("file_format", ["csv", "json", "orc"])
-def test_other_formats_give_the_declared_types(
+def test_formats_are_read_as_the_declared_types(
     landing: Path, paimon: PaimonCatalogResource, file_format: Any
 ) -> None:
-    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "what": ["a", "07"]})
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "text": ["a", "07"]})
     path = landing / f"a.{file_format}"
     match file_format:
         case "csv":
             pacsv.write_csv(rows, path)
         case "json":
-            path.write_text('{"id": 1, "what": "a"}\n{"id": 2, "what": "07"}\n')
+            path.write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "07"}\n')
         case _:
             paorc.write_table(rows, path)
     source = FileSource(folder=str(landing), format=file_format)
@@ -352,69 +339,62 @@ def test_other_formats_give_the_declared_types(
     assert table_of(paimon).new_read_builder().to_arrow().to_pylist() == rows.to_pylist()
 
 
-def test_a_file_with_other_columns_is_refused_by_name(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_file_with_other_columns_is_named(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     papq.write_table(pa.table({"id": [1], "who": ["x"]}), landing / "b.parquet")
     text = failure_text(run(events(landing), paimon))
-    assert "b.parquet' has columns that are not expected (who) and lacks columns (what)" in text
+    assert "b.parquet' has columns that are not expected (who) and lacks columns (text)" in text
     assert table_of(paimon).latest_snapshot() is None
 
 
-def test_a_file_with_other_types_is_refused_by_name(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_file_with_other_types_is_named(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
-    papq.write_table(pa.table({"id": ["1"], "what": ["x"]}), landing / "b.parquet")
+    papq.write_table(pa.table({"id": ["1"], "text": ["x"]}), landing / "b.parquet")
     text = failure_text(run(events(landing), paimon))
     assert "b.parquet' holds column 'id' as string, not as int64" in text
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv"])
-def test_a_damaged_file_is_refused_by_name(
+def test_damaged_file_is_named(
     landing: Path, paimon: PaimonCatalogResource, file_format: Any
 ) -> None:
-    (landing / f"bad.{file_format}").write_text("id,what\nx,y\n")
+    (landing / f"bad.{file_format}").write_text("id,text\nx,y\n")
     source = FileSource(folder=str(landing), format=file_format)
     text = failure_text(run(events(landing, source=source), paimon))
-    assert {"csv": "bad.csv', line 2: ", "parquet": "bad.parquet' cannot be read as parquet"}[
-        file_format
-    ] in text
+    reasons = {"csv": "bad.csv', line 2: ", "parquet": "bad.parquet' cannot be read as parquet"}
+    assert reasons[file_format] in text
     assert table_of(paimon).latest_snapshot() is None
 
 
-def test_a_transform_maps_the_files_own_columns(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_transform_maps_columns_of_files(landing: Path, paimon: PaimonCatalogResource) -> None:
     (landing / "a.csv").write_text("number,text\n1,a\n2,b\n")
     source = FileSource(
         folder=str(landing), format="csv", schema=Schema.of({"number": "BIGINT", "text": "STRING"})
     )
 
     def rename(frame: pa.RecordBatchReader) -> pa.Table:
-        return frame.read_all().rename_columns(["id", "what"])
+        return frame.read_all().rename_columns(["id", "text"])
 
     result = run(events(landing, source=source, transform=rename), paimon)
     assert result.success, failure_text(result)
     assert ids_of(paimon) == [1, 2]
 
 
-def test_files_without_rows_are_taken_in_too(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_files_without_rows_are_ingested(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet")
     run(events(landing), paimon)
     shown = metadata_of(run(events(landing), paimon), KEY)
     assert "it had 1 file before" in shown["paimon/note"]
 
 
-def test_an_ingestion_asset_has_neither_partitions_nor_checks_inside(landing: Path) -> None:
+def test_ingestion_asset_has_no_partitions_and_no_check_specs(landing: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
         events(landing, partitions_def=dg.DailyPartitionsDefinition("2013-01-01"))
     with pytest.raises(InvalidInputError, match="cannot have check_specs"):
         events(landing, check_specs=[dg.AssetCheckSpec("enough", asset=KEY)])
 
 
-def test_the_launchpad_refuses_unknown_configuration(landing: Path) -> None:
+def test_launchpad_refuses_unknown_configuration(landing: Path) -> None:
     defs = dg.Definitions(
         assets=[events(landing)],
         resources={"paimon": PaimonCatalogResource(warehouse="x", executor="embedded")},

@@ -1,4 +1,4 @@
-"""Write, audit, publish through the IO manager: a bad batch is never current but readable."""
+"""Write, audit, publish through the IO manager: a rejected batch is readable, never current."""
 
 from typing import Any
 
@@ -40,11 +40,11 @@ GOOD, BAD = sales(("d1", 1), ("d1", 2)), sales(("d1", 3), ("d1", -4))
 
 
 def sales_asset(*frames: Any, checks: Any = CHECKS, **options: Any) -> dg.AssetsDefinition:
-    """An asset that returns one frame after the other, run by run."""
+    """Return an asset that writes the next frame in each run."""
     left = iter(frames)
     output = paimon_output(schema=SALES, mode=options.pop("mode", "overwrite"))
 
-    @audited_asset(before_commit=checks, key=KEY, metadata={**output, **options.pop("said", {})})
+    @audited_asset(before_commit=checks, key=KEY, metadata={**output, **options.pop("more", {})})
     def some_sales() -> pl.DataFrame:
         frame: pl.DataFrame = next(left)
         return frame
@@ -58,7 +58,7 @@ def amounts(paimon: PaimonCatalogResource) -> list[int]:
 
 @pytest.mark.parametrize("kind", FROM_ARROW)
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_bad_batch_leaves_the_table_as_it_was_and_stays_readable(
+def test_rejected_batch_leaves_the_table_and_stays_readable(
     mode: str, kind: str, paimon: PaimonCatalogResource
 ) -> None:
     asset = sales_asset(*(FROM_ARROW[kind](rows) for rows in (GOOD, BAD, GOOD)), mode=mode)
@@ -86,12 +86,11 @@ def test_a_bad_batch_leaves_the_table_as_it_was_and_stays_readable(
 
 
 def test_check_results_are_in_the_log(paimon: PaimonCatalogResource) -> None:
-    """What the UI reads: the check failed, and the asset was not materialized."""
     asset = sales_asset(BAD, GOOD)
     [key] = asset.check_keys
     assert key == dg.AssetCheckKey(KEY, "positive")
     with lent_instance() as instance:
-        said = []
+        outcomes = []
         for _ in range(2):
             result = io_run(asset, paimon, instance=instance)
             record = instance.get_latest_asset_check_evaluation_record(key)
@@ -102,11 +101,11 @@ def test_check_results_are_in_the_log(paimon: PaimonCatalogResource) -> None:
             assert evaluation is not None
             assert evaluation.blocking
             materialized = instance.get_latest_materialization_event(KEY) is not None
-            said.append((evaluation.passed, materialized))
-    assert said == [(False, False), (True, True)]
+            outcomes.append((evaluation.passed, materialized))
+    assert outcomes == [(False, False), (True, True)]
 
 
-def test_a_check_that_does_not_block_tells_and_lets_pass(paimon: PaimonCatalogResource) -> None:
+def test_nonblocking_check_reports_and_commits(paimon: PaimonCatalogResource) -> None:
     checks = build_pandera_checks(
         None, POSITIVE, when="before_commit", options=CheckOptions(blocking=False)
     )
@@ -117,7 +116,7 @@ def test_a_check_that_does_not_block_tells_and_lets_pass(paimon: PaimonCatalogRe
     assert amounts(paimon) == [-4, 3]
 
 
-def test_metadata_of_a_function_is_kept_beside_its_frame(paimon: PaimonCatalogResource) -> None:
+def test_metadata_of_a_function_is_kept(paimon: PaimonCatalogResource) -> None:
     asset = sales_asset(dg.MaterializeResult(value=GOOD, metadata={"mine": 7}))
     assert metadata_of(io_run(asset, paimon), KEY)["mine"] == 7
     asset = sales_asset(dg.Output(GOOD, metadata={"mine": 8}))
@@ -125,14 +124,14 @@ def test_metadata_of_a_function_is_kept_beside_its_frame(paimon: PaimonCatalogRe
 
 
 @pytest.mark.parametrize("nothing", [None, dg.MaterializeResult()])
-def test_nothing_to_write_passes(nothing: Any, paimon: PaimonCatalogResource) -> None:
+def test_run_without_rows_passes(nothing: Any, paimon: PaimonCatalogResource) -> None:
     result = io_run(sales_asset(nothing), paimon)
     assert result.success, failure_text(result)
     [evaluation] = result.get_asset_check_evaluations()
     assert evaluation.description == "There were no rows to judge."
 
 
-def test_a_partition_is_judged_alone(paimon: PaimonCatalogResource) -> None:
+def test_partitions_are_judged_one_by_one(paimon: PaimonCatalogResource) -> None:
     left = iter([GOOD, BAD, sales(("d2", 5))])
 
     @audited_asset(
@@ -155,10 +154,9 @@ def test_a_partition_is_judged_alone(paimon: PaimonCatalogResource) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
-def test_a_retry_after_the_commit_tells_of_the_same_batch(
+def test_retry_after_the_commit_reports_the_same_batch(
     mode: str, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step dies after its commit; the next try reports the commit, and what the checks say."""
     lenient = build_pandera_checks(
         None, POSITIVE, when="before_commit", options=CheckOptions(blocking=False)
     )
@@ -178,7 +176,7 @@ def test_a_retry_after_the_commit_tells_of_the_same_batch(
     assert [snapshot.id for snapshot in paimon.catalog().get_table("shop.sales").snapshots()] == [1]
 
 
-def test_an_io_manager_that_asks_no_checks_is_an_error(paimon: PaimonCatalogResource) -> None:
+def test_io_manager_without_checks_is_refused(paimon: PaimonCatalogResource) -> None:
     result = dg.materialize(
         [sales_asset(GOOD)], resources={"io_manager": dg.mem_io_manager}, raise_on_error=False
     )
@@ -186,7 +184,7 @@ def test_an_io_manager_that_asks_no_checks_is_an_error(paimon: PaimonCatalogReso
     assert paimon.catalog().list_databases() == []
 
 
-def test_a_table_made_by_its_first_frame_is_judged_too(paimon: PaimonCatalogResource) -> None:
+def test_first_frame_of_a_table_is_judged(paimon: PaimonCatalogResource) -> None:
     @audited_asset(before_commit=CHECKS, key=KEY)
     def some_sales() -> pa.Table:
         return BAD
@@ -202,9 +200,7 @@ class Doubling(dg.Config):
     factor: int
 
 
-def test_the_function_takes_context_config_resources_and_inputs(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_function_takes_context_config_resources_and_inputs(paimon: PaimonCatalogResource) -> None:
     upstream = sales_asset(GOOD)
 
     @audited_asset(

@@ -1,4 +1,4 @@
-"""Frames of every kind go into tables of every kind, and come out as what is asked for."""
+"""Frames of every kind are stored in tables of every kind, and loaded as the annotated type."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def orders() -> pa.Table:
     )
 
 
-def produced(frame: Any, **options: Any) -> dg.AssetsDefinition:
+def producer(frame: Any, **options: Any) -> dg.AssetsDefinition:
     @dg.asset(key=KEY, metadata=paimon_output(**options))
     def table() -> Any:
         return frame
@@ -46,7 +46,7 @@ def produced(frame: Any, **options: Any) -> dg.AssetsDefinition:
     return table
 
 
-def consumed(annotation: Any, seen: list[pa.Table], **options: Any) -> dg.AssetsDefinition:
+def consumer(annotation: Any, seen: list[pa.Table], **options: Any) -> dg.AssetsDefinition:
     def read(table: Any) -> dg.MaterializeResult[Any]:
         seen.append(to_arrow(table))
         return dg.MaterializeResult()
@@ -60,8 +60,8 @@ def consumed(annotation: Any, seen: list[pa.Table], **options: Any) -> dg.Assets
 @pytest.mark.parametrize("kind", FROM_ARROW)
 def test_frame_is_stored_and_loaded(kind: str, table: str, paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
-    written = produced(FROM_ARROW[kind](orders()), schema=TABLES[table])
-    result = io_run([written, consumed(ANNOTATION[kind], seen)], paimon)
+    written = producer(FROM_ARROW[kind](orders()), schema=TABLES[table])
+    result = io_run([written, consumer(ANNOTATION[kind], seen)], paimon)
     assert result.success, failure_text(result)
     [back] = seen
     assert set(back.column("id").to_pylist()) == {2, 3, BIG}
@@ -72,10 +72,8 @@ def test_frame_is_stored_and_loaded(kind: str, table: str, paimon: PaimonCatalog
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_an_asset_that_is_run_again_leaves_no_duplicates(
-    table: str, paimon: PaimonCatalogResource
-) -> None:
-    written = produced(orders(), schema=TABLES[table])
+def test_second_run_leaves_no_duplicates(table: str, paimon: PaimonCatalogResource) -> None:
+    written = producer(orders(), schema=TABLES[table])
     first, again = (io_run(written, paimon) for _ in range(2))
     assert first.success, failure_text(first)
     assert again.success, failure_text(again)
@@ -83,47 +81,49 @@ def test_an_asset_that_is_run_again_leaves_no_duplicates(
     assert len(rows_of(paimon.catalog().get_table("shop.orders"))) == 3
 
 
-def test_one_type_is_stored_and_another_loaded(paimon: PaimonCatalogResource) -> None:
+def test_stored_and_loaded_types_may_differ(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
     frame = FROM_ARROW["pandas"](orders())
-    result = io_run([produced(frame), consumed(pl.DataFrame, seen)], paimon)
+    result = io_run([producer(frame), consumer(pl.DataFrame, seen)], paimon)
     assert result.success, failure_text(result)
     assert seen[0].column("id").to_pylist()[0] == BIG
 
 
-def test_without_annotation_an_arrow_table_is_loaded(paimon: PaimonCatalogResource) -> None:
+def test_input_without_annotation_is_an_arrow_table(paimon: PaimonCatalogResource) -> None:
     @dg.asset(ins={"table": dg.AssetIn(KEY)})
     def reader(table) -> None:
         assert isinstance(table, pa.Table)
 
-    assert io_run([produced(orders()), reader], paimon).success
+    assert io_run([producer(orders()), reader], paimon).success
 
 
 @pytest.mark.parametrize("annotation", [dict, list[int], int])
-def test_a_type_that_is_no_frame_is_refused(annotation: Any, paimon: PaimonCatalogResource) -> None:
-    text = failure_text(io_run([produced(orders()), consumed(annotation, [])], paimon))
+def test_annotation_without_frame_type_is_refused(
+    annotation: Any, paimon: PaimonCatalogResource
+) -> None:
+    text = failure_text(io_run([producer(orders()), consumer(annotation, [])], paimon))
     assert "cannot be loaded as" in text
     assert "pandas.DataFrame, polars.DataFrame" in text
 
 
-def test_a_value_that_is_no_frame_is_refused(paimon: PaimonCatalogResource) -> None:
-    text = failure_text(io_run(produced([1, 2], schema=TABLES["append"]), paimon))
+def test_value_without_rows_is_refused(paimon: PaimonCatalogResource) -> None:
+    text = failure_text(io_run(producer([1, 2], schema=TABLES["append"]), paimon))
     assert "A list of rows holds dicts, column → value, not int64" in text
     assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
 
 
-def test_none_writes_nothing_and_an_empty_frame_empties(paimon: PaimonCatalogResource) -> None:
+def test_none_writes_nothing_and_empty_frame_overwrites(paimon: PaimonCatalogResource) -> None:
     schema = TABLES["append"]
-    assert io_run(produced(None), paimon).success, "no table, no frame"
-    assert io_run(produced(orders(), schema=schema), paimon).success
-    result = io_run(produced(None, schema=schema), paimon)
+    assert io_run(producer(None), paimon).success, "no table, no frame"
+    assert io_run(producer(orders(), schema=schema), paimon).success
+    result = io_run(producer(None, schema=schema), paimon)
     assert metadata_of(result, KEY)["paimon/rows_in"] == 0
     assert data_version_of(result, KEY).startswith("1-")
-    assert io_run(produced(orders().slice(0, 0), schema=schema), paimon).success
+    assert io_run(producer(orders().slice(0, 0), schema=schema), paimon).success
     assert rows_of(paimon.catalog().get_table("shop.orders")) == []
 
 
-def test_gaps_round_no_number(paimon: PaimonCatalogResource) -> None:
+def test_nulls_round_no_number(paimon: PaimonCatalogResource) -> None:
     frame = pa.table({"id": pa.array([BIG, None], pa.int64()), "ok": [True, None]})
     types: list[str] = []
 
@@ -132,22 +132,22 @@ def test_gaps_round_no_number(paimon: PaimonCatalogResource) -> None:
         types.extend(str(dtype) for dtype in table.dtypes)
         assert table["id"][0] == BIG
 
-    result = io_run([produced(frame), reader], paimon)
+    result = io_run([producer(frame), reader], paimon)
     assert result.success, failure_text(result)
     assert types == ["Int64", "boolean"]
 
 
 @pytest.mark.parametrize("name", ["select", "Upper", "with.dot", "naïve ü", "with`tick"])
-def test_any_name_of_a_column(name: str, paimon: PaimonCatalogResource) -> None:
+def test_columns_of_any_name_are_read(name: str, paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
     frame = pa.table({name: [1, 2], "other": ["x", "y"]})
-    reads = consumed(pl.LazyFrame, seen, columns=[name])
-    result = io_run([produced(frame), reads], paimon)
+    reads = consumer(pl.LazyFrame, seen, columns=[name])
+    result = io_run([producer(frame), reads], paimon)
     assert result.success, failure_text(result)
     assert seen[0].to_pylist() == [{name: 1}, {name: 2}]
 
 
-def test_a_lazy_frame_reads_the_columns_it_needs(paimon: PaimonCatalogResource) -> None:
+def test_lazy_frame_pushes_columns_filters_and_limits(paimon: PaimonCatalogResource) -> None:
     lengths: list[Any] = []
 
     @dg.asset(ins={"table": dg.AssetIn(KEY)})
@@ -159,12 +159,12 @@ def test_a_lazy_frame_reads_the_columns_it_needs(paimon: PaimonCatalogResource) 
         assert table.head(1).filter(pl.col("n") > 1).collect().height == 0
         lengths.append(table.select(pl.len()).collect().item())
 
-    result = io_run([produced(orders()), reader], paimon)
+    result = io_run([producer(orders()), reader], paimon)
     assert result.success, failure_text(result)
     assert lengths == [3]
 
 
-def test_output_of_an_op_is_a_table_too(paimon: PaimonCatalogResource) -> None:
+def test_output_of_an_op_is_a_table(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
 
     @dg.op(out=dg.Out(metadata=paimon_output(table="ops.made")))

@@ -1,4 +1,4 @@
-"""Tables made from the first frame: they hold it, or are not there."""
+"""Tables made from the first frame: they hold it, or do not exist."""
 
 import datetime as dt
 import re
@@ -20,7 +20,7 @@ ROW = {"x": 1, "y": [{"z": "a"}, None]}
 STRUCT = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.struct([("z", pa.string())])))])
 
 
-def made(frame: Any, **options: Any) -> dg.AssetsDefinition:
+def output_asset(frame: Any, **options: Any) -> dg.AssetsDefinition:
     return stored_asset(frame, key=KEY, metadata=paimon_output(**options))
 
 
@@ -71,11 +71,11 @@ def made(frame: Any, **options: Any) -> dg.AssetsDefinition:
     ],
     ids=["structs", "polars", "pandas"],
 )
-def test_a_table_made_from_a_frame_holds_it(
+def test_inferred_table_holds_its_frame(
     frame: Any, expected: list[Any], paimon: PaimonCatalogResource
 ) -> None:
     for _ in range(2):
-        result = io_run(made(frame), paimon)
+        result = io_run(output_asset(frame), paimon)
         assert result.success, failure_text(result)
     assert rows_of(paimon.catalog().get_table("shop.made")) == sorted(expected, key=str)
 
@@ -96,18 +96,18 @@ TIMES = pa.table({"at": pa.array([dt.time(1), FINE], pa.time64("us"))})
     ],
     ids=["value", "stream", "mode", "type", "nested", "mixed"],
 )
-def test_a_first_write_that_fails_leaves_no_table(
+def test_failed_first_write_leaves_no_table(
     frame: Any, options: dict[str, Any], reason: str, paimon: PaimonCatalogResource
 ) -> None:
-    result = io_run(made(frame, **options), paimon)
+    result = io_run(output_asset(frame, **options), paimon)
     assert not result.success
     assert re.search(reason, failure_text(result))
     catalog = paimon.catalog()
     assert "shop" not in catalog.list_databases() or catalog.list_tables("shop") == []
-    assert io_run(made(pa.table({"n": ["now a text"]})), paimon).success
+    assert io_run(output_asset(pa.table({"n": ["now a text"]})), paimon).success
 
 
-def test_a_later_write_that_fails_leaves_the_table(paimon: PaimonCatalogResource) -> None:
-    assert io_run(made(TIMES.slice(0, 1)), paimon).success
-    assert not io_run(made(TIMES), paimon).success
+def test_failed_later_write_keeps_the_table(paimon: PaimonCatalogResource) -> None:
+    assert io_run(output_asset(TIMES.slice(0, 1)), paimon).success
+    assert not io_run(output_asset(TIMES), paimon).success
     assert len(rows_of(paimon.catalog().get_table("shop.made"))) == 1

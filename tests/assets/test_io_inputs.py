@@ -1,4 +1,4 @@
-"""Inputs: columns, filters, moments, what is new since the last run, and what does not exist."""
+"""Inputs: columns, filters, time travel, new rows since the last run, and errors."""
 
 import datetime as dt
 from typing import Any
@@ -38,10 +38,8 @@ def rows(*numbers: int, text: str = "x") -> pa.Table:
 
 @pytest.fixture
 def lake(paimon: PaimonCatalogResource) -> PaimonCatalogResource:
-    """A table of three snapshots, the second one tagged."""
-    catalog = paimon.catalog()
-    catalog.create_database("shop")
-    table = new_table(catalog, SCHEMA, name="shop.orders")
+    """Return a lake with a table of three snapshots, the second one tagged."""
+    table = new_table(paimon.catalog(), SCHEMA, name="shop.orders")
     for number in (1, 2, 3):
         put(paimon, number)
     table.tags.create("second", snapshot=2)
@@ -69,31 +67,43 @@ def read(paimon: PaimonCatalogResource, **options: Any) -> pa.Table:
     return seen[0]
 
 
-def ids(table: pa.Table) -> list[int]:
-    found: list[Any] = table.column("id").to_pylist()
-    return sorted(found)
+def refusal(paimon: PaimonCatalogResource, metadata: Any = None, **run: Any) -> str:
+    """Return the failure of an asset that cannot load its input."""
+
+    @dg.asset(
+        ins={"table": dg.AssetIn(KEY, metadata=metadata)},
+        partitions_def=dg.DailyPartitionsDefinition("2024-01-01") if run else None,
+    )
+    def reader(table: pa.Table) -> None:
+        raise AssertionError(table)
+
+    return asset_tables.failure_text(io_run([external(), reader], paimon, **run))
 
 
-def test_columns_and_a_filter(lake: PaimonCatalogResource) -> None:
+def ids(table: pa.Table) -> list[Any]:
+    return sorted(table.column("id").to_pylist())
+
+
+def test_columns_and_filter_are_read(lake: PaimonCatalogResource) -> None:
     table = read(lake, columns=["v", "id"], where="id > 1")
     assert table.column_names == ["v", "id"]
     assert ids(table) == [2, 3]
 
 
-def test_time_travel(lake: PaimonCatalogResource) -> None:
+def test_time_travel_targets_are_read(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, snapshot=1)) == [1]
     assert ids(read(lake, tag="second")) == [1, 2]
     table = lake.catalog().get_table("shop.orders")
     first = table.snapshot(1)
     assert first is not None
-    moment = dt.datetime.fromtimestamp(first.time_millis / 1000, tz=dt.UTC)
-    assert ids(read(lake, timestamp=moment))[0] == 1
+    time = dt.datetime.fromtimestamp(first.time_millis / 1000, tz=dt.UTC)
+    assert ids(read(lake, timestamp=time))[0] == 1
     assert ids(read(lake, timestamp=first.time_millis))[0] == 1
     table.branches.create("b1", tag="second")
     assert ids(read(lake, branch="b1")) == [1, 2]
 
 
-def test_changes_between_two_snapshots(lake: PaimonCatalogResource) -> None:
+def test_changes_between_two_snapshots_are_read(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, between=[1, 3])) == [2, 3]
     put(lake, 1, text="y")
     lake.catalog().get_table("shop.orders").tags.create("fourth", snapshot=4)
@@ -102,7 +112,7 @@ def test_changes_between_two_snapshots(lake: PaimonCatalogResource) -> None:
     assert kinds.column("rowkind").to_pylist() == ["+I"]
 
 
-def test_options_of_one_read(lake: PaimonCatalogResource) -> None:
+def test_options_apply_to_one_read(lake: PaimonCatalogResource) -> None:
     put(lake, 1, text="y")
     diff = {"incremental-between-scan-mode": "diff"}
     kinds = read(lake, between=[3, 4], row_kinds=True, options=diff)
@@ -110,7 +120,7 @@ def test_options_of_one_read(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, options={"scan.snapshot-id": "2"})) == [1, 2]
 
 
-def test_a_watermark(lake: PaimonCatalogResource) -> None:
+def test_watermark_is_a_time_travel_target(lake: PaimonCatalogResource) -> None:
     store = lake.catalog().get_table("shop.orders")._store
     FileStoreCommit(store).commit([], commit_user="a", commit_identifier=1, watermark=5000)
     put(lake, 4)
@@ -119,12 +129,12 @@ def test_a_watermark(lake: PaimonCatalogResource) -> None:
 
 
 @pytest.mark.parametrize("between", [[1], "13", [1, 2, 3]])
-def test_two_ends_are_two(between: Any) -> None:
+def test_range_without_two_ends_is_refused(between: Any) -> None:
     with pytest.raises(InvalidInputError, match="two snapshots"):
         paimon_input(between=between)
 
 
-def test_a_dataset_is_scanned_as_often_as_wanted(lake: PaimonCatalogResource) -> None:
+def test_dataset_is_scanned_twice(lake: PaimonCatalogResource) -> None:
     seen: list[int] = []
 
     @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(columns=["id"]))})
@@ -146,9 +156,8 @@ NESTED_ROWS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", sorted(ANNOTATION))
-def test_columns_inside_columns(kind: str, paimon: PaimonCatalogResource) -> None:
-    paimon.catalog().create_database("shop")
-    table = paimon.catalog().create_table("shop.orders", NESTED)
+def test_nested_columns_are_read(kind: str, paimon: PaimonCatalogResource) -> None:
+    table = new_table(paimon.catalog(), NESTED, name="shop.orders")
     write(table, pa.table(NESTED_ROWS, schema=to_arrow_schema(NESTED.fields)))
     seen: list[Any] = []
     metadata = paimon_input(columns=["n.b.c", "id", "n.a", "n.x"])
@@ -170,16 +179,10 @@ def test_columns_inside_columns(kind: str, paimon: PaimonCatalogResource) -> Non
     assert found.column("n.x").to_pylist() == [5, 6]
 
 
-def test_a_field_that_is_none_is_named(paimon: PaimonCatalogResource) -> None:
-    paimon.catalog().create_database("shop")
-    paimon.catalog().create_table("shop.orders", NESTED)
-    for column, said in (("n.b.d", "has the fields c"), ("m.x", "fields none"), ("q.x", "'q.x'")):
-
-        @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(columns=[column]))})
-        def reader(table: pa.Table) -> None:
-            raise AssertionError(table)
-
-        assert said in asset_tables.failure_text(io_run([external(), reader], paimon))
+def test_missing_nested_field_is_named(paimon: PaimonCatalogResource) -> None:
+    new_table(paimon.catalog(), NESTED, name="shop.orders")
+    for column, text in (("n.b.d", "has the fields c"), ("m.x", "fields none"), ("q.x", "'q.x'")):
+        assert text in refusal(paimon, paimon_input(columns=[column]))
 
 
 @pytest.mark.parametrize(
@@ -191,34 +194,21 @@ def test_a_field_that_is_none_is_named(paimon: PaimonCatalogResource) -> None:
         ({"tag": "third"}, "third"),
     ],
 )
-def test_missing_snapshot_is_named(
+def test_missing_column_snapshot_or_tag_is_named(
     options: dict[str, Any], expected: str, lake: PaimonCatalogResource
 ) -> None:
-    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(**options))})
-    def reader(table: pa.Table) -> None:
-        raise AssertionError(table)
-
-    text = asset_tables.failure_text(io_run([external(), reader], lake))
+    text = refusal(lake, paimon_input(**options))
     assert expected in text
     assert "shop.orders" in text
 
 
-def test_a_key_of_metadata_that_is_none_is_refused(lake: PaimonCatalogResource) -> None:
-    @dg.asset(ins={"table": dg.AssetIn(KEY, metadata={"paimon/column": ["id"]})})
-    def reader(table: pa.Table) -> None:
-        raise AssertionError(table)
-
-    text = asset_tables.failure_text(io_run([external(), reader], lake))
+def test_unknown_metadata_key_is_refused(lake: PaimonCatalogResource) -> None:
+    text = refusal(lake, {"paimon/column": ["id"]})
     assert "input 'table' has no 'paimon/column'. Did you mean 'paimon/columns'" in text
 
 
-def test_a_table_that_is_not_there(paimon: PaimonCatalogResource) -> None:
-    @dg.asset(ins={"table": dg.AssetIn(KEY)})
-    def reader(table: pa.Table) -> None:
-        raise AssertionError(table)
-
-    text = asset_tables.failure_text(io_run([external(), reader], paimon))
-    assert "Table 'shop.orders' does not exist yet. Materialize its asset first" in text
+def test_missing_table_is_named(paimon: PaimonCatalogResource) -> None:
+    assert "Table 'shop.orders' does not exist yet. Materialize its asset first" in refusal(paimon)
 
 
 def test_rows_of_a_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
@@ -235,7 +225,7 @@ def test_rows_of_a_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
     assert ids(seen[0]) == [7]
 
 
-def follower(seen: list[list[int]], **options: Any) -> dg.AssetsDefinition:
+def copy_of_new_rows(seen: list[list[int]], **options: Any) -> dg.AssetsDefinition:
     metadata = paimon_input(consumer="copy", **options)
 
     @dg.asset(
@@ -250,9 +240,9 @@ def follower(seen: list[list[int]], **options: Any) -> dg.AssetsDefinition:
     return copy
 
 
-def test_only_new_rows_since_the_last_run(lake: PaimonCatalogResource) -> None:
+def test_consumer_reads_only_new_rows(lake: PaimonCatalogResource) -> None:
     seen: list[list[int]] = []
-    assets = [external(), follower(seen)]
+    assets = [external(), copy_of_new_rows(seen)]
     assert io_run(assets, lake).success
     assert io_run(assets, lake).success, "nothing new"
     put(lake, 4)
@@ -263,13 +253,13 @@ def test_only_new_rows_since_the_last_run(lake: PaimonCatalogResource) -> None:
     assert len(asset_tables.rows_of(lake.catalog().get_table("shop.copy"))) == 5
 
 
-def test_row_kinds_of_new_rows(lake: PaimonCatalogResource) -> None:
+def test_row_kinds_are_a_column(lake: PaimonCatalogResource) -> None:
     table = read(lake, row_kinds=True, columns=["id"])
     assert table.column_names == ["rowkind", "id"]
     assert set(table.column("rowkind").to_pylist()) == {"+I"}
 
 
-def test_new_rows_do_not_replace_a_table_by_default(lake: PaimonCatalogResource) -> None:
+def test_new_rows_replace_no_table_by_default(lake: PaimonCatalogResource) -> None:
     metadata = paimon_input(consumer="copy")
 
     @dg.asset(key=["shop", "copy"], ins={"table": dg.AssetIn(KEY, metadata=metadata)})
@@ -298,7 +288,7 @@ def test_ignored_input_is_not_consumed(lake: PaimonCatalogResource) -> None:
     assert lake.catalog().get_table("shop.orders").consumers.list() == {"copy": 4}
 
 
-def test_a_run_that_fails_consumes_nothing(lake: PaimonCatalogResource) -> None:
+def test_failed_run_consumes_nothing(lake: PaimonCatalogResource) -> None:
     @dg.asset(ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy"))})
     def breaks(table: pa.Table) -> pa.Table:
         raise ValueError(table.num_rows)
@@ -307,7 +297,7 @@ def test_a_run_that_fails_consumes_nothing(lake: PaimonCatalogResource) -> None:
     assert lake.catalog().get_table("shop.orders").consumers.list() == {}
 
 
-def test_a_table_asset_consumes_too(lake: PaimonCatalogResource) -> None:
+def test_table_asset_consumes(lake: PaimonCatalogResource) -> None:
     seen: list[list[int]] = []
     metadata = paimon_input(consumer="copy")
 
@@ -333,11 +323,11 @@ def test_retry_consumes_the_committed_rows_and_no_more(lake: PaimonCatalogResour
 
     seen: list[list[int]] = []
     unreliable = Unreliable(warehouse=lake.warehouse, executor="embedded")
-    assets = [external(), follower(seen)]
+    assets = [external(), copy_of_new_rows(seen)]
     result = io_run(assets, unreliable)
     assert file_io.has_failed
     assert result.success, asset_tables.failure_text(result)
-    assert seen == [[1, 2, 3], [4]], "the retry read what came after what was committed"
+    assert seen == [[1, 2, 3], [4]], "the retry read only rows after the commit"
     assert io_run(assets, lake).success
     assert seen[2] == [4]
     assert sorted(
@@ -345,20 +335,12 @@ def test_retry_consumes_the_committed_rows_and_no_more(lake: PaimonCatalogResour
     ) == [1, 2, 3, 4]
 
 
-def test_a_consumer_has_one_position(lake: PaimonCatalogResource) -> None:
-    days = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-03")
-
-    @dg.asset(
-        partitions_def=days, ins={"table": dg.AssetIn(KEY, metadata=paimon_input(consumer="copy"))}
-    )
-    def daily(table: pa.Table) -> None:
-        raise AssertionError(table)
-
-    text = asset_tables.failure_text(io_run([external(), daily], lake, partition_key="2024-01-01"))
+def test_partitioned_input_takes_no_consumer(lake: PaimonCatalogResource) -> None:
+    text = refusal(lake, paimon_input(consumer="copy"), partition_key="2024-01-01")
     assert "this needs a step with one output and without partitions" in text
 
 
-def test_a_person_loads_a_table_without_a_run(lake: PaimonCatalogResource) -> None:
+def test_table_is_loaded_without_a_run(lake: PaimonCatalogResource) -> None:
     manager = PaimonIOManager(paimon=lake)
     defs = dg.Definitions(assets=[external()], resources={"io_manager": manager})
     with asset_tables.lent_instance() as instance, defs.get_asset_value_loader(instance) as loader:
@@ -377,7 +359,7 @@ def test_a_person_loads_a_table_without_a_run(lake: PaimonCatalogResource) -> No
             load(consumer="me")
 
 
-def test_outputs_of_one_step_are_tables_of_their_own(paimon: PaimonCatalogResource) -> None:
+def test_outputs_of_one_step_are_separate_tables(paimon: PaimonCatalogResource) -> None:
     outs = {
         "one": dg.AssetOut(key=["shop", "one"]),
         "two": dg.AssetOut(key=["shop", "two"], metadata=paimon_output(mode="append")),

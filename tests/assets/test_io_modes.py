@@ -1,4 +1,4 @@
-"""What becomes of rows that are there already; and one step commits once."""
+"""Write modes beside stored rows; and one step commits once."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def orders(frame: Any, **options: Any) -> dg.AssetsDefinition:
         (APPENDED, "ignore", [(1, "a"), (2, "b")]),
     ],
 )
-def test_modes(
+def test_mode_decides_about_stored_rows(
     schema: Schema, mode: str, expected: list[tuple[int, str]], paimon: PaimonCatalogResource
 ) -> None:
     for frame in (rows((1, "a"), (2, "b")), rows((2, "x"), (3, "b"))):
@@ -56,7 +56,7 @@ def test_modes(
     assert pairs_in(paimon) == expected
 
 
-def test_an_error_if_there_are_rows(paimon: PaimonCatalogResource) -> None:
+def test_error_if_exists_refuses_a_table_with_rows(paimon: PaimonCatalogResource) -> None:
     asset = orders(rows((1, "a")), schema=APPENDED, mode="error_if_exists")
     assert io_run(orders(rows(), schema=APPENDED), paimon).success, "a table without rows"
     assert io_run(asset, paimon).success
@@ -64,7 +64,7 @@ def test_an_error_if_there_are_rows(paimon: PaimonCatalogResource) -> None:
     assert pairs_in(paimon) == [(1, "a")]
 
 
-def test_rows_that_come_while_it_writes_are_an_error_too(paimon: PaimonCatalogResource) -> None:
+def test_rows_committed_during_the_write_are_refused(paimon: PaimonCatalogResource) -> None:
     def slow() -> Any:
         yield rows((1, "a")).to_batches()[0]
         assert io_run(orders(rows((9, "z")), schema=APPENDED), paimon).success
@@ -78,10 +78,9 @@ def test_rows_that_come_while_it_writes_are_an_error_too(paimon: PaimonCatalogRe
 @pytest.mark.parametrize(
     ("mode", "wins"), [("error_if_exists", False), ("ignore", True), ("append", True)]
 )
-def test_rows_that_are_committed_just_before_its_own_are_seen(
+def test_rows_committed_before_the_publish_are_seen(
     mode: str, wins: bool, paimon: PaimonCatalogResource, warehouse: str
 ) -> None:
-    """As where several runs find the table empty at once: one commits, the others do not."""
     other = orders(rows((9, "z")), schema=APPENDED)
 
     class Overtaken(LocalFileIO):
@@ -102,7 +101,7 @@ def test_rows_that_are_committed_just_before_its_own_are_seen(
         assert "has rows already" in failure_text(result)
 
 
-def test_a_mode_is_of_the_manager_the_definition_or_the_run(paimon: PaimonCatalogResource) -> None:
+def test_mode_is_set_by_run_definition_or_manager(paimon: PaimonCatalogResource) -> None:
     class Config(dg.Config):
         mode: str
 
@@ -123,7 +122,7 @@ def test_a_mode_is_of_the_manager_the_definition_or_the_run(paimon: PaimonCatalo
     assert pairs_in(paimon) == [(1, "a")] * 2
 
 
-def test_modes_that_do_not_fit_are_refused(paimon: PaimonCatalogResource) -> None:
+def test_invalid_modes_are_refused(paimon: PaimonCatalogResource) -> None:
     with pytest.raises(InvalidInputError, match=r"Write mode 'merge' .* one of append"):
         paimon_output(mode="merge")
     wrong = PaimonIOManager(paimon=paimon, mode="replace")
@@ -135,7 +134,7 @@ def test_modes_that_do_not_fit_are_refused(paimon: PaimonCatalogResource) -> Non
     assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
 
 
-def test_a_key_of_metadata_that_is_none_is_refused(paimon: PaimonCatalogResource) -> None:
+def test_unknown_metadata_key_is_refused(paimon: PaimonCatalogResource) -> None:
     table = stored_asset(rows((1, "a")), key=KEY, metadata={"paimon/mood": "append"})
     text = failure_text(io_run(table, paimon))
     assert "asset 'shop/orders' has no 'paimon/mood'" in text
@@ -153,7 +152,7 @@ def test_snapshot_names_its_run(paimon: PaimonCatalogResource) -> None:
     assert data_version_of(result, KEY).startswith("1-")
 
 
-def test_a_snapshot_leads_back_to_its_run(
+def test_snapshot_has_the_url_of_its_run(
     paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asset = orders(rows((1, "a")))
@@ -165,13 +164,13 @@ def test_a_snapshot_leads_back_to_its_run(
     assert urls == [None, f"https://dagster.example/runs/{result.run_id}"]
 
 
-def test_a_table_that_drifted_is_refused(paimon: PaimonCatalogResource) -> None:
+def test_different_primary_key_is_refused(paimon: PaimonCatalogResource) -> None:
     assert io_run(orders(rows((1, "a"))), paimon).success
     text = failure_text(io_run(orders(rows((1, "a")), schema=KEYED), paimon))
     assert "primary key is declared (id) but stored none" in text
 
 
-def test_a_column_that_is_missing_is_refused_and_not_dropped(paimon: PaimonCatalogResource) -> None:
+def test_missing_column_is_refused_and_not_dropped(paimon: PaimonCatalogResource) -> None:
     assert io_run(orders(rows((1, "a"))), paimon).success
     text = failure_text(io_run(orders(rows((2, "b")).drop(["v"])), paimon))
     assert "the rows lack columns of the table" in text
@@ -179,7 +178,7 @@ def test_a_column_that_is_missing_is_refused_and_not_dropped(paimon: PaimonCatal
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_retried_step_commits_once(mode: str, warehouse: str) -> None:
+def test_retried_step_commits_once(mode: str, warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
 
     paimon = catalog_on(file_io, warehouse)
@@ -200,15 +199,13 @@ def test_a_retried_step_commits_once(mode: str, warehouse: str) -> None:
         (["shop", "orders"], {"table": "raw.o"}, {"database": "other"}, "raw.o"),
     ],
 )
-def test_which_table_an_asset_is(
+def test_table_is_named_by_definition_key_or_manager(
     key: list[str],
     metadata: dict[str, Any],
     manager: dict[str, str],
     table: str,
     paimon: PaimonCatalogResource,
 ) -> None:
-    """What the definition says, then the asset's key, then the manager."""
-
     orders_of = stored_asset(rows((1, "a")), key=key, metadata=paimon_output(**metadata))
     result = io_run(orders_of, paimon, manager=PaimonIOManager(paimon=paimon, **manager))
     assert result.success, failure_text(result)

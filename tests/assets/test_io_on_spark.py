@@ -1,4 +1,4 @@
-"""The IO manager on Spark: Spark frames in and out, and what lies outside the run's partition."""
+"""The IO manager on Spark: frames in and out, and rows outside the partition of the run."""
 
 from typing import Any
 
@@ -46,7 +46,9 @@ def events(
     return table
 
 
-def test_spark_frames_go_in_and_come_out(lake: PaimonCatalogResource, spark: SparkSession) -> None:
+def test_spark_frames_are_written_and_read(
+    lake: PaimonCatalogResource, spark: SparkSession
+) -> None:
     seen: list[list[int]] = []
 
     @dg.asset(
@@ -82,7 +84,9 @@ def test_rows_outside_the_partition_are_refused(
     assert lake.catalog().get_table("log.events").latest_snapshot() is None
 
 
-def test_a_frame_of_spark_makes_its_table(lake: PaimonCatalogResource, spark: SparkSession) -> None:
+def test_table_is_inferred_from_a_spark_frame(
+    lake: PaimonCatalogResource, spark: SparkSession
+) -> None:
     @dg.asset(key=KEY)
     def table() -> Any:
         return spark.createDataFrame([(1, "a")], "id bigint, v string")
@@ -96,7 +100,7 @@ def test_a_frame_of_spark_makes_its_table(lake: PaimonCatalogResource, spark: Sp
     assert rows_of(lake.catalog().get_table("default.copy")) == [{"id": 1, "v": "a"}]
 
 
-def test_columns_inside_columns(lake: PaimonCatalogResource, spark: SparkSession) -> None:
+def test_nested_columns_are_read(lake: PaimonCatalogResource, spark: SparkSession) -> None:
     @dg.asset(key=["shop", "nested"])
     def table() -> Any:
         return spark.sql("SELECT 1 AS id, named_struct('a', 7, 'b', named_struct('c', 'x')) AS n")

@@ -87,9 +87,7 @@ STATIC = {
 
 
 @pytest.mark.parametrize("kind", STATIC)
-def test_only_the_partition_of_the_run_is_replaced(
-    kind: str, paimon: PaimonCatalogResource
-) -> None:
+def test_run_replaces_only_its_partition(kind: str, paimon: PaimonCatalogResource) -> None:
     one, two, first, second = STATIC[kind]
     schema, keys = schema_of(kind), dg.StaticPartitionsDefinition([one, two])
     for key, value, number in ((one, first, 1), (two, second, 2), (one, first, 3)):
@@ -103,7 +101,7 @@ def test_only_the_partition_of_the_run_is_replaced(
     assert numbers_in(paimon) == [2, 3]
 
 
-def test_windows_of_a_day_over_partitions_of_an_hour(paimon: PaimonCatalogResource) -> None:
+def test_daily_window_replaces_hourly_partitions(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("TIMESTAMP(3)")
     for day, hour, number in ((1, 0, 1), (1, 23, 2), (2, 0, 3)):
         frame = rows(schema, (dt.datetime(2024, 1, day, hour), number))
@@ -112,10 +110,10 @@ def test_windows_of_a_day_over_partitions_of_an_hour(paimon: PaimonCatalogResour
     frame = rows(schema, (dt.datetime(2024, 1, 1, 5), 4))
     result = io_run(events(frame, DAYS, schema), paimon, partition_key="2024-01-01")
     assert result.success, failure_text(result)
-    assert numbers_in(paimon) == [3, 4], "the whole day was replaced, and no more"
+    assert numbers_in(paimon) == [3, 4], "only that day is replaced"
 
 
-def test_hours_where_the_clock_is_set_back(paimon: PaimonCatalogResource) -> None:
+def test_repeated_hour_of_a_time_zone_is_two_partitions(paimon: PaimonCatalogResource) -> None:
     hours = dg.HourlyPartitionsDefinition(
         "2024-11-03-00:00-0400",
         fmt="%Y-%m-%d-%H:%M%z",
@@ -140,7 +138,7 @@ def test_hours_where_the_clock_is_set_back(paimon: PaimonCatalogResource) -> Non
     assert "cannot tell the window" in failure_text(io_run(days, paimon, partition_key=twice[0]))
 
 
-def test_keys_of_windows_as_texts(paimon: PaimonCatalogResource) -> None:
+def test_string_column_holds_keys_of_windows(paimon: PaimonCatalogResource) -> None:
     months = dg.MonthlyPartitionsDefinition("202401", fmt="%Y%m", end_date="202501")
     schema = schema_of("STRING")
     asset = events(rows(schema, ("202403", 1)), months, schema)
@@ -148,7 +146,7 @@ def test_keys_of_windows_as_texts(paimon: PaimonCatalogResource) -> None:
     assert not io_run(asset, paimon, partition_key="202404").success
 
 
-def test_two_dimensions_and_only_their_cell(paimon: PaimonCatalogResource) -> None:
+def test_run_of_two_dimensions_replaces_one_cell(paimon: PaimonCatalogResource) -> None:
     cells = dg.MultiPartitionsDefinition(
         {"day": DAYS, "shop": dg.StaticPartitionsDefinition(["1", "2"])}
     )
@@ -177,7 +175,7 @@ def test_two_dimensions_and_only_their_cell(paimon: PaimonCatalogResource) -> No
     assert "dimensions are day, shop; give each its column" in text
 
 
-def test_partitions_that_are_made_while_running(paimon: PaimonCatalogResource) -> None:
+def test_dynamic_partitions_are_written(paimon: PaimonCatalogResource) -> None:
     schema, dynamic = schema_of("STRING"), dg.DynamicPartitionsDefinition(name="shops")
     with lent_instance() as instance:
         instance.add_dynamic_partitions("shops", ["x", "y"])
@@ -187,7 +185,7 @@ def test_partitions_that_are_made_while_running(paimon: PaimonCatalogResource) -
     assert numbers_in(paimon) == [2, 3]
 
 
-def test_a_hundred_partitions_in_one_run(paimon: PaimonCatalogResource) -> None:
+def test_hundred_partitions_are_one_commit(paimon: PaimonCatalogResource) -> None:
     many = dg.DailyPartitionsDefinition("2023-01-01", end_date="2024-01-01")
     schema = schema_of("DATE")
     days = [dt.date(2023, 1, 1) + dt.timedelta(days=number) for number in range(100)]
@@ -195,24 +193,26 @@ def test_a_hundred_partitions_in_one_run(paimon: PaimonCatalogResource) -> None:
     tags = range_tags(str(days[0]), str(days[-1]))
     result = io_run(events(frame, many, schema), paimon, tags=tags)
     assert result.success, failure_text(result)
-    told = metadata_by_partition(result, "dagster/partition_row_count")
-    assert told == {str(day): 1 + day.day % 3 for day in days}
+    counts = metadata_by_partition(result, "dagster/partition_row_count")
+    assert counts == {str(day): 1 + day.day % 3 for day in days}
     assert len(paimon.catalog().get_table("log.events").snapshots()) == 1
 
 
 @pytest.mark.parametrize(("mode", "times"), [("append", 2), ("overwrite", 1)])
-def test_a_range_that_is_run_again(mode: str, times: int, paimon: PaimonCatalogResource) -> None:
+def test_second_run_of_a_range_follows_its_mode(
+    mode: str, times: int, paimon: PaimonCatalogResource
+) -> None:
     schema, tags = schema_of("DATE"), range_tags("2024-01-02", "2024-01-04")
     frame = rows(schema, *((dt.date(2024, 1, day), day) for day in (2, 4)))
     asset = events(frame, DAYS, schema, mode=mode)
     first, again = (io_run(asset, paimon, tags=tags) for _ in range(2))
     assert first.success, failure_text(first)
     assert again.success, failure_text(again)
-    told = metadata_by_partition(again, "dagster/partition_row_count")
-    assert told == {"2024-01-02": times, "2024-01-03": 0, "2024-01-04": times}
+    counts = metadata_by_partition(again, "dagster/partition_row_count")
+    assert counts == {"2024-01-02": times, "2024-01-03": 0, "2024-01-04": times}
 
 
-def test_counts_of_partitions_are_those_after_merging(paimon: PaimonCatalogResource) -> None:
+def test_partition_counts_are_of_merged_rows(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("DATE", primary_keys=["p", "n"], options={"bucket": "1"})
     frame = rows(schema, (dt.date(2024, 1, 1), 1), (dt.date(2024, 1, 2), 1))
     asset = events(frame, DAYS, schema, mode="upsert")
@@ -220,11 +220,11 @@ def test_counts_of_partitions_are_those_after_merging(paimon: PaimonCatalogResou
     first, again = (io_run(asset, paimon, tags=tags) for _ in range(2))
     assert first.success, failure_text(first)
     assert again.success, failure_text(again)
-    told = metadata_by_partition(again, "dagster/partition_row_count")
-    assert told == {"2024-01-01": 1, "2024-01-02": 1, "2024-01-03": 0}
+    counts = metadata_by_partition(again, "dagster/partition_row_count")
+    assert counts == {"2024-01-01": 1, "2024-01-02": 1, "2024-01-03": 0}
 
 
-def test_an_empty_frame_empties_the_partitions_of_the_run(paimon: PaimonCatalogResource) -> None:
+def test_empty_frame_empties_the_partitions_of_the_run(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("DATE")
     days = [dt.date(2024, 1, day) for day in (1, 2, 3)]
     frame = rows(schema, *((day, day.day) for day in days))
@@ -235,9 +235,7 @@ def test_an_empty_frame_empties_the_partitions_of_the_run(paimon: PaimonCatalogR
     assert numbers_in(paimon) == [1]
 
 
-def test_a_column_that_is_no_partition_key_is_not_overwritten(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_table_without_partitions_is_not_overwritten(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("DATE", partition_keys=[])
     frame = rows(schema, (dt.date(2024, 1, 1), 1))
     text = failure_text(io_run(events(frame, DAYS, schema), paimon, partition_key="2024-01-01"))
@@ -249,13 +247,13 @@ def test_a_column_that_is_no_partition_key_is_not_overwritten(
     assert "dagster/partition_row_count" not in events_of[0].metadata
 
 
-def test_keys_that_are_no_values_are_refused(paimon: PaimonCatalogResource) -> None:
+def test_keys_without_a_value_of_the_type_are_refused(paimon: PaimonCatalogResource) -> None:
     asset = events(None, dg.StaticPartitionsDefinition(["x", "300"]), schema_of("TINYINT"))
     assert "'x' is not a value" in failure_text(io_run(asset, paimon, partition_key="x"))
     assert "'300' does not fit" in failure_text(io_run(asset, paimon, partition_key="300"))
 
 
-def test_ignore_and_error_look_at_the_partition_of_the_run(paimon: PaimonCatalogResource) -> None:
+def test_ignore_and_error_modes_apply_to_the_partition(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("DATE")
 
     def put(day: int, number: int, mode: str) -> dg.ExecuteInProcessResult:
@@ -271,9 +269,7 @@ def test_ignore_and_error_look_at_the_partition_of_the_run(paimon: PaimonCatalog
     assert numbers_in(paimon) == [1, 2]
 
 
-def test_without_a_schema_the_table_is_partitioned_by_the_column(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_inferred_table_is_partitioned_by_the_column(paimon: PaimonCatalogResource) -> None:
     frame = rows(schema_of("DATE"), (dt.date(2024, 1, 1), 1))
     table = stored_asset(
         frame, key=KEY, partitions_def=DAYS, metadata=paimon_output(partition_column="p")
@@ -287,7 +283,7 @@ def test_without_a_schema_the_table_is_partitioned_by_the_column(
 
 
 def reading(mapping: Any, keys: Any) -> tuple[list[int], dg.AssetsDefinition]:
-    """An asset that reads the events, and the numbers that it saw."""
+    """Return a list for the numbers that an asset reads, and the asset."""
     seen: list[int] = []
 
     @dg.asset(ins={"table": dg.AssetIn(KEY, partition_mapping=mapping)}, partitions_def=keys)
@@ -299,7 +295,7 @@ def reading(mapping: Any, keys: Any) -> tuple[list[int], dg.AssetsDefinition]:
 
 
 class TestReading:
-    """Which partitions of the upstream table an input sees."""
+    """An input reads partitions of its upstream table by the partition mapping."""
 
     SCHEMA = schema_of("DATE")
 
@@ -319,17 +315,17 @@ class TestReading:
         assert result.success, failure_text(result)
         return seen
 
-    def test_its_own(self, paimon: PaimonCatalogResource) -> None:
+    def test_same_partition_by_default(self, paimon: PaimonCatalogResource) -> None:
         assert self.seen_by(paimon, None, partition_key="2024-01-03") == [3]
 
-    def test_all_for_an_asset_without_partitions(self, paimon: PaimonCatalogResource) -> None:
+    def test_all_partitions_without_partitions_def(self, paimon: PaimonCatalogResource) -> None:
         assert self.seen_by(paimon, None, keys=None) == [1, 2, 3, 4, 5]
 
-    def test_some_days_before(self, paimon: PaimonCatalogResource) -> None:
+    def test_window_with_an_offset(self, paimon: PaimonCatalogResource) -> None:
         mapping = dg.TimeWindowPartitionMapping(start_offset=-2)
         assert self.seen_by(paimon, mapping, partition_key="2024-01-04") == [2, 3, 4]
 
-    def test_days_that_do_not_follow_each_other(self, paimon: PaimonCatalogResource) -> None:
+    def test_separate_days_by_a_static_mapping(self, paimon: PaimonCatalogResource) -> None:
         keys = dg.StaticPartitionsDefinition(["odd", "even"])
         mapping = dg.StaticPartitionMapping(
             {"2024-01-01": "odd", "2024-01-02": "even", "2024-01-03": "odd", "2024-01-05": "odd"}
@@ -345,7 +341,7 @@ class TestReading:
         ("dimension", "key", "expected"),
         [("day", "2024-01-02", [3, 4]), ("shop", "eu", [1, 3]), (None, None, [1, 2, 3, 4])],
     )
-    def test_one_dimension_of_two(
+    def test_one_dimension_or_all_cells(
         self,
         dimension: str | None,
         key: str | None,
@@ -371,7 +367,7 @@ class TestReading:
         assert result.success, failure_text(result)
         assert seen == expected
 
-    def test_its_own_rows_from_the_first_run_on(self, paimon: PaimonCatalogResource) -> None:
+    def test_own_rows_of_the_day_before(self, paimon: PaimonCatalogResource) -> None:
         heights: list[int] = []
         before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
 

@@ -1,4 +1,4 @@
-"""No secret of the storage comes to the event log, whatever a run of the IO manager does."""
+"""No secret of the storage is in the event log of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ SCHEMA = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "1"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The secrets in the environment, and one try of each step."""
+    """Set the secrets, and one try of each step."""
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(assets.failures, "MAX_RETRIES", 0)
 
 
 def lake(warehouse: str, *, is_secret_named: bool = True) -> assets.PaimonCatalogResource:
-    """A catalog whose secrets come by variable name, or as plain values."""
+    """Return a catalog with secrets by variable name, or as plain values."""
 
     def secret(name: str) -> Any:
         return dg.EnvVar(name) if is_secret_named else SECRETS[name]
@@ -46,8 +46,8 @@ def lake(warehouse: str, *, is_secret_named: bool = True) -> assets.PaimonCatalo
     )
 
 
-def logged(paimon: assets.PaimonCatalogResource, frame: Any, beside: str) -> tuple[bool, str]:
-    """Whether a run succeeded, and all that its event log says."""
+def run_and_log(paimon: assets.PaimonCatalogResource, frame: Any, beside: str) -> tuple[bool, str]:
+    """Return the success of a run, and the text of its event log."""
 
     @dg.asset(key=["d", "t"], metadata=assets.paimon_output(schema=SCHEMA, mode="append"))
     def table(context: dg.AssetExecutionContext) -> Any:
@@ -84,8 +84,8 @@ def test_no_secret_is_in_the_log(
 ) -> None:
     beside = str(tmp_path / "warehouse")
     warehouse = beside if place == "local" else "s3://lake/warehouse"
-    success, log = logged(lake(warehouse, is_secret_named=is_secret_named), frame, beside)
+    success, log = run_and_log(lake(warehouse, is_secret_named=is_secret_named), frame, beside)
     assert success is succeeds
-    assert "s3.secret-key" in log, "which options there are may be seen"
+    assert "s3.secret-key" in log, "names of options may be seen"
     for value in SECRETS.values():
         assert value not in log

@@ -1,4 +1,4 @@
-"""Assets of the IO manager that carry all a table asset carries."""
+"""Assets of the IO manager have the metadata, checks and jobs of table assets."""
 
 import os
 import subprocess
@@ -10,9 +10,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import assets
+from paimon_assets import InvalidInputError, assets
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, StrategyChoice
-from paimon_assets.engine.errors import InvalidInputError
 from tests.testkit.asset_tables import (
     PLANES,
     asset_of,
@@ -39,7 +38,7 @@ def manager(paimon: assets.PaimonCatalogResource) -> assets.PaimonIOManager:
     return assets.PaimonIOManager(paimon=paimon, database="air")
 
 
-def stored(paimon: assets.PaimonCatalogResource, **options: Any) -> dg.AssetsDefinition:
+def fleet_asset(paimon: assets.PaimonCatalogResource, **options: Any) -> dg.AssetsDefinition:
     [asset] = assets.as_table_assets([by_hand(**options)], io_manager=manager(paimon))
     assert isinstance(asset, dg.AssetsDefinition)
     return asset
@@ -51,7 +50,7 @@ def test_io_manager_asset_has_the_metadata_of_a_paimon_asset(
     wanted = asset_of(
         "air.fleet", PLANES, key="fleet", executor="embedded", warehouse=paimon.warehouse
     )
-    asset = stored(paimon)
+    asset = fleet_asset(paimon)
     have, want = asset.get_asset_spec(), wanted.get_asset_spec()
     assert {key: have.metadata[key] for key in want.metadata} == dict(want.metadata)
     assert (have.kinds, have.tags, have.description) == (want.kinds, want.tags, want.description)
@@ -62,8 +61,8 @@ def test_io_manager_asset_has_the_metadata_of_a_paimon_asset(
     assert columns[1].description == "Seats for passengers."
 
 
-def test_values_of_the_definition_stay(paimon: assets.PaimonCatalogResource) -> None:
-    asset = stored(
+def test_values_of_the_definition_are_kept(paimon: assets.PaimonCatalogResource) -> None:
+    asset = fleet_asset(
         paimon,
         kinds={"polars"},
         pool="mine",
@@ -77,10 +76,8 @@ def test_values_of_the_definition_stay(paimon: assets.PaimonCatalogResource) -> 
     assert spec.metadata["dagster/table_name"] == "sky.fleet"
 
 
-def test_it_is_checked_and_compacted_in_the_pool_of_its_writer(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
-    asset = stored(paimon, pool="mine")
+def test_it_is_checked_and_compacted_in_its_pool(paimon: assets.PaimonCatalogResource) -> None:
+    asset = fleet_asset(paimon, pool="mine")
     checks = [assets.build_row_count_check(asset, 2), assets.build_schema_check(asset, PLANES)]
     result = io_run([asset, *checks], paimon, manager=manager(paimon))
     assert result.success, failure_text(result)
@@ -101,7 +98,7 @@ def test_it_is_checked_and_compacted_in_the_pool_of_its_writer(
     assert [*compacted, *observed] == [asset.key]
 
 
-def test_every_table_of_a_multi_asset_is_one(paimon: assets.PaimonCatalogResource) -> None:
+def test_multi_asset_is_several_tables(paimon: assets.PaimonCatalogResource) -> None:
     @dg.multi_asset(
         outs={
             name: dg.AssetOut(metadata=assets.paimon_output(mode="append")) for name in ("a", "b")
@@ -120,7 +117,7 @@ def test_every_table_of_a_multi_asset_is_one(paimon: assets.PaimonCatalogResourc
     assert {"paimon/both", "paimon/compaction"} == compact.definition.pools
 
 
-def test_unstored_assets_pass_unchanged(paimon: assets.PaimonCatalogResource) -> None:
+def test_assets_without_tables_pass_unchanged(paimon: assets.PaimonCatalogResource) -> None:
     @dg.asset(io_manager_key="other")
     def elsewhere() -> int:
         return 1
@@ -137,9 +134,7 @@ def test_key_of_one_part_names_the_way_to_a_table() -> None:
         assets.build_row_count_check(by_hand(), 2)
 
 
-def test_two_assets_of_one_table_are_refused_when_definitions_load(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
+def test_two_assets_of_one_table_are_refused(paimon: assets.PaimonCatalogResource) -> None:
     @dg.asset(key=["x", "air", "fleet"])
     def first() -> Any: ...
 
@@ -158,7 +153,7 @@ def test_two_assets_of_one_table_are_refused_when_definitions_load(
     assets.refuse_shared_tables([third, observed])
 
 
-def test_a_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
+def test_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
     @dg.asset(key=["air", "seats"])
     def seats() -> pa.Table:
         return pa.table({"id": [1]})
@@ -170,7 +165,7 @@ def test_a_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
         assets.PaimonIOManager(paimon=manager.paimon, warehouse="x")
 
 
-def test_an_unknown_field_is_refused_with_the_nearest_name() -> None:
+def test_unknown_field_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InvalidInputError, match=r"'warehous'\. Did you mean 'warehouse'"):
         assets.PaimonCatalogResource(warehous="x")
     with pytest.raises(InvalidInputError, match="no 'path'"):
@@ -197,7 +192,7 @@ defs = dg.Definitions([one, two], resources={"paimon": paimon})
 """
 
 
-def test_a_run_refuses_a_table_that_another_asset_writes(tmp_path: Path) -> None:
+def test_run_refuses_a_table_of_two_assets(tmp_path: Path) -> None:
     (tmp_path / "location.py").write_text(_LOCATION)
     command = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", "location.py"]
     environment = {**os.environ, "DAGSTER_HOME": ""}

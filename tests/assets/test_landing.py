@@ -1,4 +1,4 @@
-"""Landing folders: what is below them, what is missing, what cannot be read, what changed."""
+"""Landing folders: patterns, missing folders, formats, quarantine and changed files."""
 
 import gzip
 import os
@@ -11,24 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import assets
+from paimon_assets import InvalidInputError, Schema, assets
 from paimon_assets.engine.control.segments import walk
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
-from tests.testkit.asset_tables import failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.asset_tables import failure_text, metadata_of, rows_of
 
 pytestmark = pytest.mark.slow
 
 SCHEMA = Schema.of({"id": "BIGINT", "v": "STRING"})
 KEYED = Schema.of({"id": "BIGINT", "v": "STRING"}, primary_keys=["id"])
 KEY = dg.AssetKey(["db", "t"])
-
-
-@pytest.fixture
-def instance(paimon: assets.PaimonCatalogResource) -> Any:
-    with instance_beside(paimon) as found:
-        yield found
 
 
 def put(path: Path, *numbers: int, value: str = "x") -> None:
@@ -59,7 +51,7 @@ class Runs:
             raise_on_error=False,
         )
 
-    def taken(self, **options: Any) -> Any:
+    def ingest(self, **options: Any) -> Any:
         result = self.run(**options)
         assert result.success, failure_text(result)
         return metadata_of(result, KEY)
@@ -76,26 +68,26 @@ def runs(paimon: assets.PaimonCatalogResource, instance: Any, landing: Path) -> 
     return make
 
 
-def test_a_pattern_with_folders_looks_below(runs: Any, landing: Path) -> None:
+def test_pattern_with_folders_finds_files_below(runs: Any, landing: Path) -> None:
     put(landing / "top.parquet", 1)
     put(landing / "2024" / "01" / "a.parquet", 2)
     put(landing / "2024" / "02" / "b.parquet", 3)
     put(landing / "2024" / "_tmp" / "c.parquet", 4)
     put(landing / "2025" / "d.parquet", 5)
     flat = runs()
-    flat.taken()
+    flat.ingest()
     assert flat.ids() == [1]
-    shown = runs(pattern="2024/**/*.parquet").taken()
+    shown = runs(pattern="2024/**/*.parquet").ingest()
     assert [item.data["file"] for item in shown["paimon/files_taken"]] == [
         "2024/01/a.parquet",
         "2024/02/b.parquet",
     ]
     everything = runs(pattern="**/*.parquet")
-    everything.taken()
+    everything.ingest()
     assert everything.ids() == [1, 2, 3, 5]
 
 
-def test_a_folder_with_links_is_read_once(tmp_path: Path) -> None:
+def test_folder_with_links_is_read_once(tmp_path: Path) -> None:
     root, other = tmp_path / "root", tmp_path / "other"
     for folder in (root / "a" / "b", root / "_hidden", other / "c"):
         folder.mkdir(parents=True)
@@ -114,24 +106,24 @@ def test_a_folder_with_links_is_read_once(tmp_path: Path) -> None:
         assert [file.name for file in walk(LocalFileIO(), str(spelling))] == names
 
 
-def test_a_missing_folder_is_an_error_unless_it_may_be_missing(runs: Any, landing: Path) -> None:
+def test_missing_folder_is_an_error_unless_allowed(runs: Any, landing: Path) -> None:
     missing = str(landing / "nowhere")
     for pattern in (None, "**/*.parquet"):
         text = failure_text(runs(folder=missing, pattern=pattern).run())
         assert f"'{missing}' does not exist" in text
         assert "may_be_missing" in text
-        runs(folder=missing, pattern=pattern, may_be_missing=True).taken()
+        runs(folder=missing, pattern=pattern, may_be_missing=True).ingest()
 
 
-def broken(landing: Path) -> None:
+def land_bad_files(landing: Path) -> None:
     put(landing / "a.parquet", 1)
     (landing / "b.parquet").write_bytes(b"no parquet at all")
     put(landing / "c.parquet", 3)
     pq.write_table(pa.table({"other": [1]}), landing / "d.parquet")
 
 
-def test_one_bad_file_stops_the_folder_unless_it_is_quarantined(runs: Any, landing: Path) -> None:
-    broken(landing)
+def test_bad_file_fails_the_run_or_is_quarantined(runs: Any, landing: Path) -> None:
+    land_bad_files(landing)
     assert "b.parquet" in failure_text(runs().run())
     source = runs(on_bad_file="quarantine")
     result = source.run(assets.build_quarantine_check(source.asset(), source.source))
@@ -152,7 +144,7 @@ def test_one_bad_file_stops_the_folder_unless_it_is_quarantined(runs: Any, landi
     ("file_format", "options"), [("csv", {}), ("csv", {"sep": ","}), ("parquet", {}), ("arrow", {})]
 )
 @pytest.mark.parametrize("bad", ["column twice", "name of a column", "name of a file"])
-def test_names_that_cannot_be_go_to_quarantine(
+def test_files_with_invalid_names_are_quarantined(
     runs: Any, landing: Path, file_format: str, options: Any, bad: str
 ) -> None:
     good = pa.table({"id": pa.array([1], pa.int64()), "v": ["x"]})
@@ -188,44 +180,44 @@ def test_names_that_cannot_be_go_to_quarantine(
     assert shown["paimon/summary"].endswith(", 1 file in quarantine")
     [evaluated] = result.get_asset_check_evaluations()
     assert not evaluated.passed
-    assert source.taken()["paimon/files_ingested"] == 0
+    assert source.ingest()["paimon/files_ingested"] == 0
     Path(os.fsdecode(file)).unlink()
-    assert source.taken()["paimon/files_in_quarantine"] == 0
+    assert source.ingest()["paimon/files_in_quarantine"] == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"sep": ","}])
 @pytest.mark.parametrize("name", ["b.csv", "b.csv.gz"])
-def test_a_header_of_too_many_columns_is_no_header(
+def test_header_of_too_many_columns_is_quarantined(
     runs: Any, landing: Path, options: Any, name: str
 ) -> None:
     (landing / "a.csv").write_text("id,v\n1,x\n")
     wide = b",".join(b"c%d" % number for number in range(20_481)) + b"\n"
     (landing / name).write_bytes(gzip.compress(wide) if name.endswith(".gz") else wide)
-    shown = runs(format="csv", options=options, on_bad_file="quarantine").taken()
+    shown = runs(format="csv", options=options, on_bad_file="quarantine").ingest()
     [record] = shown["paimon/quarantine"]
     assert "more than 20,480 columns" in record.data["reason"]
 
 
-def test_a_file_leaves_quarantine_when_it_is_mended_or_removed(runs: Any, landing: Path) -> None:
-    broken(landing)
+def test_mended_or_removed_file_leaves_quarantine(runs: Any, landing: Path) -> None:
+    land_bad_files(landing)
     source = runs(on_bad_file="quarantine")
-    source.taken()
-    assert source.taken()["paimon/files_ingested"] == 0, "it is not tried again as it is"
+    source.ingest()
+    assert source.ingest()["paimon/files_ingested"] == 0, "not tried again without a change"
     put(landing / "b.parquet", 2)
     (landing / "d.parquet").unlink()
-    assert source.taken()["paimon/files_in_quarantine"] == 0
+    assert source.ingest()["paimon/files_in_quarantine"] == 0
     assert source.ids() == [1, 2, 3]
     check = assets.build_quarantine_check(source.asset(), source.source)
     [evaluated] = source.run(check).get_asset_check_evaluations()
     assert evaluated.passed
 
 
-def test_files_of_which_none_can_be_read_are_noted_too(runs: Any, landing: Path) -> None:
+def test_folder_of_bad_files_is_quarantined(runs: Any, landing: Path) -> None:
     (landing / "b.parquet").write_bytes(b"no parquet at all")
     source = runs(on_bad_file="quarantine")
-    assert source.taken()["paimon/files_in_quarantine"] == 1
+    assert source.ingest()["paimon/files_in_quarantine"] == 1
     assert source.ids() == []
-    assert source.taken()["paimon/files_ingested"] == 0
+    assert source.ingest()["paimon/files_ingested"] == 0
 
 
 def test_damage_found_during_a_read_is_quarantined(runs: Any, landing: Path) -> None:
@@ -233,14 +225,14 @@ def test_damage_found_during_a_read_is_quarantined(runs: Any, landing: Path) -> 
     good = "\n".join(f"{number},x" for number in range(200_000))
     (landing / "b.csv").write_text(f"id,v\n{good}\nno number,x\n")
     source = runs(format="csv", on_bad_file="quarantine")
-    shown = source.taken()
+    shown = source.ingest()
     [record] = shown["paimon/quarantine"]
     assert record.data["file"] == "b.csv"
     assert "no number" in record.data["reason"]
     assert source.ids() == [1]
 
 
-def test_a_reason_shows_no_value_where_values_are_hidden(
+def test_quarantine_reason_hides_values(
     landing: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     hidden = assets.PaimonCatalogResource(
@@ -248,7 +240,7 @@ def test_a_reason_shows_no_value_where_values_are_hidden(
     )
     (landing / "a.csv").write_text("id,v\nsecret,x\n")
     source = assets.FileSource(folder=str(landing), format="csv", on_bad_file="quarantine")
-    [record] = Runs(hidden, instance, source).taken()["paimon/quarantine"]
+    [record] = Runs(hidden, instance, source).ingest()["paimon/quarantine"]
     assert "values are not shown" in record.data["reason"]
     assert "secret" not in record.data["reason"]
 
@@ -258,24 +250,24 @@ def change(path: Path, *numbers: int, value: str = "y") -> None:
     os.utime(path, (len(numbers), sum(numbers)))
 
 
-def test_a_changed_file_is_refused_ignored_or_taken_in_again(runs: Any, landing: Path) -> None:
+def test_changed_file_is_refused_ignored_or_ingested_again(runs: Any, landing: Path) -> None:
     put(landing / "a.parquet", 1, 2)
     put(landing / "b.parquet", 3)
-    runs().taken(schema=KEYED)
+    runs().ingest(schema=KEYED)
     change(landing / "a.parquet", 1, 2, 4)
     assert "a.parquet" in failure_text(runs().run(schema=KEYED))
     ignoring = runs(on_changed="ignore")
-    assert ignoring.taken(schema=KEYED)["paimon/files_changed"] == 1
+    assert ignoring.ingest(schema=KEYED)["paimon/files_changed"] == 1
     assert ignoring.ids() == [1, 2, 3]
     again = runs(on_changed="again")
-    assert again.taken(schema=KEYED)["paimon/files_ingested"] == 1
+    assert again.ingest(schema=KEYED)["paimon/files_ingested"] == 1
     assert again.ids() == [1, 2, 3, 4]
-    assert again.taken(schema=KEYED)["paimon/files_ingested"] == 0
+    assert again.ingest(schema=KEYED)["paimon/files_ingested"] == 0
     for number in range(3):  # the parts of the ledger are merged meanwhile
         change(landing / "a.parquet", 1, 10 + number)
         put(landing / f"z{number}.parquet", 20 + number)
-        assert again.taken(schema=KEYED)["paimon/files_ingested"] == 2
-        assert again.taken(schema=KEYED)["paimon/files_ingested"] == 0
+        assert again.ingest(schema=KEYED)["paimon/files_ingested"] == 2
+        assert again.ingest(schema=KEYED)["paimon/files_ingested"] == 0
     assert again.ids() == [1, 2, 3, 4, 10, 11, 12, 20, 21, 22]
     with pytest.raises(InvalidInputError, match="without a primary key"):
         again.asset()
@@ -286,7 +278,7 @@ def test_sensor_requests_changed_files_where_they_are_ingested_again(
 ) -> None:
     put(landing / "a.parquet", 1)
     again = runs(on_changed="again")
-    again.taken(schema=KEYED)
+    again.ingest(schema=KEYED)
     change(landing / "a.parquet", 1, 2)
     for source, asked in ((again, True), (runs(on_changed="ignore"), False)):
         sensor = assets.build_new_files_sensor(source.asset(KEYED), source=source.source)
@@ -309,14 +301,14 @@ def test_compressed_texts_are_read(
     with pa.OSFile(str(path), "wb") as file, pa.CompressedOutputStream(file, codec) as stream:
         stream.write(text.encode())
     source = runs(format=file_format)
-    source.taken()
+    source.ingest()
     assert source.ids() == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("name", "file_format"), [("a.csv", "csv"), ("a.csv.xz", "csv"), ("a.parquet", "parquet")]
 )
-def test_a_compressed_file_that_cannot_be_read_is_named(
+def test_unreadable_compressed_file_is_named(
     name: str, file_format: Any, runs: Any, landing: Path
 ) -> None:
     packed = b"\xfd7zXZ\x00" if name.endswith("xz") else gzip.compress(CSV.encode())
@@ -335,27 +327,21 @@ def test_avro_and_arrow_files_are_read(runs: Any, landing: Path) -> None:
     with pa.ipc.new_file(str(landing / "b.arrow"), rows.schema) as writer:
         writer.write_table(rows)
     avro = runs(format="avro")
-    avro.taken()
+    avro.ingest()
     assert avro.ids() == [1, 2]
     arrow = runs(format="arrow")
-    arrow.taken()
+    arrow.ingest()
     assert arrow.ids() == [1, 2, 3]
 
 
-def test_texts_are_read_by_the_options_of_segments(
+def test_csv_is_read_by_the_options_of_segments(
     runs: Any, landing: Path, paimon: assets.PaimonCatalogResource
 ) -> None:
     dated = Schema.of({"id": "BIGINT", "v": "STRING", "d": "DATE"})
     (landing / "a.csv").write_bytes("# by hand\n1;ä;31.12.2024\n2;NA;\n".encode("latin-1"))
-    options = {
-        "sep": ";",
-        "header": "false",
-        "comment": "#",
-        "encoding": "latin1",
-        "dateFormat": "dd.MM.yyyy",
-        "nullValue": "NA",
-    }
-    runs(format="csv", options=options).taken(schema=dated)
+    options = {"sep": ";", "header": "false", "comment": "#", "encoding": "latin1"}
+    options |= {"dateFormat": "dd.MM.yyyy", "nullValue": "NA"}
+    runs(format="csv", options=options).ingest(schema=dated)
     found = rows_of(paimon.catalog().get_table("db.t"))
     assert [(row["id"], row["v"], str(row["d"])) for row in found] == [
         (1, "ä", "2024-12-31"),
@@ -363,13 +349,11 @@ def test_texts_are_read_by_the_options_of_segments(
     ]
 
 
-def test_json_in_one_array_is_read_and_unknown_members_are_refused(
-    runs: Any, landing: Path
-) -> None:
+def test_json_array_is_read_with_multiline(runs: Any, landing: Path) -> None:
     (landing / "a.json").write_text('[{"id": 1, "v": "a"},\n {"id": 2, "v": "b"}]')
     assert "multiLine=true" in failure_text(runs(format="json").run())
     source = runs(format="json", options={"multiLine": "true"})
-    source.taken()
+    source.ingest()
     assert source.ids() == [1, 2]
     (landing / "b.json").write_text('[{"id": 3, "v": "a"},\n {"id": 4, "v": "b", "w": 1}]')
     assert "b.json" in failure_text(source.run())
@@ -385,6 +369,6 @@ def test_json_in_one_array_is_read_and_unknown_members_are_refused(
         ({"on_bad_file": "skip"}, "refuse, quarantine"),
     ],
 )
-def test_a_source_is_checked_when_it_is_defined(options: Any, text: str) -> None:
+def test_source_is_checked_at_definition(options: Any, text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
         assets.FileSource(folder="/x", **options)

@@ -1,4 +1,4 @@
-"""Ledgers: what folders are compared with, what they cost, and their bytes."""
+"""Ledgers: comparison with folders, cost of a run, and their bytes."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_assets import FormatError, InvalidInputError, Table, TableCatalog
 from paimon_assets.assets.files.ledger import (
     Ledger,
     Part,
@@ -20,10 +21,7 @@ from paimon_assets.assets.files.ledger import (
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.segments import FolderFile
-from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.table import Table
 from tests.testkit.tables import new_table
 
 files = st.builds(
@@ -40,8 +38,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return new_table(tmp_path_factory.mktemp("warehouse"), {"id": "BIGINT"}, name="d.t")
 
 
-def kept(table: Table, ledger: Ledger, **options: int) -> Ledger:
-    """A ledger as it is after it was written and read."""
+def store_and_load(table: Table, ledger: Ledger, **options: int) -> Ledger:
+    """Write a ledger, and return it as read."""
     name = write_ledger(table, ledger, **options)
     path = f"{table.path}/ingestion/{name}"
     return ledger_from_json(table.state.file_io.read_bytes(path), path)
@@ -74,7 +72,7 @@ def test_ingested_file_is_never_new_again(table: Table, landed: list[list[Folder
         assert set(pending.changed) == {
             item for item in folder if item.name in held and held[item.name] != item
         }
-        ledger = kept(table, ledger.with_files(pending.new))
+        ledger = store_and_load(table, ledger.with_files(pending.new))
         held |= {item.name: item for item in pending.new}
         assert ledger.file_count == len(held)
         after = compare(held.values(), ledger, table)
@@ -82,7 +80,7 @@ def test_ingested_file_is_never_new_again(table: Table, landed: list[list[Folder
 
 
 class Counting(LocalFileIO):
-    """Real storage; counts the bytes of what is read and written."""
+    """Real storage that counts bytes read and written."""
 
     def __init__(self) -> None:
         self.read = self.written = self.snapshots = 0
@@ -104,13 +102,13 @@ def test_ingestion_and_tick_cost_only_new_files(tmp_path: Path) -> None:
     catalog.create_database("d")
     table = new_table(catalog, {"id": "BIGINT"}, name="d.t")
     known = [file(f"{number:09}-{number * 7919 % 10007}") for number in range(20_000)]
-    ledger = kept(table, Ledger(source="s").with_files(known))
+    ledger = store_and_load(table, Ledger(source="s").with_files(known))
     whole = file_io.written
     file_io.read = file_io.written = 0
     for number in range(64):
         landed = [file(f"{20_000 + number:09}")]
         assert list(compare(landed, ledger, table).new) == landed
-        ledger = kept(table, ledger.with_files(landed))
+        ledger = store_and_load(table, ledger.with_files(landed))
     assert len(ledger.parts) < 10
     assert (file_io.read + file_io.written) / 64 < 4_000 < whole / 10
     file_io.read = 0
@@ -127,7 +125,7 @@ def test_tick_opens_only_foreign_snapshots_since_the_last(tmp_path: Path) -> Non
     writer.with_properties({property_of("s"): "ledger-1.json"}).commit(())
     opened = []
     for _ in range(3):
-        for _ in range(10):  # commits of others carry nothing on
+        for _ in range(10):  # commits of other engines have no properties
             path = Path(table.path) / "snapshot" / f"snapshot-{writer.commit(()).id}"
             members = json.loads(path.read_bytes())
             del members["properties"]
@@ -140,10 +138,10 @@ def test_tick_opens_only_foreign_snapshots_since_the_last(tmp_path: Path) -> Non
     assert max(opened) <= 12
 
 
-def test_of_names_ordered_in_time_the_last_ones_are_enough(table: Table) -> None:
+def test_names_ordered_in_time_are_remembered_in_part(table: Table) -> None:
     ledger = Ledger(source="s")
     for number in range(100):
-        ledger = kept(table, ledger.with_files([file(f"{number:03}")]), remembered=8)
+        ledger = store_and_load(table, ledger.with_files([file(f"{number:03}")]), remembered=8)
         assert sum(part.count for part in ledger.parts) <= 12
     assert ledger.file_count == 100
     assert compare([file(f"{number:03}") for number in range(100)], ledger, table).new == ()
@@ -152,25 +150,24 @@ def test_of_names_ordered_in_time_the_last_ones_are_enough(table: Table) -> None
     assert [item.name for item in compare(changed, ledger, table).changed] == ["095"]
 
 
-def test_ledger_that_holds_its_files_itself_continues_in_parts(table: Table) -> None:
+def test_ledger_with_inline_files_continues_in_parts(table: Table) -> None:
     members = {"version": 1, "source": "s", "generation": 4, "files": [["a", 1, 1], ["b", 1, 1]]}
     old = ledger_from_json(json.dumps(members).encode(), "x")
     assert (old.generation, old.file_count) == (4, 2)
-    now = kept(table, old.with_files([file("c")]))
+    now = store_and_load(table, old.with_files([file("c")]))
     assert (now.generation, now.file_count, len(now.parts)) == (5, 3, 1)
     assert compare([file(name) for name in "abcd"], now, table).new == (file("d"),)
 
 
-def test_parts_that_no_ledger_needs_are_orphans(tmp_path: Path) -> None:
+def test_unused_parts_are_orphans(tmp_path: Path) -> None:
     table = new_table(tmp_path, {"id": "BIGINT"}, name="d.t")
-    ledger = Ledger(source="s")
-    names = []
+    ledger, names = Ledger(source="s"), []
     for name in "abc":
         names.append(write_ledger(table, ledger.with_files([file(name)])))
         path = f"{table.path}/ingestion/{names[-1]}"
         ledger = ledger_from_json(table.state.file_io.read_bytes(path), path)
-    said = {"paimon-assets.ingestion.s": names[-1]}
-    table.new_write_builder().with_empty_commits().with_properties(said).commit(())
+    properties = {"paimon-assets.ingestion.s": names[-1]}
+    table.new_write_builder().with_empty_commits().with_properties(properties).commit(())
     directory = Path(table.path) / "ingestion"
     clean_orphan_files(table.new_read_builder().store, older_than_ms=0, dry_run=False)
     left = {path.name for path in directory.iterdir() if path.name.startswith("ledger-")}

@@ -1,4 +1,4 @@
-"""What a materialization tells of columns: where they come from, and what became of them."""
+"""Lineage of columns, and schema changes, in the metadata of a materialization."""
 
 import dagster as dg
 import pytest
@@ -29,7 +29,7 @@ def test_columns_that_pass_through_are_lineage(paimon: PaimonCatalogResource) ->
     } == {"tailnum": [(RAW, "id"), (dg.AssetKey("x"), "tailnum")]}
 
 
-def test_a_column_that_is_none_is_refused() -> None:
+def test_missing_column_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"'nose', which is no column of table air.planes"):
         paimon_asset("air.planes", PLANES, pass_through={RAW: ["nose"]})
     with pytest.raises(InvalidInputError, match="'nose'"):
@@ -63,7 +63,7 @@ def test_changed_schema_is_reported_once(paimon: PaimonCatalogResource) -> None:
     assert (shown[1]["paimon/schema_before"], shown[1]["paimon/schema_id"]) == (0, 1)
 
 
-def test_how_long_the_write_took_is_a_number_to_plot(paimon: PaimonCatalogResource) -> None:
+def test_write_time_is_a_number(paimon: PaimonCatalogResource) -> None:
     some_planes = asset_of("air.planes", PLANES, planes(("N1", 1, None)))
     metadata = metadata_of(run(some_planes, paimon), some_planes.key)
     assert 0 < metadata["paimon/write_seconds"] < 60

@@ -1,4 +1,4 @@
-"""What is loaded when definitions load: neither Spark nor a frame library."""
+"""Definitions load neither Spark nor a frame library."""
 
 import subprocess
 import sys
@@ -65,7 +65,7 @@ def test_importing_the_package_loads_no_module_of_it() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_importing_pandera_through_the_checks_leaves_the_environment_as_it_is() -> None:
+def test_importing_pandera_checks_keeps_the_environment() -> None:
     code = """
 import os
 for name in ("PYARROW_IGNORE_TIMEZONE", "SPARK_LOCAL_IP"):

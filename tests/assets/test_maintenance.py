@@ -1,4 +1,4 @@
-"""The maintenance job: what it deletes, what it tells, and what a bad table does to others."""
+"""The maintenance job: deletions, reports, and tables that fail."""
 
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,12 @@ def data_files(table: Table) -> list[Path]:
     return [path for path in Path(table.path).rglob("bucket-*/*") if path.is_file()]
 
 
-def test_the_form_names_the_tasks_of_the_engine():
+def test_config_names_the_tasks_of_the_engine():
     assert [choice.value for choice in MaintenanceChoice] == list(MaintenanceTask)
     assert [choice.name for choice in MaintenanceChoice] == [t.value for t in MaintenanceTask]
 
 
-def test_all_tables_of_a_database_are_maintained(paimon):
+def test_tables_of_a_pattern_are_maintained(paimon):
     tables = [make(paimon, name) for name in ("a", "b")]
     before = [rows_of(table) for table in tables]
     result = run(paimon, MaintenanceConfig(tables=["ods.*"]))
@@ -83,19 +83,19 @@ def test_all_tables_of_a_database_are_maintained(paimon):
     assert metadata["paimon/expire_snapshots"].value == 5
 
 
-def test_a_declared_table_that_is_not_there_yet_is_no_failure(paimon):
+def test_missing_declared_table_is_skipped(paimon):
     make(paimon, "a")
     result = run(paimon, MaintenanceConfig(), "ods.a", "ods.later")
     assert result.success
     assert ("ods.later", "none", 0) in summary(output_metadata(result))
     [event] = result.get_asset_observation_events()
-    told = event.asset_observation_data.asset_observation
-    assert told.asset_key == dg.AssetKey(["ods", "a"])
-    assert told.description.startswith("compact_manifests: ")
-    assert told.metadata["paimon/expire_snapshots"].value == 5
+    observation = event.asset_observation_data.asset_observation
+    assert observation.asset_key == dg.AssetKey(["ods", "a"])
+    assert observation.description.startswith("compact_manifests: ")
+    assert observation.metadata["paimon/expire_snapshots"].value == 5
 
 
-def test_a_dry_run_changes_nothing(paimon):
+def test_dry_run_changes_nothing(paimon):
     table = make(paimon, "a")
     result = run(paimon, MaintenanceConfig(dry_run=True), "ods.a")
     metadata = output_metadata(result)
@@ -111,7 +111,7 @@ def test_a_dry_run_changes_nothing(paimon):
     )
 
 
-def test_one_bad_table_stops_no_other(paimon):
+def test_failed_table_does_not_stop_the_rest(paimon):
     bad, good = make(paimon, "bad"), make(paimon, "good")
     for path in Path(bad.path, "snapshot").glob("snapshot-*"):
         path.write_text("{")
@@ -127,7 +127,7 @@ def test_one_bad_table_stops_no_other(paimon):
     assert ("ods.good", "expire_snapshots", 5) in lines
 
 
-def test_orphans_are_only_counted_unless_the_form_deletes_them(paimon):
+def test_orphans_are_deleted_only_on_request(paimon):
     table = make(paimon, "a", commits=1)
     orphan = data_files(table)[0].with_name(ORPHAN)
     orphan.write_bytes(b"12")
@@ -135,8 +135,8 @@ def test_orphans_are_only_counted_unless_the_form_deletes_them(paimon):
     found = run(paimon, only, "ods.a")
     assert summary(output_metadata(found)) == [("ods.a", "clean_orphans", 1)]
     [event] = found.get_asset_observation_events()
-    told = event.asset_observation_data.asset_observation.description
-    assert told == "clean_orphans: 1 (1 file, 2 B), counted, not deleted."
+    description = event.asset_observation_data.asset_observation.description
+    assert description == "clean_orphans: 1 (1 file, 2 B), counted, not deleted."
     assert orphan.exists()
     run(paimon, only.model_copy(update={"delete_orphans": True}), "ods.a")
     assert not orphan.exists()
@@ -155,13 +155,13 @@ def test_table_gets_its_time_and_the_next_run_continues(paimon):
 
 
 @pytest.mark.parametrize("name", ["orphans_older_than_hours", "seconds_per_table"])
-def test_values_beyond_the_launchpads_checks_are_refused(paimon, name):
+def test_negative_values_are_refused(paimon, name):
     result = run(paimon, MaintenanceConfig(**{name: -1}), "ods.a")
     [event] = [e for e in result.all_events if e.is_step_failure]
     assert name in event.step_failure_data.user_failure_data.description
 
 
-def test_analyze_is_done_where_it_is_asked_for(paimon):
+def test_analyze_runs_on_request(paimon):
     table = make(paimon, "a", commits=1)
     only = MaintenanceConfig(tasks=[MaintenanceChoice.analyze])
     result = run(paimon, only, "ods.a")

@@ -1,4 +1,4 @@
-"""What users test their assets with: calls of an asset, and a warehouse in memory."""
+"""Tools for users' tests: calls of an asset, and a warehouse in memory."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ DAYS = Schema.of({"id": "BIGINT", "day": "DATE"}, partition_keys="day")
 pytestmark = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")
 
 
-def test_the_page_on_testing_is_a_test_file(tmp_path: Path) -> None:
+def test_page_on_testing_is_a_test_file(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "test_orders.py").write_text("\n".join(blocks))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
@@ -35,7 +35,7 @@ def upper(context: dg.AssetExecutionContext, names: pa.Table) -> pa.Table:
     return pa.table({"name": pc.utf8_upper(names["name"])})
 
 
-def test_an_asset_is_called_with_its_context_and_inputs() -> None:
+def test_asset_is_called_with_its_context_and_inputs() -> None:
     names = pa.table({"name": ["a", "b"]})
     assert upper(dg.build_asset_context(), names)["name"].to_pylist() == ["A", "B"]
     assert upper(dg.build_asset_context(), names=names).num_rows == 2
@@ -58,7 +58,7 @@ def test_partitions_are_materialized() -> None:
         assert len(lake.rows("a.days", "day = DATE '2026-01-02'")) == 1
 
 
-def test_an_io_manager_and_another_key_of_the_catalog() -> None:
+def test_io_manager_and_another_resource_key() -> None:
     numbers = stored_asset(pa.table({"n": [1, 2]}), key=["b", "numbers"], io_manager_key="io")
     sums = asset_of("b.sums", Schema.of({"n": "BIGINT"}), pa.table({"n": [3]}), resource_key="lake")
     with MemoryWarehouse() as lake:
@@ -68,7 +68,7 @@ def test_an_io_manager_and_another_key_of_the_catalog() -> None:
         assert lake.rows("b.sums") == [{"n": 3}]
 
 
-def test_it_ends_with_its_block() -> None:
+def test_warehouse_ends_with_its_block() -> None:
     with MemoryWarehouse() as lake:
         lake.write("a.t", pa.table({"id": [2, 1]}), primary_keys="id", options={"bucket": 1})
         assert lake.rows("a.t") == [{"id": 1}, {"id": 2}]

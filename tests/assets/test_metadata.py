@@ -1,4 +1,4 @@
-"""What a snapshot says to Dagster: versions that compaction leaves alone, counts that are true."""
+"""Metadata of a snapshot: data versions that survive compaction, and exact counts."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.testkit.asset_tables import PLANES, planes
 
 @pytest.fixture
 def table(paimon: PaimonCatalogResource) -> Table:
-    """Two upserts that overlap: four physical rows, three rows."""
+    """Return a table of two overlapping upserts: four physical rows, three rows."""
     made = ensure_table(paimon.catalog(), Identifier("air", "planes"), PLANES).table
     for rows in (
         planes(("N1", 1, None), ("N2", 2, None)),
@@ -30,7 +30,7 @@ def newest(table: Table) -> Snapshot:
     return snapshot
 
 
-def test_a_compaction_leaves_the_data_version_alone(table: Table) -> None:
+def test_compaction_keeps_the_data_version(table: Table) -> None:
     store = FileStore.open(table.state.file_io, table.path)
     for number in range(2):
         FileStoreCommit(store).commit(
@@ -45,7 +45,7 @@ def test_rows_are_counted_merged(table: Table) -> None:
     assert (shown["dagster/row_count"], shown["paimon/physical_rows"]) == (3, 4)
 
 
-def test_an_older_snapshot_shows_its_own_rows(table: Table) -> None:
+def test_older_snapshot_shows_its_own_rows(table: Table) -> None:
     first = table.snapshot(1)
     assert first is not None
     shown = snapshot_metadata(table, first)
@@ -53,9 +53,7 @@ def test_an_older_snapshot_shows_its_own_rows(table: Table) -> None:
     assert shown["paimon/added_files"] == shown["paimon/total_files"]
 
 
-def test_too_many_overlapping_rows_are_not_passed_off_as_a_row_count(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_overlap_shows_no_row_count(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "COUNT_LIMIT_ROWS", 1)
     shown = snapshot_metadata(table, newest(table))
     assert "dagster/row_count" not in shown

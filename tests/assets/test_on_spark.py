@@ -42,7 +42,7 @@ first, second = PaimonSparkResource(master="local[1]"), PaimonSparkResource(mast
 assert SparkSession.getActiveSession() is None, "started at first use only"
 assert first.session() is second.session()
 first.stop()
-assert second.session().range(2).count() == 2, "somebody still uses it"
+assert second.session().range(2).count() == 2, "the second resource uses it"
 wrapped = second.as_dagster_pyspark()
 assert wrapped.spark_session is second.session(), "dagster-pyspark takes the same session"
 second.stop()
@@ -57,7 +57,7 @@ def lake(warehouse: str, spark: SparkSession) -> assets.PaimonCatalogResource:
     return assets.PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
 
 
-def test_a_spark_frame_is_audited_before_it_is_committed(
+def test_spark_frame_is_audited_before_it_is_committed(
     lake: assets.PaimonCatalogResource, spark: SparkSession
 ) -> None:
     frames = [planes(("N1", 1, None)), planes(("N2", -1, None))]
@@ -128,10 +128,9 @@ def test_duplicates_are_found_by_spark(lake: assets.PaimonCatalogResource) -> No
 
 
 def test_files_are_ingested_by_spark_in_path_order(
-    lake: assets.PaimonCatalogResource, tmp_path: Path
+    lake: assets.PaimonCatalogResource, landing: Path
 ) -> None:
-    folder = tmp_path / "landing"
-    folder.mkdir()
+    folder = landing
     for number, name in enumerate(["a", "b", "c"]):
         rows = pa.table({"id": pa.array([1], pa.int64()), "what": [f"state {number}"]})
         papq.write_table(rows, folder / f"{name}.parquet")
@@ -148,7 +147,7 @@ def test_files_are_ingested_by_spark_in_path_order(
     assert metadata_of(again, asset.key)["paimon/files_ingested"] == 0
 
 
-def test_a_spark_frame_is_refused_by_the_embedded_executor(
+def test_spark_frame_is_refused_by_the_embedded_executor(
     lake: assets.PaimonCatalogResource,
 ) -> None:
     @assets.paimon_asset("air.planes", PLANES, executor="embedded")
@@ -172,7 +171,7 @@ def test_rows_outside_the_partition_are_refused_on_spark(
     assert "column 'engine' holds null" in text
 
 
-def test_a_live_session_with_other_fixed_settings_is_refused(
+def test_running_session_with_other_settings_is_refused(
     warehouse: str, spark: SparkSession
 ) -> None:
     other = assets.PaimonSparkResource(master="local[2]", driver_memory="765m")
@@ -187,7 +186,7 @@ def test_a_live_session_with_other_fixed_settings_is_refused(
     assert spark.range(1).count() == 1
 
 
-def test_a_session_a_resource_started_ends_with_its_last_user() -> None:
+def test_session_of_a_resource_stops_with_its_last_user() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIFECYCLE], capture_output=True, text=True, check=False, timeout=300
     )
@@ -211,7 +210,7 @@ def test_tables_are_compacted_by_spark(lake: assets.PaimonCatalogResource) -> No
     assert rows_of(table) == before
 
 
-def test_columns_are_made_of_spark_frames(lake, spark) -> None:
+def test_columns_are_computed_by_spark(lake, spark) -> None:
     options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
     columns = {"id": "INT", "amount": "DOUBLE", "at": "TIMESTAMP(3)"}
     lake.catalog().create_database("shop")
@@ -241,7 +240,7 @@ def test_columns_are_made_of_spark_frames(lake, spark) -> None:
     }
     assert metadata_of(run(asset, lake), key)["paimon/rows_written"] == 0
     in_process = table.new_column_write_builder(["score"], reads=["amount", "at"])
-    assert in_process.rows_behind().behind == 0, "alike where another executor asks"
+    assert in_process.rows_behind().behind == 0, "the embedded executor agrees"
     table.new_row_change_builder().update({"amount": 10.0}, "id = 4")
     keeps[0] = False
     assert "Return all columns it was given" in failure_text(run(asset, lake))

@@ -1,4 +1,4 @@
-"""What is misspelt is refused when it is defined, not when it is read, and never dropped."""
+"""Misspelt names and values are refused at definition."""
 
 from typing import Any
 
@@ -38,9 +38,7 @@ def segments(**options: Any) -> Any:
         (segments, "grup_name", "group_name"),
     ],
 )
-def test_a_name_that_is_none_is_refused_with_the_one_that_was_meant(
-    define: Any, name: str, meant: str
-) -> None:
+def test_unknown_name_is_refused_with_the_nearest(define: Any, name: str, meant: str) -> None:
     with pytest.raises(InvalidInputError, match=f"no '{name}'. Did you mean '{meant}'"):
         define(**{name: "x"})
 
@@ -59,16 +57,12 @@ def test_a_name_that_is_none_is_refused_with_the_one_that_was_meant(
         (table, {"mode": "apend"}, "append"),
     ],
 )
-def test_a_value_that_is_none_is_refused_when_it_is_defined(
-    define: Any, options: Any, text: str
-) -> None:
+def test_invalid_value_is_refused_at_definition(define: Any, options: Any, text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
         define(**options)
 
 
-def test_metadata_by_hand_is_checked_when_assets_are_described(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
+def test_metadata_by_hand_is_checked(paimon: assets.PaimonCatalogResource) -> None:
     def rows() -> pa.Table:
         return pa.table({"id": [1]})
 

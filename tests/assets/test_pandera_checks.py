@@ -1,4 +1,4 @@
-"""Pandera schemas as checks after a commit: what is read, what is counted, what is refused."""
+"""Pandera schemas as checks after a commit: rows read, failures counted, schemas refused."""
 
 import datetime as dt
 import decimal
@@ -29,7 +29,7 @@ NEGATIVE = decimal.Decimal("-1.00")
 
 
 def positive(data: Any) -> Any:
-    """A check of one's own, for a type pandera does not know."""
+    """Compare decimals, which pandera does not know."""
     return pc.greater(data.table[data.key], pa.scalar(decimal.Decimal(0)))
 
 
@@ -61,7 +61,7 @@ def orders_asset(rows: pa.Table, **options: Any) -> dg.AssetsDefinition:
     return some_orders
 
 
-def judged(result: dg.ExecuteInProcessResult) -> tuple[bool, dict[str, Any]]:
+def check_result(result: dg.ExecuteInProcessResult) -> tuple[bool, dict[str, Any]]:
     [evaluation] = result.get_asset_check_evaluations()
     metadata = {
         name: [dict(record.data) for record in value.records]
@@ -77,7 +77,7 @@ ROWS = orders(("2024-01-01", 1, "5.00"), ("2024-01-02", 2, "-1.00"), ("2024-01-0
 
 def test_failures_are_counted_with_examples(paimon: PaimonCatalogResource) -> None:
     asset = orders_asset(ROWS)
-    passed, metadata = judged(run([asset, build_pandera_checks(asset, PRICES)], paimon))
+    passed, metadata = check_result(run([asset, build_pandera_checks(asset, PRICES)], paimon))
     assert not passed
     assert metadata["paimon/failure_table"] == [
         {"column": "price", "check": "positive", "failures": 2, "examples": "-1.00, -2.00"}
@@ -89,7 +89,7 @@ def test_only_partitions_of_the_run_are_judged(paimon: PaimonCatalogResource) ->
     asset = orders_asset(ROWS, partitions_def=DAYS, partition_column="day")
     check = build_pandera_checks(asset, PRICES)
     answers = [
-        judged(run([asset, check], paimon, partition_key=day))
+        check_result(run([asset, check], paimon, partition_key=day))
         for day in ("2024-01-02", "2024-01-01")
     ]
     assert [(passed, metadata["paimon/rows"]) for passed, metadata in answers] == [
@@ -104,7 +104,7 @@ def test_failures_add_up_over_batches(paimon: PaimonCatalogResource) -> None:
     for _ in range(3):
         run(in_many_files, paimon)
     check = build_pandera_checks(in_many_files, PRICES)
-    passed, metadata = judged(run([in_many_files, check], paimon))
+    passed, metadata = check_result(run([in_many_files, check], paimon))
     assert not passed
     [line] = metadata["paimon/failure_table"]
     assert (line["failures"], line["examples"]) == (4 * 667, "-1.00, 0.00")
@@ -130,7 +130,7 @@ def test_fault_of_a_column_is_reported_once(
     paimon: PaimonCatalogResource, schema: pap.DataFrameSchema, lines: list[tuple[str, str, int]]
 ) -> None:
     asset = orders_asset(ROWS)
-    passed, metadata = judged(run([asset, build_pandera_checks(asset, schema)], paimon))
+    passed, metadata = check_result(run([asset, build_pandera_checks(asset, schema)], paimon))
     assert not passed
     found = [
         (line["column"], line["check"], line["failures"])
@@ -139,7 +139,7 @@ def test_fault_of_a_column_is_reported_once(
     assert found == lines
 
 
-def test_a_model_with_patterns_and_names(paimon: PaimonCatalogResource) -> None:
+def test_model_names_and_column_patterns_are_used(paimon: PaimonCatalogResource) -> None:
     class Ids(pap.DataFrameModel):
         id: int = pap.Field(le=2)
 
@@ -151,13 +151,13 @@ def test_a_model_with_patterns_and_names(paimon: PaimonCatalogResource) -> None:
     check = build_pandera_checks(asset, Ids, options=options)
     [spec] = check.check_specs
     assert (spec.name, spec.blocking) == ("order_ids", True)
-    passed, metadata = judged(run([asset, check], paimon))
+    passed, metadata = check_result(run([asset, check], paimon))
     assert not passed
     assert metadata["paimon/failures"] == 1
     pattern = pap.DataFrameSchema({"^i.$": pap.Column(int, pap.Check.gt(1), regex=True)})
     check = build_pandera_checks(asset, pattern, options=CheckOptions(name="patterns"))
-    passed, metadata = judged(run([asset, check], paimon))
-    assert metadata["paimon/failures"] == 2  # this run's row, and that of the run before
+    passed, metadata = check_result(run([asset, check], paimon))
+    assert metadata["paimon/failures"] == 2  # one row of each run
 
 
 def test_uncheckable_schema_is_refused_when_it_is_defined() -> None:

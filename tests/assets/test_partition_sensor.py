@@ -99,5 +99,5 @@ def test_unknown_partition_column_is_named(table: Table, paimon: PaimonCatalogRe
         ("TIMESTAMP(3)", 1704070800000000000, "2024-01-01 01:00:00"),
     ],
 )
-def test_keys_of_values(kind: str, value: Any, key: str) -> None:
+def test_value_becomes_its_key(kind: str, value: Any, key: str) -> None:
     assert partition_key_of(value, Schema.of({"p": kind}).fields[0]) == key

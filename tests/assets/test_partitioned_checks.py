@@ -1,4 +1,4 @@
-"""Checks with a result for each partition: of the rows of that partition alone."""
+"""Checks with a result for each partition: from its own rows."""
 
 import datetime as dt
 
@@ -15,6 +15,7 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import add_column, update_column_type
 from paimon_assets.engine.spec.schema.schema import Schema
+from tests.assets.test_table_checks import ClockAt
 from tests.testkit.asset_tables import asset_of, lent_instance, run
 from tests.testkit.io_manager_runs import range_tags
 from tests.testkit.tables import new_table
@@ -48,7 +49,7 @@ def long_sales(): ...
 
 
 def results(check, paimon):
-    """Materialize and check each day; the result of each."""
+    """Materialize and check each day; return day → result."""
     with lent_instance() as instance:
         shown = {}
         for day in AMOUNTS:
@@ -79,11 +80,11 @@ def positive_amounts():
         (positive_amounts, [True, False, True]),
     ],
 )
-def test_each_partition_has_a_result_of_its_rows_alone(paimon, build, expected):
+def test_each_partition_has_its_own_result(paimon, build, expected):
     assert results(build(), paimon) == dict(zip(AMOUNTS, expected, strict=True))
 
 
-def test_without_it_the_whole_table_is_checked(paimon):
+def test_whole_table_is_checked_by_default(paimon):
     check = assets.build_row_count_check(sales, minimum=2)
     assert next(iter(check.check_specs)).partitions_def is None
     for day in AMOUNTS:
@@ -91,26 +92,16 @@ def test_without_it_the_whole_table_is_checked(paimon):
     assert result.get_asset_check_evaluations()[0].metadata["paimon/rows"].value == 6
 
 
-HOUR_MS = 3_600_000
 ALL_DAYS = list(AMOUNTS)
 
 
-class ClockAt:
-    """Some hours after now."""
-
-    def __init__(self, hours: float) -> None:
-        self._after_ms = int(hours * HOUR_MS)
-
-    def now_millis(self) -> int:
-        return int(dt.datetime.now(tz=dt.UTC).timestamp() * 1000) + self._after_ms
-
-    def sleep_millis(self, millis: float) -> None:
-        raise AssertionError("nothing waits")
+def clock_at(hours: float) -> ClockAt:
+    return ClockAt(dt.timedelta(hours=hours))
 
 
 @pytest.fixture
 def table(paimon):
-    """The table of `sales`, made without a row."""
+    """Return the table of `sales`, without rows."""
     return new_table(paimon.catalog(), SALES, name="shop.sales")
 
 
@@ -124,17 +115,17 @@ def rows(day: str, *amounts: float, **more) -> pa.Table:
 def commit_later(table, frame: pa.Table, *, hours: float) -> None:
     store, executor = table.new_read_builder().store, EmbeddedExecutor()
     written = executor.map_rows(table.new_write_builder().prepare(), frame.to_reader())
-    FileStoreCommit(store, clock=ClockAt(hours)).commit(
+    FileStoreCommit(store, clock=clock_at(hours)).commit(
         written.messages, commit_user="later", commit_identifier=1
     )
 
 
 def evaluations(check, paimon, days=ALL_DAYS):
-    """Run a check for each day, without its asset; day → the evaluation."""
+    """Run a check for each day, without its asset; return day → evaluation."""
     [asset] = [
         each for each in (sales, long_sales) if each.key == next(iter(check.check_keys)).asset_key
     ]
-    told = {}
+    by_day = {}
     for day in days:
         result = run(
             [asset, check], paimon, tags={"dagster/partition": day},
@@ -142,25 +133,27 @@ def evaluations(check, paimon, days=ALL_DAYS):
         )  # fmt: skip
         [evaluation] = result.get_asset_check_evaluations()
         assert evaluation.partition == day
-        told[day] = evaluation
-    return told
+        by_day[day] = evaluation
+    return by_day
 
 
 def verdicts(check, paimon, days=ALL_DAYS):
     return [each.passed for each in evaluations(check, paimon, days).values()]
 
 
-def test_a_partition_is_as_fresh_as_its_last_change(paimon, table):
+def test_partition_is_as_fresh_as_its_last_change(paimon, table):
     table.append(rows("2024-01-01", 1.0))
     commit_later(table, rows("2024-01-02", 1.0), hours=9)
     check = assets.build_freshness_check(
-        sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=ClockAt(10)
+        sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=clock_at(10)
     )
-    told = evaluations(check, paimon)
-    assert [each.passed for each in told.values()] == [False, True, False]
-    assert "partition '2024-01-01', 10 hours" in told["2024-01-01"].description
-    assert told["2024-01-01"].metadata["paimon/data_snapshot_id"].value == 1
-    assert told["2024-01-03"].description == "No data of partition '2024-01-03' was committed yet."
+    by_day = evaluations(check, paimon)
+    assert [each.passed for each in by_day.values()] == [False, True, False]
+    assert "partition '2024-01-01', 10 hours" in by_day["2024-01-01"].description
+    assert by_day["2024-01-01"].metadata["paimon/data_snapshot_id"].value == 1
+    assert (
+        by_day["2024-01-03"].description == "No data of partition '2024-01-03' was committed yet."
+    )
 
 
 def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
@@ -173,8 +166,8 @@ def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
     check = assets.build_freshness_check(sales, dt.timedelta(hours=2), options=BY_PARTITION)
 
     def snapshots() -> list[int]:
-        told = evaluations(check, paimon, ALL_DAYS[:2])
-        return [each.metadata["paimon/data_snapshot_id"].value for each in told.values()]
+        by_day = evaluations(check, paimon, ALL_DAYS[:2])
+        return [each.metadata["paimon/data_snapshot_id"].value for each in by_day.values()]
 
     assert snapshots() == [1, 2]
     table.delete("day = DATE '2024-01-01' AND id = 1")
@@ -184,31 +177,31 @@ def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
     assert snapshots() == [3, 2]
 
 
-def test_a_partition_whose_snapshot_expired_is_as_fresh_as_its_newest_file(paimon, table):
+def test_partition_with_expired_snapshots_is_as_fresh_as_its_newest_file(paimon, table):
     for day in ("2024-01-01", "2024-01-02"):
         table.append(rows(day, 1.0))
     store = table.new_read_builder().store
     expire_snapshots(store, retention=Retention(min_count=1, max_count=1, time_ms=0, limit=9))
     check = assets.build_freshness_check(
-        sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=ClockAt(10)
+        sales, dt.timedelta(hours=2), options=BY_PARTITION, clock=clock_at(10)
     )
-    told = evaluations(check, paimon, ALL_DAYS[:1])["2024-01-01"]
-    assert "paimon/data_snapshot_id" not in told.metadata
-    assert told.description.startswith("A file of ")
-    assert not told.passed
+    by_day = evaluations(check, paimon, ALL_DAYS[:1])["2024-01-01"]
+    assert "paimon/data_snapshot_id" not in by_day.metadata
+    assert by_day.description.startswith("A file of ")
+    assert not by_day.passed
 
 
-def test_a_partition_asks_for_a_compaction_by_its_own_files(paimon, table):
+def test_small_files_are_counted_by_partition(paimon, table):
     for _ in range(6):
         table.append(rows("2024-01-01", 1.0))
     table.append(rows("2024-01-02", 1.0))
-    told = evaluations(assets.build_small_files_check(sales, options=BY_PARTITION), paimon)
-    assert [each.passed for each in told.values()] == [False, True, True]
-    assert told["2024-01-01"].metadata["paimon/total_files"].value == 6
-    assert told["2024-01-02"].description.startswith("1 file of partition '2024-01-02'")
+    by_day = evaluations(assets.build_small_files_check(sales, options=BY_PARTITION), paimon)
+    assert [each.passed for each in by_day.values()] == [False, True, True]
+    assert by_day["2024-01-01"].metadata["paimon/total_files"].value == 6
+    assert by_day["2024-01-02"].description.startswith("1 file of partition '2024-01-02'")
 
 
-def test_a_partition_has_the_schemas_of_its_files(paimon, table):
+def test_schema_check_reads_the_files_of_a_partition(paimon, table):
     table.append(rows("2024-01-01", 1.0))
     table.alter([add_column("note", "STRING")])
     table = table.refresh()
@@ -217,14 +210,14 @@ def test_a_partition_has_the_schemas_of_its_files(paimon, table):
         {"day": "DATE", "id": "BIGINT", "amount": "DOUBLE", "note": "STRING"},
         partition_keys=["day"],
     )
-    told = evaluations(assets.build_schema_check(sales, declared, options=BY_PARTITION), paimon)
-    assert [each.passed for each in told.values()] == [False, True, True]
+    by_day = evaluations(assets.build_schema_check(sales, declared, options=BY_PARTITION), paimon)
+    assert [each.passed for each in by_day.values()] == [False, True, True]
     assert "Schema 0, of 1 file: column 'note' STRING is declared but not in the table" in (
-        told["2024-01-01"].description
+        by_day["2024-01-01"].description
     )
 
 
-def test_a_change_may_lose_values_of_one_partition(paimon, table):
+def test_overflow_is_found_in_one_partition(paimon, table):
     table.append(rows("2024-01-01", 1.0))
     table.append(rows("2024-01-02", 1e300))
     pending = [update_column_type("amount", "FLOAT")]
@@ -232,20 +225,20 @@ def test_a_change_may_lose_values_of_one_partition(paimon, table):
     assert verdicts(check, paimon) == [True, False, True]
 
 
-def test_a_window_is_compared_with_those_before_it(paimon, table):
+def test_time_window_is_compared_with_earlier_windows(paimon, table):
     days = [f"2024-02-{number:02}" for number in range(1, 7)]
     for day, count in zip(days, [10, 11, 9, 10, 30, 10], strict=True):
         table.append(rows(day, *[1.0] * count))
     check = assets.build_row_count_anomaly_check(long_sales, options=BY_PARTITION)
-    told = evaluations(check, paimon, days)
-    assert [each.passed for each in told.values()] == [True] * 4 + [False, True]
-    assert "2 windows before it have rows, and 3 are needed" in told["2024-02-03"].description
-    assert told["2024-02-05"].description.startswith(
+    by_day = evaluations(check, paimon, days)
+    assert [each.passed for each in by_day.values()] == [True] * 4 + [False, True]
+    assert "2 windows before it have rows, and 3 are needed" in by_day["2024-02-03"].description
+    assert by_day["2024-02-05"].description.startswith(
         "30 rows of partition '2024-02-05'; the 4 windows before it let"
     )
 
 
-def test_another_partition_is_compared_with_its_own_runs(paimon):
+def test_static_partition_is_compared_with_its_own_runs(paimon):
     amounts = iter([[1.0] * count for count in (10, 20, 30, 40, 90)])
 
     @assets.paimon_asset(
@@ -258,28 +251,28 @@ def test_another_partition_is_compared_with_its_own_runs(paimon):
 
     check = assets.build_row_count_anomaly_check(regions, runs=3, options=BY_PARTITION)
     with lent_instance() as instance:
-        told = [
+        by_day = [
             run([regions, check], paimon, partition_key="eu", instance=instance)
             .get_asset_check_evaluations()[0]
             for _ in range(5)
         ]  # fmt: skip
-    assert [each.passed for each in told] == [True, True, True, True, False]
-    assert told[-1].metadata["paimon/change"].value == 50
+    assert [each.passed for each in by_day] == [True, True, True, True, False]
+    assert by_day[-1].metadata["paimon/change"].value == 50
 
 
-def test_waiting_files_of_other_partitions_are_left_out(paimon, table, tmp_path):
+def test_waiting_files_of_other_partitions_are_left_out(paimon, table, tmp_path, landing):
     for day, amount in (("2024-01-01", 1.5), ("2024-01-02", 1e300)):
-        folder = tmp_path / "landing" / f"day={day}"
-        folder.mkdir(parents=True)
+        folder = landing / f"day={day}"
+        folder.mkdir()
         papq.write_table(pa.table({"amount": [amount]}), folder / "a.parquet")
     table.alter([update_column_type("amount", "FLOAT")])
     source = assets.FileSource(
         folder=f"{tmp_path}/landing", format="parquet", pattern="**/*.parquet"
     )
     check = assets.build_source_overflow_check(sales, source, options=BY_PARTITION)
-    told = evaluations(check, paimon)
-    assert [each.passed for each in told.values()] == [True, False, True]
-    assert told["2024-01-03"].description == "No file waits."
+    by_day = evaluations(check, paimon)
+    assert [each.passed for each in by_day.values()] == [True, False, True]
+    assert by_day["2024-01-03"].description == "No file waits."
     papq.write_table(pa.table({"amount": [1e300]}), tmp_path / "landing" / "any.parquet")
     assert verdicts(check, paimon) == [False] * 3
 
@@ -302,7 +295,7 @@ def test_files_in_quarantine_are_reported_to_their_partition(paimon, tmp_path):
     ]  # fmt: skip
 
 
-def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
+def test_run_of_several_partitions_has_a_result_of_each(paimon):
     @assets.paimon_asset(
         "shop.sales", SALES, partitions_def=DAYS, partition_column="day",
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -314,17 +307,17 @@ def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
     check = assets.build_row_count_check(all_sales, minimum=2, options=options)
     with lent_instance() as instance:
         result = run([all_sales, check], paimon, instance=instance, tags=range_tags(*ALL_DAYS[::2]))
-        told = {each.partition: each for each in result.get_asset_check_evaluations()}
-        assert {day: each.passed for day, each in told.items()} == {
+        by_day = {each.partition: each for each in result.get_asset_check_evaluations()}
+        assert {day: each.passed for day, each in by_day.items()} == {
             "2024-01-01": True, "2024-01-02": False, "2024-01-03": True, None: False,
         }  # fmt: skip
         assert (
-            told[None].description
+            by_day[None].description
             == "1 of 3 partitions fail. 2024-01-02: 1 row; at least 2 are expected."
         )
-        assert told["2024-01-01"].target_materialization_data.run_id == result.run_id
+        assert by_day["2024-01-01"].target_materialization_data.run_id == result.run_id
         stored = instance.event_log_storage.get_asset_check_partition_info(
-            [told[None].asset_check_key]
+            [by_day[None].asset_check_key]
         )
         assert {each.partition_key: each.latest_execution_status.value for each in stored} == {
             "2024-01-01": "SUCCEEDED",
@@ -335,7 +328,7 @@ def test_a_run_of_several_partitions_has_a_result_of_each(paimon):
         assert not result.success  # it blocks
 
 
-def test_an_asset_without_partitions_is_refused():
+def test_asset_without_partitions_is_refused():
     plain = asset_of("shop.plain", SALES, None)
     for build in (
         assets.build_unique_key_check,

@@ -17,6 +17,7 @@ from paimon_assets.engine.spec.predicate.predicate import bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.asset_tables import asset_of, failure_text, rows_of, run
 from tests.testkit.errors import refused
+from tests.testkit.io_manager_runs import range_tags
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +75,7 @@ def test_rows_inside_the_window_are_written(
 
 @pytest.mark.parametrize("column", ["day", "at", "instant"])
 @pytest.mark.parametrize("form", ["table", "reader"])
-def test_rows_outside_the_window_are_refused_and_nothing_is_committed(
+def test_rows_outside_the_window_are_not_committed(
     column: str, form: str, paimon: PaimonCatalogResource
 ) -> None:
     table = pa.concat_tables([rows(3), rows(4)])
@@ -90,7 +91,7 @@ def test_null_is_outside_every_partition(paimon: PaimonCatalogResource) -> None:
     assert "column 'day' holds null" in text
 
 
-def test_the_calendar_is_that_of_the_definition(paimon: PaimonCatalogResource) -> None:
+def test_calendar_is_that_of_the_definition(paimon: PaimonCatalogResource) -> None:
     tokyo = dg.DailyPartitionsDefinition("2013-01-01", timezone="Asia/Tokyo", end_date="2013-02-01")
     local_midnight = rows(3)  # 2013-01-03 00:00 on the wall, and as an instant 09:00 in Tokyo
     for column in ("day", "at", "instant"):
@@ -101,7 +102,7 @@ def test_the_calendar_is_that_of_the_definition(paimon: PaimonCatalogResource) -
     assert not run(daily("instant", late, tokyo), paimon, partition_key="2013-01-03").success
 
 
-def test_a_static_key_is_the_value_as_text(paimon: PaimonCatalogResource) -> None:
+def test_static_key_is_the_value_as_text(paimon: PaimonCatalogResource) -> None:
     numbers = dg.StaticPartitionsDefinition(["3", "4", "x"])
     assert run(daily("n", rows(3), numbers), paimon, partition_key="3").success
     text = failure_text(run(daily("n", rows(3), numbers), paimon, partition_key="4"))
@@ -112,10 +113,7 @@ def test_a_static_key_is_the_value_as_text(paimon: PaimonCatalogResource) -> Non
 
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
 def test_range_is_one_commit_and_each_partition_is_reported(paimon: PaimonCatalogResource) -> None:
-    tags = {
-        "dagster/asset_partition_range_start": "2013-01-03",
-        "dagster/asset_partition_range_end": "2013-01-05",
-    }
+    tags = range_tags("2013-01-03", "2013-01-05")
     frame = pa.concat_tables([rows(3), rows(5), rows(5, hour=1)])
     days = asset_of(
         "log.days",
@@ -139,9 +137,8 @@ def test_range_is_one_commit_and_each_partition_is_reported(paimon: PaimonCatalo
 
 
 def test_rows_without_the_partition_column_are_refused(paimon: PaimonCatalogResource) -> None:
-    text = failure_text(
-        run(daily("day", rows(3).drop(["day"])), paimon, partition_key="2013-01-03")
-    )
+    frame = rows(3).drop(["day"])
+    text = failure_text(run(daily("day", frame), paimon, partition_key="2013-01-03"))
     assert "lack column 'day'" in text
 
 
@@ -157,7 +154,7 @@ def shops(*pairs: tuple[int | None, int | None]) -> pa.Table:
     return pa.table({"d": pa.array(days, pa.date32()), "s": pa.array(numbers, pa.int32())})
 
 
-def test_a_table_asset_replaces_one_cell(paimon: PaimonCatalogResource) -> None:
+def test_table_asset_replaces_one_cell(paimon: PaimonCatalogResource) -> None:
     def asset(frame: pa.Table) -> dg.AssetsDefinition:
         return asset_of(
             "log.shops",
@@ -184,7 +181,7 @@ _days, _shops = st.integers(1, 12), st.integers(0, 4)
     pairs=st.lists(st.tuples(st.none() | _days, st.none() | _shops), max_size=20),
     columns=st.sampled_from([{"day": "d", "shop": "s"}, {"shop": "s", "day": "d"}]),
 )
-def test_numbers_and_predicate_agree_with_a_look_at_each_row(
+def test_numbers_and_predicate_agree_with_each_row(
     cells: set[tuple[int, int]], pairs: list[tuple[int | None, int | None]], columns: dict[str, str]
 ) -> None:
     ordered = sorted(cells)
@@ -208,9 +205,7 @@ KEYED = Schema.of({"n": "INT", "b": "BOOLEAN", "d": "DECIMAL(5, 2)", "s": "STRIN
     ("column", "keys"),
     [("n", ["1", "01"]), ("n", ["1", "+1"]), ("b", ["true", "TRUE"]), ("d", ["1.5", "1.50"])],
 )
-def test_static_keys_that_are_one_value_are_refused_when_defined(
-    column: str, keys: list[str]
-) -> None:
+def test_static_keys_of_one_value_are_refused(column: str, keys: list[str]) -> None:
     definition = dg.StaticPartitionsDefinition(["7", *keys] if column != "b" else keys)
     columns = {"kind": column, "day": "s"}
     both = dg.MultiPartitionsDefinition({"kind": definition, "day": DAYS})
@@ -223,20 +218,20 @@ def test_static_keys_that_are_one_value_are_refused_when_defined(
             run_partitions(keys[:1], definition, column, first_table_schema(KEYED, time_millis=0))
 
 
-def test_keys_of_texts_may_look_alike() -> None:
+def test_string_keys_are_compared_as_texts() -> None:
     definition = dg.StaticPartitionsDefinition(["1", "01", "TRUE", "true"])
     schema = first_table_schema(KEYED, time_millis=0)
     assert len(run_partitions(["1", "01"], definition, "s", schema).cells) == 2
 
 
-def test_dynamic_keys_of_a_run_that_are_one_value_are_refused() -> None:
+def test_dynamic_keys_of_one_value_are_refused() -> None:
     definition = dg.DynamicPartitionsDefinition(name="numbers")
     with pytest.raises(InvalidInputError, match="'1' and '01' are one value"):
         run_partitions(["1", "01"], definition, "n", first_table_schema(KEYED, time_millis=0))
 
 
 @pytest.mark.parametrize("values", [pa.array(["3", "x"]), pa.array([3.0, 1.5])])
-def test_a_partition_column_that_cannot_be_cast_is_named(values: Any) -> None:
+def test_invalid_partition_column_is_named(values: Any) -> None:
     schema = first_table_schema(SCHEMA, time_millis=0)
     partitions = run_partitions(["3"], dg.StaticPartitionsDefinition(["3"]), "n", schema)
     with pytest.raises(InvalidInputError, match=r"'n' is INT.*(x|1\.5)' ?.*not a value|1\.5") as it:
@@ -244,7 +239,7 @@ def test_a_partition_column_that_cannot_be_cast_is_named(values: Any) -> None:
     assert (it.value.kind, it.value.details["column"]) == ("input-type", "n")
 
 
-def test_a_partition_that_runs_again_replaces_its_rows(paimon: PaimonCatalogResource) -> None:
+def test_second_run_of_a_partition_replaces_its_rows(paimon: PaimonCatalogResource) -> None:
     schema = Schema.of({"day": "DATE", "n": "INT"}, partition_keys=["day"])
 
     @paimon_asset("log.days", schema, partitions_def=DAYS, partition_column="day")
@@ -257,8 +252,6 @@ def test_a_partition_that_runs_again_replaces_its_rows(paimon: PaimonCatalogReso
 
 
 @pytest.mark.parametrize("mode", [None, "overwrite"])
-def test_a_partition_column_that_is_no_partition_key_is_refused_at_definition(
-    mode: str | None,
-) -> None:
+def test_partition_column_must_be_a_partition_key_to_overwrite(mode: str | None) -> None:
     with refused(InvalidInputError, r"partition_keys=\['day'\].*mode='append'", kind="write-mode"):
         paimon_asset("log.days", SCHEMA, partitions_def=DAYS, partition_column="day", mode=mode)

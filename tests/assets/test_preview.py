@@ -1,4 +1,4 @@
-"""What the page of a table shows of its rows and files."""
+"""Rows and files in the metadata of a materialization."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def lines(metadata: Any, name: str) -> list[Any]:
     return [line.data for line in metadata.get(name) or ()]
 
 
-def test_a_page_shows_rows_as_a_reader_gets_them(tmp_path: Path) -> None:
+def test_preview_shows_merged_rows(tmp_path: Path) -> None:
     paimon, asset = resource(tmp_path), asset_of(rows(1, 2, 3, 4, 5, 6), rows(1))
     run(asset, paimon)
     shown = metadata_of(run(asset, paimon), KEY)
@@ -53,12 +53,14 @@ def test_a_page_shows_rows_as_a_reader_gets_them(tmp_path: Path) -> None:
     ("fields", "expected"),
     [({"preview_rows": 2}, 2), ({"preview_rows": 0}, 0), ({"show_values": False}, 0)],
 )
-def test_resource_sets_the_number_of_threads(tmp_path: Path, fields: Any, expected: int) -> None:
+def test_resource_sets_the_number_of_preview_rows(
+    tmp_path: Path, fields: Any, expected: int
+) -> None:
     shown = metadata_of(run(asset_of(rows(1, 2, 3)), resource(tmp_path, **fields)), KEY)
     assert len(lines(shown, "paimon/preview")) == expected
 
 
-def test_columns_that_order_the_records_are_not_shown(tmp_path: Path) -> None:
+def test_preview_leaves_out_sequence_and_row_kind_columns(tmp_path: Path) -> None:
     columns = {"id": "BIGINT", "_op": "STRING", "_position": "BIGINT", "_mine": "INT"}
     options = {"sequence.field": "_position", "rowkind.field": "_op"}
     schema = Schema.of(columns, primary_keys="id", options=options)
@@ -87,7 +89,7 @@ def test_values_of_every_kind_are_texts_of_bounded_length(tmp_path: Path) -> Non
     assert line["t"] == "2026-01-02 03:04:05.000006"
 
 
-def test_a_snapshot_names_its_file_and_the_files_it_added(tmp_path: Path) -> None:
+def test_metadata_names_the_snapshot_file_and_the_added_files(tmp_path: Path) -> None:
     paimon, asset = resource(tmp_path), asset_of(rows(1, 2), rows(3))
     run(asset, paimon)
     shown = metadata_of(run(asset, paimon), KEY)
@@ -98,7 +100,7 @@ def test_a_snapshot_names_its_file_and_the_files_it_added(tmp_path: Path) -> Non
     assert (line["rows"], line["level"], line["bucket"]) == (1, 0, 0)
 
 
-def test_the_numbers_that_matter_most_come_first(tmp_path: Path) -> None:
+def test_row_count_and_size_are_the_first_numbers(tmp_path: Path) -> None:
     log = Schema.of({"id": "BIGINT", "name": "STRING"})
     found = metadata_of(run(asset_of(rows(1), schema=log), resource(tmp_path)), KEY)
     numbers = [name for name, value in found.items() if type(value) is int]
@@ -112,7 +114,7 @@ def test_the_numbers_that_matter_most_come_first(tmp_path: Path) -> None:
     ]
 
 
-def test_a_preview_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_unreadable_preview_is_left_out(tmp_path: Path) -> None:
     paimon = resource(tmp_path)
     run(asset_of(rows(1)), paimon)
     table = paimon.catalog().get_table("db.t")

@@ -1,4 +1,4 @@
-"""The log of a run says how far long work of this process is."""
+"""Long work of this process reports its progress in the log of the run."""
 
 import dagster as dg
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Runs that go on where others died: what those committed is found, not written again."""
+"""Resumed runs find the commits of the runs before and write nothing twice."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +26,7 @@ from paimon_assets.assets import (
 )
 from paimon_assets.assets.files.segment_import import SegmentImportConfig, build_segment_import_job
 from tests.testkit import asset_tables
+from tests.testkit.tables import new_table
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +70,7 @@ class Runs:
     def run(
         self, *, of: str | None = None, tags: dict[str, str] | None = None, **options: Any
     ) -> dg.ExecuteInProcessResult:
-        """Run it, as a re-execution of another run if one is named."""
+        """Run the asset, as a re-execution of the run `of` if there is one."""
         parent = {} if of is None else {"dagster/parent_run_id": of, "dagster/root_run_id": of}
         result = dg.materialize(
             [self.asset],
@@ -90,7 +91,7 @@ class Runs:
 
 @pytest.mark.parametrize("make", [by_function, by_io_manager, by_audit])
 @pytest.mark.parametrize("tags", [FROM_FAILURE, AUTOMATIC])
-def test_a_run_that_resumes_another_finds_its_commit(
+def test_resumed_run_finds_the_commit(
     make: Callable[[], dg.AssetsDefinition], tags: dict[str, str], paimon: PaimonCatalogResource
 ) -> None:
     runs = Runs(make(), paimon)
@@ -132,8 +133,8 @@ def parts_by_io_manager(mode: str) -> dg.AssetsDefinition:
     )(numbers)
 
 
-def told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
-    """What the events of a run say of the asset: check results, partitions, data version."""
+def events_of(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """Return the check results, partitions and data versions in the events of a run."""
     events = result.get_asset_materialization_events()
     return {
         "checks": [
@@ -159,7 +160,7 @@ def told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
 def test_resumed_run_reports_partitions_and_checks_of_the_first(
     mode: str, paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
-    """By either front: the rows are written once and reported twice, in the same words."""
+    """By function and by IO manager: one write, two equal reports."""
     both = []
     for make in (parts_by_function, parts_by_io_manager):
         own = PaimonCatalogResource(
@@ -171,9 +172,9 @@ def test_resumed_run_reports_partitions_and_checks_of_the_first(
         first = runs.run(tags=tags)
         again = runs.run(of=first.run_id, tags={**tags, **FROM_FAILURE})
         assert runs.rows() == [1, 2]
-        assert told(again) == told(first)
-        assert told(first)["checks"] == [("three", False, "three rows")]
-        partitions = told(first)["partitions"]
+        assert events_of(again) == events_of(first)
+        assert events_of(first)["checks"] == [("three", False, "three rows")]
+        partitions = events_of(first)["partitions"]
         assert {key: found["dagster/partition_row_count"] for key, found in partitions.items()} == {
             "1": 1,
             "2": 1,
@@ -190,11 +191,11 @@ def test_run_executed_again_as_a_whole_writes_again(
     second = runs.run(of=runs.run().run_id)
     assert runs.rows() == [1, 1, 2, 2]
     runs.run(of=second.run_id, tags=FROM_FAILURE)
-    assert runs.rows() == [1, 1, 2, 2], "resumed is the second, not the first"
+    assert runs.rows() == [1, 1, 2, 2], "the resumed run is the second"
 
 
 def test_commit_of_a_resuming_run_is_found_by_the_next(paimon: PaimonCatalogResource) -> None:
-    """The first died before its commit, the second after it."""
+    """The first run was killed before its commit, the second after it."""
     runs = Runs(by_function(), paimon)
     definitions = dg.Definitions(assets=[runs.asset], resources={"paimon": paimon})
     first = runs.instance.create_run_for_job(definitions.resolve_implicit_global_asset_job_def())
@@ -245,7 +246,7 @@ def test_resumed_ingestion_reports_the_commit(
 def test_resumed_segment_import_reports_the_commit(
     paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "others"
+    folder = tmp_path / "foreign"
     folder.mkdir()
     papq.write_table(numbers(), folder / "a.parquet")
     source = SegmentSource(path=str(folder))
@@ -260,10 +261,8 @@ def test_resumed_segment_import_reports_the_commit(
 def test_resumed_segment_job_reports_the_commit(
     paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
-    catalog = paimon.catalog()
-    catalog.create_database("d")
-    catalog.create_table("d.numbers", SCHEMA)
-    folder = tmp_path / "others"
+    table = new_table(paimon.catalog(), SCHEMA, name="d.numbers")
+    folder = tmp_path / "foreign"
     folder.mkdir()
     papq.write_table(numbers(), folder / "a.parquet")
     config = SegmentImportConfig(table="d.numbers", path=str(folder))
@@ -277,4 +276,4 @@ def test_resumed_segment_job_reports_the_commit(
         assert first.success
         parent = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
         assert run({**parent, **FROM_FAILURE}).success
-    assert len(asset_tables.rows_of(catalog.get_table("d.numbers"))) == 2
+    assert len(asset_tables.rows_of(table)) == 2

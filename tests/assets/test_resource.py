@@ -1,4 +1,4 @@
-"""The catalog and Spark resources: variables in every field, nothing secret in sight."""
+"""The catalog and Spark resources: variables in every field, no secret shown."""
 
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def test_no_value_of_an_option_is_shown() -> None:
     assert "s3.secret-key" in repr(lake)
 
 
-def test_the_mask_the_ui_shows_is_refused_as_a_value(paimon: PaimonCatalogResource) -> None:
+def test_mask_of_the_ui_is_refused_as_a_value(paimon: PaimonCatalogResource) -> None:
     @dg.asset
     def looks(lake: PaimonCatalogResource) -> None:
         lake.catalog()
@@ -87,13 +87,13 @@ def test_the_mask_the_ui_shows_is_refused_as_a_value(paimon: PaimonCatalogResour
     assert "Remove the `resources:` section" in failure_text(result)
 
 
-def test_an_unknown_executor_is_refused_with_those_there_are(warehouse: str) -> None:
+def test_unknown_executor_is_refused_with_the_valid_ones(warehouse: str) -> None:
     lake = PaimonCatalogResource(warehouse=warehouse, executor="flink")
     with pytest.raises(InvalidInputError, match="'flink' is unknown; expected one of spark, emb"):
         lake.new_executor()
 
 
-def test_without_spark_the_message_names_the_extra(
+def test_error_without_spark_names_the_extra(
     warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session", None)
@@ -102,18 +102,16 @@ def test_without_spark_the_message_names_the_extra(
         lake.new_executor()
 
 
-def test_a_spark_resource_that_was_never_used_stops_nothing() -> None:
+def test_unused_spark_resource_stops_nothing() -> None:
     PaimonSparkResource().stop()
 
 
 def test_connect_has_no_spark_context() -> None:
     with pytest.raises(InvalidInputError, match="use spark_session"):
-        _ = PaimonSparkResource(master="sc://nobody.invalid").spark_context
+        _ = PaimonSparkResource(master="sc://missing.invalid").spark_context
 
 
-def test_the_environment_describes_a_catalog_as_for_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_describes_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "PAIMON_WAREHOUSE": str(tmp_path),
         "PAIMON_S3_SECRET_KEY": "hunter2",

@@ -1,4 +1,4 @@
-"""The catalog behind a server as a resource: assets are written to it, and no token is seen."""
+"""The catalog behind a server as a resource: assets are written to it, and no token is shown."""
 
 import logging
 
@@ -28,13 +28,13 @@ def numbers() -> pa.Table:
     return pa.table({"id": pa.array([1, 2, 3], pa.int32())})
 
 
-@dg.asset(key=["ods", "doubled"])
-def doubled(numbers: pa.Table) -> pa.Table:
-    """Return what was read, doubled."""
+@dg.asset(key=["ods", "doubles"])
+def doubles(numbers: pa.Table) -> pa.Table:
+    """Return the numbers times two."""
     return numbers.set_column(0, "id", pc.multiply(numbers["id"], pa.scalar(2, pa.int32())))
 
 
-def test_assets_live_in_the_servers_tables(uri, monkeypatch, caplog, capfd):
+def test_assets_are_tables_of_the_server(uri, monkeypatch, caplog, capfd):
     monkeypatch.setenv("CATALOG_TOKEN", SECRET)
     monkeypatch.setenv("CATALOG_URI", uri)
     caplog.set_level(logging.DEBUG)
@@ -47,14 +47,14 @@ def test_assets_live_in_the_servers_tables(uri, monkeypatch, caplog, capfd):
     with dg.DagsterInstance.ephemeral() as instance:
         for _ in range(2):
             done = dg.materialize(
-                [numbers, doubled],
+                [numbers, doubles],
                 resources={"io_manager": PaimonIOManager(paimon=paimon)},
                 instance=instance,
             )
             assert done.success
         events = "\n".join(str(record) for record in instance.all_logs(done.run_id))
     direct = PaimonCatalogResource(metastore="rest", uri=uri, token=SECRET, executor="embedded")
-    table = direct.catalog().get_table("ods.doubled")
+    table = direct.catalog().get_table("ods.doubles")
     assert sorted(table.new_read_builder().to_arrow()["id"].to_pylist()) == [2, 4, 6]
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
     printed = capfd.readouterr()
@@ -62,7 +62,7 @@ def test_assets_live_in_the_servers_tables(uri, monkeypatch, caplog, capfd):
         assert SECRET not in text
 
 
-def test_the_component_asks_the_server(uri, tmp_path):
+def test_component_reads_tables_of_the_server(uri, tmp_path):
     catalog = open_catalog(metastore="rest", uri=uri, token=SECRET)
     catalog.create_database("others", ignore_if_exists=True)
     catalog.create_table("others.seen", Schema.of({"id": "INT"}))
@@ -77,7 +77,7 @@ def test_the_component_asks_the_server(uri, tmp_path):
     assert SECRET not in key
 
 
-def test_the_mask_of_a_token_is_not_sent_to_anybody(uri):
+def test_mask_of_a_token_is_refused(uri):
     masked = PaimonCatalogResource(metastore="rest", uri=uri, token="********")  # noqa: S106
     with pytest.raises(InvalidInputError, match="mask"):
         masked.catalog()

@@ -1,4 +1,4 @@
-"""Row counts held to bounds, and to what the runs before did."""
+"""Row counts are compared with bounds and with earlier runs."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def numbers(mode: str = "append") -> dg.AssetsDefinition:
     return asset
 
 
-def judged(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
+def evaluation_of(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
     assert result.success
     [evaluation] = result.get_asset_check_evaluations()
     return evaluation
@@ -31,11 +31,13 @@ def judged(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
     ("low", "high", "passes"),
     [(3, None, True), (4, None, False), (None, 3, True), (None, 2, False), (1, 5, True)],
 )
-def test_bounds(paimon: assets.PaimonCatalogResource, low: int, high: int, passes: bool) -> None:
+def test_row_count_is_compared_with_bounds(
+    paimon: assets.PaimonCatalogResource, low: int, high: int, passes: bool
+) -> None:
     SIZES[:] = [3]
     asset = numbers()
     check = assets.build_row_count_check(asset, minimum=low, maximum=high)
-    evaluation = judged(run([asset, check], paimon))
+    evaluation = evaluation_of(run([asset, check], paimon))
     assert evaluation.passed is passes
     assert (evaluation.description or "").startswith("3 rows; at ")
 
@@ -43,23 +45,23 @@ def test_bounds(paimon: assets.PaimonCatalogResource, low: int, high: int, passe
 @pytest.mark.parametrize(
     "bounds", [{}, {"expected": 1, "minimum": 1}, {"minimum": 2, "maximum": 1}]
 )
-def test_bounds_that_say_nothing_are_refused(bounds: dict[str, Any]) -> None:
+def test_invalid_bounds_are_refused(bounds: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as refused:
         assets.build_row_count_check(numbers(), **bounds)
     assert refused.value.kind == "check-bounds"
 
 
-def judged_last(
+def last_anomaly(
     paimon: assets.PaimonCatalogResource, mode: str, *sizes: int
 ) -> dg.AssetCheckEvaluation:
-    """The anomaly check of the last of several runs."""
+    """Return the anomaly check of the last of several runs."""
     SIZES[:] = sizes
     asset = numbers(mode)
     check = assets.build_row_count_anomaly_check(asset, runs=5)
     with lent_instance() as instance:
         for _ in sizes[:-1]:
             run(asset, paimon, instance=instance)
-        return judged(run([asset, check], paimon, instance=instance))
+        return evaluation_of(run([asset, check], paimon, instance=instance))
 
 
 @pytest.mark.parametrize(
@@ -71,16 +73,16 @@ def judged_last(
         ("overwrite", (1000, 1001, 1000, 1002, 500), False),
     ],
 )
-def test_a_run_that_is_unlike_those_before(
+def test_run_unlike_earlier_runs_fails(
     paimon: assets.PaimonCatalogResource, mode: str, sizes: tuple[int, ...], passes: bool
 ) -> None:
-    evaluation = judged_last(paimon, mode, *sizes)
+    evaluation = last_anomaly(paimon, mode, *sizes)
     assert evaluation.passed is passes, evaluation.description
     assert evaluation.severity is dg.AssetCheckSeverity.WARN
     assert evaluation.metadata["paimon/runs_compared"].value == 3
 
 
-def test_too_few_runs_to_compare_pass_and_say_so(paimon: assets.PaimonCatalogResource) -> None:
-    evaluation = judged_last(paimon, "append", 1, 1, 900)
+def test_too_few_runs_to_compare_pass(paimon: assets.PaimonCatalogResource) -> None:
+    evaluation = last_anomaly(paimon, "append", 1, 1, 900)
     assert evaluation.passed
     assert "2 runs before this one" in (evaluation.description or "")

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from paimon_assets import EmbeddedExecutor, Schema
+from paimon_assets import Schema
 from paimon_assets.assets import (
     BatchCheck,
     PaimonCatalogResource,
@@ -25,6 +25,7 @@ from paimon_assets.assets import (
 from tests.testkit.asset_tables import failure_text, metadata_of, pairs_in, run
 from tests.testkit.asset_tables import order_rows as rows
 from tests.testkit.io_manager_runs import io_run
+from tests.testkit.tables import new_table
 
 pytestmark = pytest.mark.slow
 
@@ -57,12 +58,12 @@ def in_mode(mode: str) -> dict[str, Any]:
     return {"ops": {"shop__orders": {"config": {"mode": mode}}}}
 
 
-def test_the_launchpad_has_the_modes_there_are() -> None:
+def test_launchpad_has_all_modes() -> None:
     assert [choice.value for choice in WriteModeChoice] == [str(mode) for mode in WriteMode]
     assert all(choice.name == choice.value for choice in WriteModeChoice)
 
 
-def test_the_launchpad_checks_the_mode_of_a_run(paimon: PaimonCatalogResource) -> None:
+def test_launchpad_checks_the_mode_of_a_run(paimon: PaimonCatalogResource) -> None:
     asset = table_asset(PLAIN)
 
     @dg.asset(key=["shop", "sales"], metadata=paimon_output(schema=PLAIN))
@@ -92,7 +93,7 @@ def test_run_overwrites_foreign_appends(paimon: PaimonCatalogResource) -> None:
     assert len(pairs_in(paimon)) == 3
 
 
-def test_a_config_of_its_own_may_have_the_mode_too(paimon: PaimonCatalogResource) -> None:
+def test_own_config_may_have_the_mode(paimon: PaimonCatalogResource) -> None:
     class Config(WriteConfig):
         number: int = 1
 
@@ -107,7 +108,7 @@ def test_a_config_of_its_own_may_have_the_mode_too(paimon: PaimonCatalogResource
     assert pairs_in(paimon) == [(3, "x")]
 
 
-def test_a_mode_of_an_output_of_the_io_manager(paimon: PaimonCatalogResource) -> None:
+def test_output_of_the_io_manager_has_a_mode(paimon: PaimonCatalogResource) -> None:
     @dg.asset(key=KEY, metadata=paimon_output(schema=PLAIN))
     def orders() -> pa.Table:
         return rows((1, "a"))
@@ -147,7 +148,7 @@ def test_rows_are_deleted(
     assert metadata_of(done, KEY)["paimon/rows_deleted"] == 3 - len(left)
 
 
-def test_rows_of_the_runs_partition_alone_are_deleted(paimon: PaimonCatalogResource) -> None:
+def test_run_deletes_only_rows_of_its_partition(paimon: PaimonCatalogResource) -> None:
     parts = dg.StaticPartitionsDefinition(["a", "b", "c"])
 
     @dg.asset(
@@ -158,9 +159,7 @@ def test_rows_of_the_runs_partition_alone_are_deleted(paimon: PaimonCatalogResou
     def orders() -> Any:
         return FRAMES[-1]
 
-    paimon.catalog().create_database("shop")
-    table = paimon.catalog().create_table("shop.orders", BY_VALUE)
-    table.new_write_builder().write(FRAMES[0], EmbeddedExecutor())
+    new_table(paimon.catalog(), BY_VALUE, FRAMES[0], name="shop.orders")
     assert "outside" in failure_text(io_run(orders, paimon, partition_key="a"))
     assert len(pairs_in(paimon)) == 3
     FRAMES.append(rows((1, "a")))
@@ -170,7 +169,7 @@ def test_rows_of_the_runs_partition_alone_are_deleted(paimon: PaimonCatalogResou
     assert pairs_in(paimon) == [(2, "b"), (3, "c")]
 
 
-def test_a_table_that_is_not_there_has_no_rows_to_delete(paimon: PaimonCatalogResource) -> None:
+def test_delete_from_a_missing_table_is_refused(paimon: PaimonCatalogResource) -> None:
     @dg.asset(key=KEY, metadata=paimon_output(mode="delete"))
     def orders() -> pa.Table:
         return rows((1, "a"))
@@ -179,15 +178,13 @@ def test_a_table_that_is_not_there_has_no_rows_to_delete(paimon: PaimonCatalogRe
     assert not paimon.catalog().table_exists("shop.orders")
 
 
-def test_deletes_that_could_not_be_judged_or_resumed_are_refused(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_deletes_with_checks_or_consumers_are_refused(paimon: PaimonCatalogResource) -> None:
     assert run(table_asset(KEYED), paimon).success
     check = BatchCheck(name="any", evaluate=lambda _: Verdict(passed=True, description=""))
     metadata = paimon_input(consumer="c")
 
     @audited_asset(key=KEY, metadata=paimon_output(mode="delete"), before_commit=[check])
-    def audited() -> pa.Table:
+    def checked_orders() -> pa.Table:
         return rows((1, "a"))
 
     @dg.asset(
@@ -198,6 +195,6 @@ def test_deletes_that_could_not_be_judged_or_resumed_are_refused(
     def consuming(orders: pa.Table) -> pa.Table:
         return orders
 
-    assert "checks judge each batch" in failure_text(io_run(audited, paimon))
+    assert "checks judge each batch" in failure_text(io_run(checked_orders, paimon))
     assert "an input has a consumer" in failure_text(io_run([dg.AssetSpec(KEY), consuming], paimon))
     assert len(pairs_in(paimon)) == 3

@@ -1,4 +1,4 @@
-"""Schedules of the wheel: stopped, and with the form their job takes."""
+"""Built schedules are stopped and have a valid config."""
 
 import dagster as dg
 
@@ -7,7 +7,7 @@ from paimon_assets.assets.jobs.compaction import StrategyChoice
 from tests.testkit.asset_tables import PLANES
 
 
-def test_their_runs_have_a_config_that_is_valid() -> None:
+def test_schedules_request_runs_with_a_valid_config() -> None:
     landed = assets.build_file_ingestion_asset(
         "air.planes", PLANES, source=assets.FileSource(folder="/none")
     )
@@ -33,7 +33,7 @@ def test_their_runs_have_a_config_that_is_valid() -> None:
         ],
         resources={"paimon": dg.ResourceDefinition.none_resource()},
     )
-    for name, job, said in (
+    for name, job, expected in (
         ("air__planes_schedule", None, {"max_files": 0}),
         ("compaction_job_schedule", compaction, {"strategy": "full"}),
         ("maintenance_job_schedule", maintenance, {"dry_run": True}),
@@ -46,7 +46,7 @@ def test_their_runs_have_a_config_that_is_valid() -> None:
         run_job = job or defs.resolve_job_def(schedule.job_name)
         assert dg.validate_run_config(run_job, request.run_config)
         [form] = request.run_config["ops"].values()
-        assert said.items() <= form["config"].items()
+        assert expected.items() <= form["config"].items()
     assert defs.resolve_schedule_def("maintenance_job_schedule").execution_timezone == (
         "Europe/Berlin"
     )

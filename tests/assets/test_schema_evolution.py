@@ -28,7 +28,7 @@ def the_planes() -> pa.Table:
 
 @pytest.fixture
 def table(paimon):
-    """The table of the asset, materialized once."""
+    """Return the table of the asset, materialized once."""
     assert asset_tables.run(the_planes, paimon).success
     return paimon.catalog().get_table("ops.planes")
 
@@ -40,7 +40,7 @@ def evolve(paimon, *changes, instance=None, table="ops.planes", **config):
     return asset_tables.job_run(job, "evolve_schema", described, paimon, instance)
 
 
-def observed(result):
+def observation(result):
     assert len(result.get_asset_observation_events()) == 1
     [metadata] = asset_tables.observations_of(result, KEY)
     return metadata
@@ -51,14 +51,14 @@ def failure(result):
     return event.step_failure_data.user_failure_data
 
 
-def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
+def test_dry_run_is_the_default_and_shows_diff_and_report(paimon, table):
     changes = (
         sc.update_column_type("seats", "TINYINT"),
         sc.add_column("wings", "INT", after="seats"),
     )
     result = evolve(paimon, *changes)
     assert result.success
-    found = observed(result)
+    found = observation(result)
     assert [line.data for line in found["paimon/schema_diff"]] == [
         {"what": "column", "field id": 1, "change": "type", "cast": "explicit",
          "before": "seats INT COMMENT 'Seats for passengers.'",
@@ -78,17 +78,17 @@ def test_the_default_is_a_dry_run_that_shows_diff_and_report(paimon, table):
     assert len(table.schemas()) == 1
 
 
-def test_a_change_that_loses_values_fails_and_leaves_the_table(paimon, table):
+def test_change_that_loses_values_leaves_the_table(paimon, table):
     result = evolve(paimon, sc.update_column_type("seats", "TINYINT"), dry_run=False)
     assert not result.success
-    told = failure(result)
+    error = failure(result)
     assert (
-        "stays at schema 0: column 'seats' INT → TINYINT: at least 1 overflow" in told.description
+        "stays at schema 0: column 'seats' INT → TINYINT: at least 1 overflow" in error.description
     )
-    assert told.metadata["paimon/error_kind"].value == "schema-overflow"
-    assert told.metadata["paimon/column"].value == "seats"
-    assert told.metadata["paimon/lost_values"].value == 1
-    assert len(told.metadata["paimon/overflow_examples"].records) == 1
+    assert error.metadata["paimon/error_kind"].value == "schema-overflow"
+    assert error.metadata["paimon/column"].value == "seats"
+    assert error.metadata["paimon/lost_values"].value == 1
+    assert len(error.metadata["paimon/overflow_examples"].records) == 1
     assert len(table.schemas()) == 1
 
 
@@ -146,46 +146,40 @@ def test_foreign_tables_evolve_through_the_job(paimon, schema, changes, row, now
     assert list(found.items()) == list(now.items())
 
 
-def test_a_change_shows_on_the_page_of_the_asset(paimon, table):
+def test_change_is_observed_at_the_asset(paimon, table):
     changes = (sc.update_column_type("seats", "BIGINT"), sc.rename_column("engine", "motor"))
     result = evolve(paimon, *changes, dry_run=False)
     assert result.success
     assert table.refresh().schema.id == 1
-    metadata = observed(result)
+    metadata = observation(result)
     columns = [(column.name, column.type) for column in metadata["dagster/column_schema"].columns]
     assert columns == [("tailnum", "STRING"), ("seats", "BIGINT"), ("motor", "STRING")]
     assert metadata["paimon/schema_id"] == 1
     assert not result.get_asset_materialization_events()
 
 
-def test_a_refusal_names_column_and_reason(paimon, table):
-    result = evolve(paimon, sc.drop_column("tailnum"), dry_run=False)
-    assert (
-        "'tailnum' cannot be dropped: it belongs to the primary key" in failure(result).description
-    )
-    assert "table ops.planes" in failure(result).description
+def test_refusal_names_column_and_reason(paimon, table):
+    description = failure(evolve(paimon, sc.drop_column("tailnum"), dry_run=False)).description
+    assert "'tailnum' cannot be dropped: it belongs to the primary key" in description
+    assert "table ops.planes" in description
 
 
-def test_a_change_that_cannot_be_read_is_counted(paimon, table):
+def test_unreadable_change_is_numbered(paimon, table):
     config = assets.SchemaEvolutionConfig(table="ops.planes", changes=[{"action": "dropColum"}])
-    result = asset_tables.job_run(
-        assets.build_schema_evolution_job(), "evolve_schema", config, paimon
-    )
-    assert (
-        "Change 1 of 1: No schema change: unknown action 'dropColum'" in failure(result).description
-    )
+    job = assets.build_schema_evolution_job()
+    description = failure(asset_tables.job_run(job, "evolve_schema", config, paimon)).description
+    assert "Change 1 of 1: No schema change: unknown action 'dropColum'" in description
 
 
-def test_nothing_to_change_makes_nothing(paimon, table):
-    result = evolve(
-        paimon, sc.update_column_comment("seats", "Seats for passengers."), dry_run=False
-    )
+def test_change_without_effect_makes_no_schema(paimon, table):
+    comment = sc.update_column_comment("seats", "Seats for passengers.")
+    result = evolve(paimon, comment, dry_run=False)
     assert result.success
     assert not result.get_asset_materialization_events()
     assert len(table.schemas()) == 1
 
 
-def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
+def test_retried_step_changes_once(paimon, table, monkeypatch):
     file_io = asset_tables.FailsOnce(after_publish_of="schema-1")
     catalog = paimon.catalog()
     monkeypatch.setattr(catalog._catalog, "file_io", file_io)
@@ -195,18 +189,11 @@ def test_a_step_that_is_retried_changes_once(paimon, table, monkeypatch):
     assert file_io.has_failed
     assert result.success
     assert len(table.schemas()) == 2
-    assert observed(result)["paimon/schema_id"] == 1
+    assert observation(result)["paimon/schema_id"] == 1
 
 
-def checked(check, paimon, asset=the_planes):
-    with asset_tables.lent_instance() as instance:
-        result = dg.materialize(
-            [asset, check],
-            selection=dg.AssetSelection.checks(check),
-            resources={"paimon": paimon},
-            instance=instance,
-            raise_on_error=False,
-        )
+def evaluate(check, paimon, asset=the_planes):
+    result = asset_tables.run([asset, check], paimon, selection=dg.AssetSelection.checks(check))
     [found] = result.get_asset_check_evaluations()
     return found
 
@@ -220,13 +207,13 @@ DECLARED = Schema.of(
 
 
 def test_table_as_declared_passes(paimon, table):
-    found = checked(assets.build_schema_check(the_planes, asset_tables.PLANES), paimon)
+    found = evaluate(assets.build_schema_check(the_planes, asset_tables.PLANES), paimon)
     assert found.passed
     assert found.check_name == "schema"
 
 
 def test_drift_is_reported_with_its_reconciling_changes(paimon, table):
-    found = checked(assets.build_schema_check(the_planes, DECLARED), paimon)
+    found = evaluate(assets.build_schema_check(the_planes, DECLARED), paimon)
     assert not found.passed
     assert found.severity is dg.AssetCheckSeverity.WARN
     lines = [line.data["difference"] for line in found.metadata["paimon/differences"].records]
@@ -234,33 +221,29 @@ def test_drift_is_reported_with_its_reconciling_changes(paimon, table):
     assert "the table's comment is declared 'Planes.' but stored 'Planes by tail number.'" in lines
     changes = changes_from_json(found.metadata["paimon/schema_changes"].value)
     assert evolve(paimon, *changes, dry_run=False).success
-    assert checked(assets.build_schema_check(the_planes, DECLARED), paimon).passed
+    assert evaluate(assets.build_schema_check(the_planes, DECLARED), paimon).passed
 
 
-def test_keys_are_beyond_the_reach_of_changes(paimon, table):
+def test_keys_cannot_change(paimon, table):
     other = Schema.of({"tailnum": "STRING", "seats": "INT", "engine": "STRING"})
-    found = checked(assets.build_schema_check(the_planes, other), paimon)
-    assert (
-        "primary key cannot change from (tailnum) to ()"
-        in found.metadata["paimon/unreachable"].value
-    )
+    found = evaluate(assets.build_schema_check(the_planes, other), paimon)
+    reason = found.metadata["paimon/unreachable"].value
+    assert "primary key cannot change from (tailnum) to ()" in reason
 
 
 @pytest.mark.parametrize(("to", "passed"), [("BIGINT", True), ("TINYINT", False)])
-def test_pending_changes_are_judged_on_stored_values(paimon, table, to, passed):
+def test_pending_changes_are_checked_on_stored_values(paimon, table, to, passed):
     check = assets.build_overflow_check(
         the_planes,
         [sc.update_column_type("seats", to)],
         options=assets.CheckOptions(name=f"to_{to.lower()}"),
     )
-    found = checked(check, paimon)
+    found = evaluate(check, paimon)
     assert found.passed is passed
     assert found.metadata["paimon/lost_values"].value == (not passed)
 
 
-def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tmp_path):
-    landing = tmp_path / "landing"
-    landing.mkdir()
+def test_waiting_files_are_checked_before_they_are_written(paimon, landing):
     source = assets.FileSource(folder=str(landing))
     asset = assets.build_file_ingestion_asset("ops.planes", asset_tables.PLANES, source=source)
     new_table(paimon.catalog(), asset_tables.PLANES, name="ops.planes")
@@ -269,9 +252,9 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
     def land(name, seats):
         rows = pa.table({"tailnum": ["N1"], "seats": pa.array([seats]), "engine": ["Jet"]})
         pq.write_table(rows, landing / name)
-        return checked(check, paimon, asset)
+        return evaluate(check, paimon, asset)
 
-    assert checked(check, paimon, asset).description == "No file waits."
+    assert evaluate(check, paimon, asset).description == "No file waits."
     found = land("a.parquet", 5)
     assert found.passed
     assert "column 'seats' BIGINT → INT: all 1 values are kept" in (found.description or "")
@@ -284,14 +267,12 @@ def test_values_of_files_that_wait_are_judged_before_they_are_written(paimon, tm
 
 
 def test_pending_declaration_is_accepted(paimon, table):
-    assert checked(assets.build_overflow_check(the_planes, DECLARED), paimon).passed
-    assert "No pending change" in (
-        checked(assets.build_overflow_check(the_planes, asset_tables.PLANES), paimon).description
-        or ""
-    )
+    assert evaluate(assets.build_overflow_check(the_planes, DECLARED), paimon).passed
+    unchanged = assets.build_overflow_check(the_planes, asset_tables.PLANES)
+    assert "No pending change" in (evaluate(unchanged, paimon).description or "")
 
 
-def test_changes_are_shown_as_sql(paimon, table):
+def test_changes_may_be_sql(paimon, table):
     changes = ("ADD COLUMN note STRING", "RENAME COLUMN seats TO places", sc.add_column("n", "INT"))
     assert evolve(paimon, *changes, dry_run=False).success
     assert {"note", "places", "n"} < set(table.refresh().schema.field_names)

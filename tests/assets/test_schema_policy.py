@@ -1,4 +1,4 @@
-"""A declaration that changed, and a table that did: what a policy does about it."""
+"""Schema policies: a changed declaration beside a changed table."""
 
 from typing import Any
 
@@ -16,7 +16,14 @@ from paimon_assets.assets import (
 from paimon_assets.cdc import build_change_log_asset
 from paimon_assets.engine.spec.types.data_types import integer
 from tests.cdc.kit.change_logs import debezium
-from tests.testkit.asset_tables import asset_of, failure_text, instance_beside, metadata_of, rows_of
+from tests.testkit.asset_tables import (
+    asset_of,
+    failure_text,
+    instance_beside,
+    metadata_of,
+    rows_of,
+    stored_asset,
+)
 from tests.testkit.io_manager_runs import io_run
 
 pytestmark = pytest.mark.slow
@@ -35,12 +42,8 @@ def by_decorator(declared: Schema, rows: Any, **options: Any) -> dg.AssetsDefini
 
 
 def by_io_manager(declared: Schema, rows: Any, **options: Any) -> dg.AssetsDefinition:
-    def t() -> pa.Table:
-        return pa.table(rows)
-
     metadata = paimon_output(schema=declared, mode="append", **options)
-    asset: dg.AssetsDefinition = dg.asset(key=KEY, metadata=metadata)(t)
-    return asset
+    return stored_asset(pa.table(rows), key=KEY, metadata=metadata)
 
 
 MAKERS = pytest.mark.parametrize("make", [by_decorator, by_io_manager])
@@ -52,7 +55,7 @@ def ok(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> Any:
     return metadata_of(result, KEY)
 
 
-def stored(paimon: PaimonCatalogResource) -> list[Any]:
+def stored_rows(paimon: PaimonCatalogResource) -> list[Any]:
     rows = rows_of(paimon.catalog().get_table("db.t"))
     return sorted(rows, key=lambda row: [(value is not None, value) for value in row.values()])
 
@@ -65,7 +68,7 @@ def diff(metadata: Any) -> list[tuple[Any, ...]]:
 
 
 @MAKERS
-def test_a_column_that_merging_added_stops_no_later_run(
+def test_column_added_by_merging_stops_no_later_run(
     make: Any, paimon: PaimonCatalogResource
 ) -> None:
     declared = schema(MERGING)
@@ -74,11 +77,11 @@ def test_a_column_that_merging_added_stops_no_later_run(
     assert diff(metadata) == [("column", "added", None, "w STRING")]
     assert [column.name for column in metadata["dagster/column_schema"].columns] == ["id", "v", "w"]
     ok(make(declared, ONE), paimon)
-    assert [row["w"] for row in stored(paimon)] == [None, None, "x"]
+    assert [row["w"] for row in stored_rows(paimon)] == [None, None, "x"]
 
 
 @MAKERS
-def test_without_a_policy_nothing_is_altered(make: Any, paimon: PaimonCatalogResource) -> None:
+def test_table_is_not_altered_without_a_policy(make: Any, paimon: PaimonCatalogResource) -> None:
     ok(make(schema(), ONE), paimon)
     text = failure_text(io_run(make(schema(v="INT", w="STRING"), ONE), paimon))
     assert "column 'w' STRING is declared but not in the table" in text
@@ -97,7 +100,7 @@ def test_add_adds_columns_and_sets_options(make: Any, paimon: PaimonCatalogResou
         ("column", "added", None, "w STRING"),
         ("option snapshot.num-retained.min", "set", None, "3"),
     ]
-    assert stored(paimon)[1] == {"id": 1, "v": 1, "w": "x"}
+    assert stored_rows(paimon)[1] == {"id": 1, "v": 1, "w": "x"}
     assert "paimon/schema_diff" not in ok(
         make(wider, {**ONE, "w": ["x"]}, schema_policy="add"), paimon
     )
@@ -106,9 +109,9 @@ def test_add_adds_columns_and_sets_options(make: Any, paimon: PaimonCatalogResou
 @MAKERS
 def test_foreign_columns_stay_and_are_null(make: Any, paimon: PaimonCatalogResource) -> None:
     ok(make(schema(), ONE), paimon)
-    paimon.catalog().get_table("db.t").alter([add_column("others", integer())])
+    paimon.catalog().get_table("db.t").alter([add_column("foreign", integer())])
     ok(make(schema(), ONE, schema_policy="add"), paimon)
-    assert stored(paimon)[1] == {"id": 1, "v": 1, "others": None}
+    assert stored_rows(paimon)[1] == {"id": 1, "v": 1, "foreign": None}
 
 
 @MAKERS
@@ -133,7 +136,7 @@ def test_sync_makes_the_table_as_declared_unless_values_are_lost(
     assert len(paimon.catalog().get_table("db.t").schemas()) == 1, "all or none"
     metadata = ok(make(schema(v="DOUBLE"), {"id": [2], "v": [1.0]}, schema_policy="sync"), paimon)
     assert diff(metadata) == [("column", "dropped", "gone INT", None)]
-    assert stored(paimon) == [{"id": 1, "v": 2.5}, {"id": 2, "v": 1.0}]
+    assert stored_rows(paimon) == [{"id": 1, "v": 2.5}, {"id": 2, "v": 1.0}]
 
 
 @MAKERS
@@ -148,36 +151,28 @@ def test_unreachable_declaration_is_refused_before_any_change(
     assert len(paimon.catalog().get_table("db.t").schemas()) == 1
 
 
-def test_without_a_declared_schema_the_frame_decides_about_new_columns(
-    paimon: PaimonCatalogResource,
-) -> None:
-    def made(rows: Any, **options: Any) -> dg.AssetsDefinition:
-        def t() -> pa.Table:
-            return pa.table(rows)
-
+def test_frame_without_declared_schema_adds_and_widens(paimon: PaimonCatalogResource) -> None:
+    def frame_asset(rows: Any, **options: Any) -> dg.AssetsDefinition:
         metadata = paimon_output(mode="append", **options)
-        asset: dg.AssetsDefinition = dg.asset(key=KEY, metadata=metadata)(t)
-        return asset
+        return stored_asset(pa.table(rows), key=KEY, metadata=metadata)
 
-    ok(made({"id": pa.array([1], pa.int32())}), paimon)
+    ok(frame_asset({"id": pa.array([1], pa.int32())}), paimon)
     more = {"id": pa.array([2], pa.int32()), "w": ["x"]}
-    assert not io_run(made(more), paimon).success
-    ok(made(more, schema_policy="add"), paimon)
-    ok(made({"id": pa.array([2**40], pa.int64())}, schema_policy="widen"), paimon)
-    assert [row["id"] for row in stored(paimon)] == [1, 2, 2**40]
+    assert not io_run(frame_asset(more), paimon).success
+    ok(frame_asset(more, schema_policy="add"), paimon)
+    ok(frame_asset({"id": pa.array([2**40], pa.int64())}, schema_policy="widen"), paimon)
+    assert [row["id"] for row in stored_rows(paimon)] == [1, 2, 2**40]
     with pytest.raises(InvalidInputError, match="sync"):
-        made(more, schema_policy="sync")
+        frame_asset(more, schema_policy="sync")
 
 
-def test_a_policy_that_is_none_is_refused_when_it_is_defined() -> None:
+def test_unknown_policy_is_refused_at_definition() -> None:
     for make in (by_decorator, by_io_manager):
         with pytest.raises(InvalidInputError, match="error, add, widen, sync"):
             make(schema(), ONE, schema_policy="append")
 
 
-def test_an_ingestion_has_a_policy_too(tmp_path: Any, paimon: PaimonCatalogResource) -> None:
-    landing = tmp_path / "landing"
-    landing.mkdir()
+def test_ingestion_has_a_policy(landing: Any, paimon: PaimonCatalogResource) -> None:
     (landing / "a.csv").write_text("id,v\n1,2\n")
     source = FileSource(folder=str(landing), format="csv")
     metadata: Any = {}
@@ -191,19 +186,18 @@ def test_an_ingestion_has_a_policy_too(tmp_path: Any, paimon: PaimonCatalogResou
             result = dg.materialize([asset], resources={"paimon": paimon}, instance=instance)
             metadata = metadata_of(result, KEY)
     assert diff(metadata) == [("column", "added", None, "w INT")]
-    assert [row["w"] for row in stored(paimon)] == [None, 3]
+    assert [row["w"] for row in stored_rows(paimon)] == [None, 3]
 
 
 @pytest.mark.parametrize(
     ("policy", "is_log"), [("error", False), ("add", True), ("widen", False), ("sync", True)]
 )
-def test_a_dry_run_neither_makes_nor_changes_a_table(
-    policy: Any, is_log: bool, tmp_path: Any, paimon: PaimonCatalogResource
+def test_dry_run_creates_and_changes_no_table(
+    policy: Any, is_log: bool, landing: Any, paimon: PaimonCatalogResource
 ) -> None:
     kind: Any = "debezium-json" if is_log else "csv"
-    source = FileSource(folder=str(tmp_path / "landing"), format=kind)
-    (tmp_path / "landing").mkdir()
-    file = tmp_path / "landing" / ("a.json" if is_log else "a.csv")
+    source = FileSource(folder=str(landing), format=kind)
+    file = landing / ("a.json" if is_log else "a.csv")
     file.write_text(debezium("c", 10, id=1, v=1) if is_log else "id,v\n1,1\n")
     build: Any = build_change_log_asset if is_log else build_file_ingestion_asset
 

@@ -7,14 +7,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import assets
+from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema, SegmentSource, assets
 from paimon_assets.assets.check_run import CheckOptions, CheckRun
-from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit import asset_tables
 from tests.testkit.foreign import rows, states, write
+from tests.testkit.tables import new_table
 
 SALES = Schema.of({"v": "INT", "day": "INT"}, partition_keys=["day"])
 KEY = dg.AssetKey(["shop", "sales"])
@@ -37,7 +34,7 @@ def sales(folder: Path) -> tuple[dg.AssetsDefinition, SegmentSource]:
     return assets.build_segment_asset("shop.sales", SALES, source=source), source
 
 
-def test_each_run_takes_in_the_folders_that_are_new(folder, paimon):
+def test_each_run_adds_new_folders(folder, paimon):
     asset, _ = sales(folder)
     before = states(folder)
     first = asset_tables.metadata_of(asset_tables.run(asset, paimon), KEY)
@@ -56,7 +53,7 @@ def test_each_run_takes_in_the_folders_that_are_new(folder, paimon):
     assert table.latest_snapshot().properties["dagster.asset-key"] == "shop/sales"
 
 
-def test_counts_are_the_sum_of_parts_until_a_file_changes(folder, paimon):
+def test_counts_are_sums_until_a_file_changes(folder, paimon):
     asset, _ = sales(folder)
     asset_tables.run(asset, paimon)
     table = paimon.catalog().get_table("shop.sales")
@@ -91,7 +88,7 @@ def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
     assert run_of_check.table.state.physical_rows() == 10
 
 
-def test_a_refresh_takes_changed_files_as_they_are(folder, paimon):
+def test_refresh_reads_changed_files(folder, paimon):
     asset, _ = sales(folder)
     asset_tables.run(asset, paimon)
     write(folder / "day=1" / "part-0.parquet", pa.table({"v": pa.array([7], pa.int32())}))
@@ -100,7 +97,7 @@ def test_a_refresh_takes_changed_files_as_they_are(folder, paimon):
     assert (found["paimon/segments_added"], found["dagster/row_count"]) == (0, 3)
 
 
-def test_a_dry_run_of_the_asset_commits_nothing(folder, paimon):
+def test_dry_run_of_the_asset_commits_nothing(folder, paimon):
     asset, _ = sales(folder)
     config = dg.RunConfig(ops={"shop__sales": {"config": {"dry_run": True}}})
     found = asset_tables.metadata_of(asset_tables.run(asset, paimon, run_config=config), KEY)
@@ -116,7 +113,7 @@ def test_a_dry_run_of_the_asset_commits_nothing(folder, paimon):
     assert paimon.catalog().list_databases() == []
 
 
-def test_a_broken_rule_is_a_failure_that_is_not_tried_again(folder, paimon):
+def test_file_with_another_schema_fails_the_run(folder, paimon):
     write(folder / "day=3" / "part-0.parquet", pa.table({"w": [1]}))
     asset, _ = sales(folder)
     result = asset_tables.run(asset, paimon)
@@ -124,32 +121,24 @@ def test_a_broken_rule_is_a_failure_that_is_not_tried_again(folder, paimon):
     assert "Schema is not same" in asset_tables.failure_text(result)
 
 
-def imported(paimon: assets.PaimonCatalogResource, config: assets.SegmentImportConfig) -> Any:
-    job = assets.build_segment_import_job()
-    with asset_tables.lent_instance() as instance:
-        return job.execute_in_process(
-            run_config=dg.RunConfig(ops={"import_segment": config}),
-            resources={"paimon": paimon},
-            instance=instance,
-            raise_on_error=False,
-        )
+def import_segment(paimon: assets.PaimonCatalogResource, config: assets.SegmentImportConfig) -> Any:
+    return asset_tables.job_run(assets.build_segment_import_job(), "import_segment", config, paimon)
 
 
-def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
-    catalog = paimon.catalog()
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
+def test_job_shows_the_difference_and_imports(tmp_path, paimon):
+    columns = {"a": "INT", "b": "STRING"}
+    table = new_table(paimon.catalog(), columns, name="db.t")
     write(tmp_path / "orc" / "1.orc", rows((1, "x")).rename_columns(["a", "B"]))
     config = {"table": "db.t", "path": str(tmp_path / "orc"), "format": "orc"}
-    dry = imported(paimon, assets.SegmentImportConfig(**config, dry_run=True))
+    dry = import_segment(paimon, assets.SegmentImportConfig(**config, dry_run=True))
     [event] = dry.get_asset_observation_events()
-    told = event.asset_observation_data.asset_observation
-    assert "It would be refused" in told.description
-    assert "is called 'B'" in told.metadata["paimon/problem"].value
-    assert not imported(paimon, assets.SegmentImportConfig(**config)).success
+    observation = event.asset_observation_data.asset_observation
+    assert "It would be refused" in observation.description
+    assert "is called 'B'" in observation.metadata["paimon/problem"].value
+    assert not import_segment(paimon, assets.SegmentImportConfig(**config)).success
     assert table.latest_snapshot() is None
     write(tmp_path / "orc" / "1.orc", rows((1, "x")))
-    done = imported(paimon, assets.SegmentImportConfig(**config))
+    done = import_segment(paimon, assets.SegmentImportConfig(**config))
     assert done.success
     [event] = done.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey(["db", "t"])
@@ -157,10 +146,10 @@ def test_the_job_shows_the_difference_and_imports(tmp_path, paimon):
     assert asset_tables.data_snapshot_of(event.materialization) == 1
     assert event.materialization.description == "Snapshot 1: 1 row of 1 file, read where they lie."
     assert table.latest_snapshot().properties["dagster.run-id"] == done.run_id
-    assert asset_tables.rows_of(catalog.get_table("db.t")) == [{"a": 1, "b": "x"}]
+    assert asset_tables.rows_of(table) == [{"a": 1, "b": "x"}]
 
 
-def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
+def test_sensor_requests_new_partition_folders_once(folder, paimon):
     asset, source = sales(folder)
     sensor = assets.build_new_segments_sensor(asset, source=source)
 
@@ -184,12 +173,12 @@ def test_the_sensor_asks_once_for_new_partition_folders(folder, paimon):
     assert again.tags["paimon/new_folders"] == "day=3"
     assert asset_tables.run(asset, paimon, instance=instance, tags=again.tags).success
     paimon.catalog().get_table("shop.sales").rollback_to(1)
-    [anew] = tick(second.cursor).run_requests
-    assert anew.tags["paimon/new_folders"] == "day=3"
-    assert anew.run_key != again.run_key
+    [third] = tick(second.cursor).run_requests
+    assert third.tags["paimon/new_folders"] == "day=3"
+    assert third.run_key != again.run_key
 
 
-def test_a_segment_asset_has_no_partitions():
+def test_segment_asset_has_no_partitions():
     source = SegmentSource(path="/x")
     with pytest.raises(InvalidInputError, match="cannot have partitions_def"):
         assets.build_segment_asset(
@@ -197,7 +186,7 @@ def test_a_segment_asset_has_no_partitions():
         )
 
 
-def test_folders_come_from_the_roots_of_the_resource(folder, tmp_path):
+def test_folders_must_be_below_the_roots_of_the_resource(folder, tmp_path):
     def allowing(*roots: Path) -> assets.PaimonCatalogResource:
         return assets.PaimonCatalogResource(
             warehouse=str(tmp_path / "warehouse"),
@@ -211,5 +200,5 @@ def test_folders_come_from_the_roots_of_the_resource(folder, tmp_path):
     assert not result.success
     assert "is in none of the folders" in asset_tables.failure_text(result)
     config = assets.SegmentImportConfig(table="shop.sales", path=str(folder), partition="day:int")
-    assert "is in none of the folders" in asset_tables.failure_text(imported(strict, config))
+    assert "is in none of the folders" in asset_tables.failure_text(import_segment(strict, config))
     assert asset_tables.run(asset, allowing(tmp_path / "allowed", tmp_path)).success

@@ -8,15 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets import assets
-from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets import Schema, assets
 from tests.testkit.asset_tables import instance_beside, run
 
 EVENTS = Schema.of({"id": "BIGINT"})
 
 
 class Watched:
-    """A folder, the asset it feeds, and the asset's sensor."""
+    """A landing folder, its asset, and the sensor of the asset."""
 
     def __init__(self, folder: Path, paimon: assets.PaimonCatalogResource, max_files: int) -> None:
         folder.mkdir()
@@ -43,13 +42,13 @@ class Watched:
         return ticked
 
     def ingest(self, request: dg.RunRequest) -> None:
-        """Do what the sensor asked for."""
+        """Run a request of the sensor."""
         options = {"run_config": request.run_config, "tags": request.tags}
         assert run(self.asset, self.paimon, instance=self.instance, **options).success
 
 
 @pytest.fixture
-def watched(tmp_path: Path, paimon: assets.PaimonCatalogResource) -> Watched:
+def folder_sensor(tmp_path: Path, paimon: assets.PaimonCatalogResource) -> Watched:
     return Watched(tmp_path / "landing", paimon, max_files=2)
 
 
@@ -59,91 +58,95 @@ def request_of(ticked: Any) -> dg.RunRequest:
     return request
 
 
-def test_it_is_shipped_stopped_and_named_after_its_asset(watched: Watched) -> None:
-    assert watched.sensor.default_status is dg.DefaultSensorStatus.STOPPED
-    assert watched.sensor.name == "log__events_new_files"
+def test_sensor_is_stopped_and_named_after_its_asset(folder_sensor: Watched) -> None:
+    assert folder_sensor.sensor.default_status is dg.DefaultSensorStatus.STOPPED
+    assert folder_sensor.sensor.name == "log__events_new_files"
 
 
-def test_an_empty_folder_is_skipped_with_its_name(watched: Watched) -> None:
-    ticked = watched.tick()
+def test_empty_folder_is_skipped_with_its_name(folder_sensor: Watched) -> None:
+    ticked = folder_sensor.tick()
     assert isinstance(ticked, dg.SkipReason)
-    assert str(watched.folder) in (ticked.skip_message or "")
+    assert str(folder_sensor.folder) in (ticked.skip_message or "")
 
 
-def test_new_files_are_requested_once_until_they_are_ingested(watched: Watched) -> None:
-    watched.land("a.parquet")
-    first = request_of(watched.tick())
-    again = watched.tick()
+def test_new_files_are_requested_once_until_they_are_ingested(folder_sensor: Watched) -> None:
+    folder_sensor.land("a.parquet")
+    first = request_of(folder_sensor.tick())
+    again = folder_sensor.tick()
     assert isinstance(again, dg.SkipReason)
     assert first.run_key is not None
     assert first.run_key in (again.skip_message or "")
-    watched.ingest(first)
-    done = watched.tick()
+    folder_sensor.ingest(first)
+    done = folder_sensor.tick()
     assert isinstance(done, dg.SkipReason)
     assert "all 1 file" in (done.skip_message or "")
 
 
-def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(watched: Watched) -> None:
+def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(
+    folder_sensor: Watched,
+) -> None:
     keys = []
-    watched.land("a.parquet")
-    watched.ingest(request_of(watched.tick()))
-    watched.land("b.parquet")
+    folder_sensor.land("a.parquet")
+    folder_sensor.ingest(request_of(folder_sensor.tick()))
+    folder_sensor.land("b.parquet")
     for _ in range(3):
-        request = request_of(watched.tick())
+        request = request_of(folder_sensor.tick())
         keys.append(request.run_key)
-        assert isinstance(watched.tick(), dg.SkipReason), "once"
-        watched.ingest(request)
-        assert isinstance(watched.tick(), dg.SkipReason), "taken in"
-        watched.paimon.catalog().get_table("log.events").rollback_to(1)
-    watched.paimon.catalog().drop_table("log.events")
-    watched.paimon.catalog().create_table("log.events", EVENTS)
-    request = request_of(watched.tick())
+        assert isinstance(folder_sensor.tick(), dg.SkipReason), "once"
+        folder_sensor.ingest(request)
+        assert isinstance(folder_sensor.tick(), dg.SkipReason), "ingested"
+        folder_sensor.paimon.catalog().get_table("log.events").rollback_to(1)
+    folder_sensor.paimon.catalog().drop_table("log.events")
+    folder_sensor.paimon.catalog().create_table("log.events", EVENTS)
+    request = request_of(folder_sensor.tick())
     keys.append(request.run_key)
-    watched.ingest(request)
+    folder_sensor.ingest(request)
     assert len(set(keys)) == 4
 
 
-def test_a_tick_is_bounded_and_the_rest_follows(watched: Watched) -> None:
-    watched.land("a.parquet", "b.parquet", "c.parquet")
-    first = request_of(watched.tick())
-    watched.ingest(first)
-    second = request_of(watched.tick())
+def test_tick_is_bounded_and_the_next_continues(folder_sensor: Watched) -> None:
+    folder_sensor.land("a.parquet", "b.parquet", "c.parquet")
+    first = request_of(folder_sensor.tick())
+    folder_sensor.ingest(first)
+    second = request_of(folder_sensor.tick())
     assert first.run_key != second.run_key
-    watched.ingest(second)
-    assert isinstance(watched.tick(), dg.SkipReason)
-    table = watched.paimon.catalog().get_table("log.events")
+    folder_sensor.ingest(second)
+    assert isinstance(folder_sensor.tick(), dg.SkipReason)
+    table = folder_sensor.paimon.catalog().get_table("log.events")
     assert [snapshot.delta_record_count for snapshot in table.snapshots()] == [2, 1]
 
 
-def test_the_same_files_give_the_same_run_key_without_a_cursor(watched: Watched) -> None:
-    watched.land("a.parquet")
-    key = request_of(watched.tick()).run_key
-    watched.cursor = None
-    assert request_of(watched.tick()).run_key == key
+def test_same_files_have_the_same_run_key_without_a_cursor(folder_sensor: Watched) -> None:
+    folder_sensor.land("a.parquet")
+    key = request_of(folder_sensor.tick()).run_key
+    folder_sensor.cursor = None
+    assert request_of(folder_sensor.tick()).run_key == key
 
 
-def test_files_landing_beyond_the_bound_do_not_ask_again(watched: Watched) -> None:
-    watched.land("a.parquet", "b.parquet")
-    request_of(watched.tick())
-    watched.land("c.parquet")
-    assert isinstance(watched.tick(), dg.SkipReason)
+def test_files_beyond_the_bound_request_no_second_run(folder_sensor: Watched) -> None:
+    folder_sensor.land("a.parquet", "b.parquet")
+    request_of(folder_sensor.tick())
+    folder_sensor.land("c.parquet")
+    assert isinstance(folder_sensor.tick(), dg.SkipReason)
 
 
-def test_a_changed_file_is_named_instead_of_a_run_that_would_fail(watched: Watched) -> None:
-    watched.land("a.parquet")
-    watched.ingest(request_of(watched.tick()))
-    papq.write_table(pa.table({"id": pa.array([1, 2], pa.int64())}), watched.folder / "a.parquet")
-    ticked = watched.tick()
+def test_changed_file_is_named_instead_of_requested(folder_sensor: Watched) -> None:
+    folder_sensor.land("a.parquet")
+    folder_sensor.ingest(request_of(folder_sensor.tick()))
+    papq.write_table(
+        pa.table({"id": pa.array([1, 2], pa.int64())}), folder_sensor.folder / "a.parquet"
+    )
+    ticked = folder_sensor.tick()
     assert isinstance(ticked, dg.SkipReason)
     assert "a.parquet in" in (ticked.skip_message or "")
 
 
-def test_the_requested_config_is_valid_for_the_asset(watched: Watched) -> None:
-    watched.land("a.parquet")
-    request = request_of(watched.tick())
+def test_requested_config_is_valid_for_the_asset(folder_sensor: Watched) -> None:
+    folder_sensor.land("a.parquet")
+    request = request_of(folder_sensor.tick())
     job = dg.Definitions(
-        assets=[watched.asset],
-        resources={"paimon": watched.paimon},
+        assets=[folder_sensor.asset],
+        resources={"paimon": folder_sensor.paimon},
         jobs=[dg.define_asset_job("ingest", selection="*")],
     ).resolve_job_def("ingest")
     config = dg.validate_run_config(job, request.run_config)

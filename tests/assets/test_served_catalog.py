@@ -1,15 +1,13 @@
-"""Files taken in, tables written, kept and evolved by Dagster where a server keeps versions."""
+"""Assets and jobs on a catalog whose server keeps the versions."""
 
-import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as papq
 import pytest
 
-from paimon_assets import Schema, assets
+from paimon_assets import Schema, add_column, assets
 from paimon_assets.engine.codec.rest.structure import change_to_json
-from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.table.api import CATALOGS
-from tests.testkit.asset_tables import instance_beside, run
+from tests.testkit.asset_tables import instance_beside, job_run, run
 from tests.testkit.served_catalog import Answer, ServedCatalog
 
 EVENTS = Schema.of({"id": "BIGINT", "what": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
@@ -34,16 +32,10 @@ def paimon(server, warehouse):
 
 def do(paimon, job, op, config):
     with instance_beside(paimon) as instance:
-        return job.execute_in_process(
-            run_config=dg.RunConfig(ops={op: config}),
-            resources={"paimon": paimon},
-            instance=instance,
-        )
+        return job_run(job, op, config, paimon, instance)
 
 
-def test_a_table_lives_its_life_by_jobs(paimon, server, tmp_path):
-    landing = tmp_path / "landing"
-    landing.mkdir()
+def test_table_is_ingested_altered_compacted_and_maintained(paimon, server, landing):
     asset = assets.build_file_ingestion_asset(
         "log.events", EVENTS, source=assets.FileSource(folder=str(landing))
     )

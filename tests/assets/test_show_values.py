@@ -1,4 +1,4 @@
-"""Values in checks and errors: bounded in size, and not there at all where nobody may see them."""
+"""Values in checks and errors are bounded in size, and left out on request."""
 
 import json
 from collections.abc import Iterator
@@ -45,33 +45,33 @@ def names() -> pa.Table:
 
 
 def checks(options: CheckOptions) -> Iterator[dg.AssetChecksDefinition]:
-    """One of each kind that shows values."""
+    """Yield one check of each kind that shows values."""
     yield build_pandera_checks(names, SHORT, options=options)
     yield build_unique_key_check(names, ["name", "n"], options=options)
     yield build_overflow_check(names, TO_SHORT, options=options)
 
 
-def shown(evaluation: dg.AssetCheckEvaluation) -> str:
-    """All a check says, as text."""
-    said: Any = {
+def text_of(evaluation: dg.AssetCheckEvaluation) -> str:
+    """Return the description and metadata of a check as text."""
+    metadata: Any = {
         name: [dict(record.data) for record in value.records]
         if isinstance(value, dg.TableMetadataValue)
         else str(value.value)
         for name, value in evaluation.metadata.items()
     }
-    return f"{evaluation.description}{json.dumps(said)}"
+    return f"{evaluation.description}{json.dumps(metadata)}"
 
 
 @pytest.mark.parametrize("is_resource", [True, False], ids=["resource", "check"])
-def test_checks_show_the_beginning_of_values_or_none(
+def test_checks_show_values_cut_or_not_at_all(
     paimon: PaimonCatalogResource, warehouse: str, is_resource: bool
 ) -> None:
     result = run([names, *checks(CheckOptions())], paimon)
     evaluations = result.get_asset_check_evaluations()
     assert [evaluation.passed for evaluation in evaluations] == [False] * 3
     for evaluation in evaluations:
-        assert "secretsecret" in shown(evaluation), evaluation.check_name
-        assert len(shown(evaluation)) < 2_000
+        assert "secretsecret" in text_of(evaluation), evaluation.check_name
+        assert len(text_of(evaluation)) < 2_000
 
     hiding = PaimonCatalogResource(warehouse=warehouse, executor="embedded", show_values=False)
     hidden = (
@@ -81,16 +81,16 @@ def test_checks_show_the_beginning_of_values_or_none(
     )
     for evaluation in hidden.get_asset_check_evaluations():
         assert not evaluation.passed
-        assert "secret" not in shown(evaluation), evaluation.check_name
-        assert "4711" not in shown(evaluation), evaluation.check_name
-        assert "(not shown)" in shown(evaluation)
+        assert "secret" not in text_of(evaluation), evaluation.check_name
+        assert "4711" not in text_of(evaluation), evaluation.check_name
+        assert "(not shown)" in text_of(evaluation)
 
 
 def test_check_may_show_values_that_the_resource_hides(warehouse: str) -> None:
     hiding = PaimonCatalogResource(warehouse=warehouse, executor="embedded", show_values=False)
     check = build_unique_key_check(names, ["n"], options=CheckOptions(show_values=True))
     [evaluation] = run([names, check], hiding).get_asset_check_evaluations()
-    assert "4711" in shown(evaluation)
+    assert "4711" in text_of(evaluation)
 
 
 KEYS = dg.StaticPartitionsDefinition(["a", "b"])
@@ -107,7 +107,7 @@ KEYS = dg.StaticPartitionsDefinition(["a", "b"])
     ],
     ids=["outside", "input", "float", "object"],
 )
-def test_errors_of_a_write_show_the_beginning_of_values_or_none(
+def test_errors_of_a_write_show_values_cut_or_not_at_all(
     warehouse: str, frame: Any, kind: str, show: bool
 ) -> None:
     parts = asset_of(

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import PaimonCatalogResource, paimon_asset
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import (
     PLANES,
     WEATHER,
     FailsOnce,
+    asset_of,
     catalog_on,
     data_version_of,
     failure_text,
@@ -38,11 +38,7 @@ TWO_ROWS = [
 
 
 def planes_asset(frame: Any, **options: Any) -> dg.AssetsDefinition:
-    @paimon_asset("air.planes", PLANES, **options)
-    def air_planes() -> Any:
-        return frame() if callable(frame) else frame
-
-    return air_planes
+    return asset_of("air.planes", PLANES, frame, **options)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +59,15 @@ def planes_asset(frame: Any, **options: Any) -> dg.AssetsDefinition:
         ),
     ],
 )
-def test_every_frame_becomes_the_same_rows(frame: Any, paimon: PaimonCatalogResource) -> None:
+def test_frames_of_every_kind_become_the_same_rows(
+    frame: Any, paimon: PaimonCatalogResource
+) -> None:
     result = run(planes_asset(frame), paimon)
     assert result.success, failure_text(result)
     assert rows_of(paimon.catalog().get_table("air.planes")) == TWO_ROWS
 
 
-def test_materializing_again_upserts_and_makes_one_snapshot_each(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_second_run_upserts_in_one_snapshot(paimon: PaimonCatalogResource) -> None:
     assert run(planes_asset(TWO), paimon).success
     assert run(planes_asset(planes(("N2", 7, "jet"), ("N3", 8, "jet"))), paimon).success
     table = paimon.catalog().get_table("air.planes")
@@ -100,7 +96,7 @@ def test_definition_has_the_metadata_of_a_table_asset() -> None:
     assert columns.columns[1].description == "Seats for passengers."
 
 
-def test_options_of_the_asset_override_the_table_s(paimon: PaimonCatalogResource) -> None:
+def test_options_of_the_asset_override_those_of_the_table(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(TWO, key_prefix=["lake", "air"], group_name="g", kinds={"x"})
     assert asset.key == dg.AssetKey(["lake", "air", "planes"])
     [spec] = asset.specs
@@ -108,9 +104,7 @@ def test_options_of_the_asset_override_the_table_s(paimon: PaimonCatalogResource
     assert run(asset, paimon).success
 
 
-def test_a_table_with_upper_case_columns_shows_its_names_from_the_run(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_upper_case_columns_are_shown_by_the_run(paimon: PaimonCatalogResource) -> None:
     @paimon_asset("air.upper", Schema.of({"Tail": "STRING"}))
     def upper() -> pa.Table:
         return pa.table({"Tail": ["a"]})
@@ -121,7 +115,7 @@ def test_a_table_with_upper_case_columns_shows_its_names_from_the_run(
     assert [column.name for column in shown.columns] == ["Tail"]
 
 
-def test_the_materialization_shows_the_table_as_it_is(paimon: PaimonCatalogResource) -> None:
+def test_materialization_shows_the_numbers_of_the_table(paimon: PaimonCatalogResource) -> None:
     run(planes_asset(TWO), paimon)
     overlapping = planes(("N2", 7, "jet"), ("N3", 8, "jet"))
     result = run(planes_asset(overlapping, code_version="9"), paimon)
@@ -164,7 +158,7 @@ def test_snapshot_names_the_run_that_wrote_it(paimon: PaimonCatalogResource) -> 
     assert snapshot.commit_user == f"dagster:{result.run_id}:air__planes:"
 
 
-def test_nothing_to_write_creates_the_table_and_commits_nothing(
+def test_run_without_rows_creates_the_table_and_commits_nothing(
     paimon: PaimonCatalogResource,
 ) -> None:
     result = run(planes_asset(lambda: None), paimon)
@@ -172,16 +166,11 @@ def test_nothing_to_write_creates_the_table_and_commits_nothing(
     table = paimon.catalog().get_table("air.planes")
     assert table.latest_snapshot() is None
     assert metadata_of(result, KEY)["paimon/rows_in"] == 0
-
-
-def test_nothing_to_write_leaves_the_data_version_as_it_was(paimon: PaimonCatalogResource) -> None:
     run(planes_asset(TWO), paimon)
     assert data_version_of(run(planes_asset(lambda: None), paimon), KEY).startswith("1-")
 
 
-def test_the_function_takes_context_config_resources_and_upstream_assets(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_function_takes_context_config_resources_and_inputs(paimon: PaimonCatalogResource) -> None:
     class Seats(dg.Config):
         seats: int = 3
 
@@ -212,7 +201,7 @@ def test_the_function_takes_context_config_resources_and_upstream_assets(
     assert [(row["tailnum"], row["seats"]) for row in found] == [("N8", 5), ("N9", 5)]
 
 
-def test_a_result_may_bring_its_own_metadata_and_checks(paimon: PaimonCatalogResource) -> None:
+def test_result_has_its_own_metadata_and_checks(paimon: PaimonCatalogResource) -> None:
     spec = dg.AssetCheckSpec("enough", asset=KEY)
 
     @paimon_asset("air.planes", PLANES, check_specs=[spec])
@@ -227,9 +216,7 @@ def test_a_result_may_bring_its_own_metadata_and_checks(paimon: PaimonCatalogRes
     assert len(rows_of(paimon.catalog().get_table("air.planes"))) == 2
 
 
-def test_a_stored_schema_that_differs_is_refused_and_every_difference_is_named(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_different_stored_schema_is_refused_by_difference(paimon: PaimonCatalogResource) -> None:
     run(planes_asset(TWO), paimon)
     other = Schema.of(
         {"tailnum": "STRING", "seats": "BIGINT", "year": "INT"},
@@ -248,7 +235,7 @@ def test_a_stored_schema_that_differs_is_refused_and_every_difference_is_named(
     assert "option 'bucket' is declared '4' but stored '2'" in text
 
 
-def test_rows_that_do_not_fit_fail_once_and_commit_nothing(paimon: PaimonCatalogResource) -> None:
+def test_invalid_rows_fail_once_and_are_not_committed(paimon: PaimonCatalogResource) -> None:
     calls = []
 
     def frame() -> pd.DataFrame:
@@ -263,14 +250,11 @@ def test_rows_that_do_not_fit_fail_once_and_commit_nothing(paimon: PaimonCatalog
 
 
 def test_invalid_frame_is_refused_by_its_type(paimon: PaimonCatalogResource) -> None:
-    assert "The rows are a builtins.dict" in failure_text(
-        run(planes_asset(lambda: {"a": 1}), paimon)
-    )
+    text = failure_text(run(planes_asset(lambda: {"a": 1}), paimon))
+    assert "The rows are a builtins.dict" in text
 
 
-def test_a_step_that_fails_after_its_commit_reports_that_commit_when_retried(
-    warehouse: str,
-) -> None:
+def test_retried_step_reports_the_commit_without_computing_again(warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
     calls = []
 
@@ -288,7 +272,7 @@ def test_a_step_that_fails_after_its_commit_reports_that_commit_when_retried(
     assert [s.id for s in paimon.catalog().get_table("air.planes").snapshots()] == [1]
 
 
-def test_a_retried_step_answers_its_checks_without_writing_again(warehouse: str) -> None:
+def test_retried_step_evaluates_its_checks_without_a_write(warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
 
     @paimon_asset("air.planes", PLANES, check_specs=[dg.AssetCheckSpec("enough", asset=KEY)])
@@ -304,7 +288,7 @@ def test_a_retried_step_answers_its_checks_without_writing_again(warehouse: str)
     assert [s.id for s in paimon.catalog().get_table("air.planes").snapshots()] == [1]
 
 
-def test_an_unknown_option_is_refused_when_definitions_load() -> None:
+def test_unknown_option_is_refused_at_definition() -> None:
     with pytest.raises(InvalidInputError, match="Did you mean 'partitions_def'"):
         planes_asset(TWO, partition_defs=1)
 
@@ -330,7 +314,7 @@ def test_partition_column_must_exist_and_needs_a_partitions_def() -> None:
         paimon_asset("a.b", WEATHER, partition_column="day")
 
 
-def test_a_table_name_without_database_is_refused_when_definitions_load() -> None:
+def test_table_name_without_database_is_refused_at_definition() -> None:
     with pytest.raises(InvalidInputError, match="names no table"):
         paimon_asset("planes", PLANES)
 

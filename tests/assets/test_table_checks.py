@@ -10,14 +10,14 @@ import pytest
 from paimon_assets import Schema, assets
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
-from tests.testkit.asset_tables import PLANES, asset_of, failure_text, lent_instance, planes, run
+from tests.testkit.asset_tables import PLANES, asset_of, failure_text, planes, run
 
 LOG: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1", "sequence.field": "ts"}}
 TYPES = {"id": "INT NOT NULL", "ts": "BIGINT", "n": "INT"}
 
 
 class ClockAt:
-    """Some milliseconds after now, as the system has it."""
+    """A clock some time ahead of the system."""
 
     def __init__(self, after: dt.timedelta) -> None:
         self._after_millis = int(after.total_seconds() * 1000)
@@ -34,7 +34,9 @@ def some_planes() -> pa.Table:
     return planes(("N1", 1, None), ("N2", 2, None))
 
 
-def judged(result: dg.ExecuteInProcessResult) -> tuple[dg.AssetCheckEvaluation, dict[str, Any]]:
+def evaluation_of(
+    result: dg.ExecuteInProcessResult,
+) -> tuple[dg.AssetCheckEvaluation, dict[str, Any]]:
     [evaluation] = result.get_asset_check_evaluations()
     return evaluation, {name: value.value for name, value in evaluation.metadata.items()}
 
@@ -45,13 +47,13 @@ def test_old_data_is_reported(
 ) -> None:
     clock = ClockAt(dt.timedelta(hours=hours))
     check = assets.build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
-    evaluation, metadata = judged(run([some_planes, check], paimon))
+    evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert evaluation.passed is passes
     assert metadata["paimon/age_seconds"] == pytest.approx(hours * 3600, abs=60)
     assert "at most 2 hours are allowed" in (evaluation.description or "")
 
 
-def test_a_compaction_makes_nothing_fresh(paimon: assets.PaimonCatalogResource) -> None:
+def test_compaction_makes_no_table_fresh(paimon: assets.PaimonCatalogResource) -> None:
     run(some_planes, paimon)
     store = paimon.catalog().get_table("air.planes").new_read_builder().store
     FileStoreCommit(store, clock=ClockAt(dt.timedelta(hours=9))).commit(
@@ -59,30 +61,24 @@ def test_a_compaction_makes_nothing_fresh(paimon: assets.PaimonCatalogResource) 
     )
     clock = ClockAt(dt.timedelta(hours=9))
     check = assets.build_freshness_check(some_planes, dt.timedelta(hours=2), clock=clock)
-    with lent_instance() as instance:
-        result = dg.materialize(
-            [some_planes, check],
-            selection=dg.AssetSelection.checks(check),
-            resources={"paimon": paimon},
-            instance=instance,
-        )
-    evaluation, metadata = judged(result)
+    result = run([some_planes, check], paimon, selection=dg.AssetSelection.checks(check))
+    evaluation, metadata = evaluation_of(result)
     assert not evaluation.passed
     assert (metadata["paimon/data_snapshot_id"], metadata["paimon/snapshot_id"]) == (1, 2)
 
 
-def test_a_table_without_data_is_not_fresh(paimon: assets.PaimonCatalogResource) -> None:
+def test_table_without_data_is_not_fresh(paimon: assets.PaimonCatalogResource) -> None:
     nothing = asset_of("air.planes", PLANES)
     check = assets.build_freshness_check(nothing, dt.timedelta(hours=2))
-    evaluation, _ = judged(run([nothing, check], paimon))
+    evaluation, _ = evaluation_of(run([nothing, check], paimon))
     assert (evaluation.passed, evaluation.description) == (False, "No data was committed yet.")
 
 
 def test_many_runs_ask_for_a_compaction(paimon: assets.PaimonCatalogResource) -> None:
     check = assets.build_small_files_check(some_planes, assets.FileDebt(level_0_runs=2))
-    evaluation, metadata = judged(run([some_planes, check], paimon))
+    evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert evaluation.passed
-    evaluation, metadata = judged(run([some_planes, check], paimon))
+    evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert not evaluation.passed
     assert evaluation.severity is dg.AssetCheckSeverity.WARN
     assert metadata["paimon/level_0_runs"] == 2
@@ -90,16 +86,16 @@ def test_many_runs_ask_for_a_compaction(paimon: assets.PaimonCatalogResource) ->
     assert "compaction_job" in (evaluation.description or "")
 
 
-def test_a_write_that_changes_too_many_rows_fails(paimon: assets.PaimonCatalogResource) -> None:
+def test_write_that_changes_too_many_rows_fails(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, 10)], [(1, 11), (2, 11)], [(2, 12), (3, 12)])
     check = assets.build_diff_check(log, 0.5)
-    evaluation, _ = judged(run([log, check], paimon))
+    evaluation, _ = evaluation_of(run([log, check], paimon))
     assert (evaluation.passed, evaluation.description) == (True, "There is no older state.")
-    evaluation, metadata = judged(run([log, check], paimon))
+    evaluation, metadata = evaluation_of(run([log, check], paimon))
     assert (evaluation.passed, metadata["paimon/diff_rows"]) == (False, 2)
     assert "0 added, 0 removed, 2 changed; columns: ts (2)" in (evaluation.description or "")
     whole = assets.build_diff_check(log, 1.0, before="1")
-    evaluation, metadata = judged(run([log, whole], paimon))
+    evaluation, metadata = evaluation_of(run([log, whole], paimon))
     assert (evaluation.passed, metadata["paimon/diff_rows"]) == (True, 3)
 
 
@@ -121,11 +117,11 @@ def log_asset(*batches: list[tuple[int, int | None]], **options: str) -> dg.Asse
     return log
 
 
-def test_an_order_that_is_certain_passes(paimon: assets.PaimonCatalogResource) -> None:
+def test_unique_sequence_passes(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, 10)], [(1, 11)])
     check = assets.build_sequence_check(log)
     run(log, paimon)
-    evaluation, metadata = judged(run([log, check], paimon))
+    evaluation, metadata = evaluation_of(run([log, check], paimon))
     assert evaluation.passed
     assert evaluation.description == "ts orders all 3 stored rows."
     assert metadata["paimon/stored_rows"] == 3
@@ -134,7 +130,7 @@ def test_an_order_that_is_certain_passes(paimon: assets.PaimonCatalogResource) -
 def test_nulls_and_ties_are_counted_among_stored_rows(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10), (2, None)], [(1, 10), (3, 5)])
     run(log, paimon)
-    evaluation, metadata = judged(run([log, assets.build_sequence_check(log)], paimon))
+    evaluation, metadata = evaluation_of(run([log, assets.build_sequence_check(log)], paimon))
     assert not evaluation.passed
     assert (metadata["paimon/null_sequences"], metadata["paimon/sequence_ties"]) == (1, 1)
     examples: Any = evaluation.metadata["paimon/examples"]
@@ -143,12 +139,10 @@ def test_nulls_and_ties_are_counted_among_stored_rows(paimon: assets.PaimonCatal
     assert "arrival alone" in (evaluation.description or "")
 
 
-def test_ties_that_padding_orders_are_reported_and_pass(
-    paimon: assets.PaimonCatalogResource,
-) -> None:
+def test_ties_ordered_by_padding_pass(paimon: assets.PaimonCatalogResource) -> None:
     log = log_asset([(1, 10)], [(1, 10)], **{"sequence.auto-padding": "second-to-micro"})
     run(log, paimon)
-    evaluation, metadata = judged(run([log, assets.build_sequence_check(log)], paimon))
+    evaluation, metadata = evaluation_of(run([log, assets.build_sequence_check(log)], paimon))
     assert evaluation.passed
     assert metadata["paimon/sequence_ties"] == 1
     assert "ordered by its padding" in (evaluation.description or "")

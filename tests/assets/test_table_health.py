@@ -29,7 +29,7 @@ def check_of(result):
     return check
 
 
-def test_a_run_shows_numbers_to_plot_and_the_worst_first(paimon, catalog):
+def test_run_shows_numbers_and_the_worst_tables(paimon, catalog):
     metadata = metadata_of(result := run(build_table_health_asset(), paimon), KEY)
     assert (metadata["paimon/tables"], metadata["paimon/tables_due"]) == (2, 1)
     assert (metadata["paimon/worst_score"], metadata["paimon/file_count"]) == (41, 6)
@@ -41,7 +41,7 @@ def test_a_run_shows_numbers_to_plot_and_the_worst_first(paimon, catalog):
     assert check.description.startswith("1 of 2 tables need upkeep. ops.planes: 6 runs")
 
 
-def test_limits_and_names_choose(paimon, catalog):
+def test_limits_and_names_select_tables(paimon, catalog):
     lenient = HealthLimits(debt=FileDebt(level_0_runs=20), late_expiry=dt.timedelta(days=9))
     for asset in (
         build_table_health_asset(limits=lenient),
@@ -50,14 +50,14 @@ def test_limits_and_names_choose(paimon, catalog):
         assert check_of(run(asset, paimon)).passed
 
 
-def test_a_table_that_cannot_be_read_fails_the_check(paimon, catalog):
+def test_unreadable_table_fails_the_check(paimon, catalog):
     (Path(catalog.get_table("ops.planes").path) / "snapshot" / "snapshot-6").write_text("{")
     check = check_of(run(build_table_health_asset(), paimon))
     assert not check.passed
     assert "ops.planes: cannot be read" in check.description
 
 
-def test_each_run_is_recorded_if_asked(paimon, catalog):
+def test_runs_are_recorded_on_request(paimon, catalog):
     asset = build_table_health_asset(record="ops.health", tables=["ops.planes"])
     assert asset.asset_deps[KEY] == {dg.AssetKey(["ops", "planes"])}
     assert asset.group_names_by_key[KEY] == "upkeep"

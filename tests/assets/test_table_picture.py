@@ -23,17 +23,17 @@ def test_runs_are_segments_of_their_level():
     assert "3 runs, 3 files, 2.9 KB" in drawn
 
 
-def test_very_many_runs_are_one_bar_and_the_picture_stays_small():
+def test_very_many_runs_are_one_bar():
     drawn = svg({"before": shape(*[0] * 5_000), "after": shape(5)})
     assert drawn.count("#e07a5f") == 1
     assert len(drawn) < 20_000
 
 
-def test_titles_are_text():
+def test_titles_are_escaped():
     assert "&lt;b&gt;" in svg({"<b>": shape(0)})
 
 
-def test_a_table_without_files_can_be_drawn():
+def test_table_without_files_has_a_picture():
     empty = TableShape(has_key=True, target_bytes=1)
     assert "0 files, 0 B" in svg({"now": empty})
     assert levels_table({"now": empty}).records[0].data["runs"] == 0

@@ -24,21 +24,21 @@ pytestmark = [
 
 @pytest.fixture
 def sandbox(paimon: PaimonCatalogResource) -> Iterator[DefsFolderSandbox]:
-    """A project of Dagster's, beside a warehouse with two tables."""
+    """Yield a Dagster project beside a warehouse with two tables."""
     new_table(paimon.catalog(), PLANES, name="air.planes")
     paimon.catalog().create_table("air.weather", WEATHER)
     with create_defs_folder_sandbox() as project:
         yield project
 
 
-def scaffolded(project: DefsFolderSandbox, **params: Any) -> Path:
+def scaffold(project: DefsFolderSandbox, **params: Any) -> Path:
     return project.scaffold_component(
         component_cls=PaimonTablesComponent, defs_path="lake", scaffold_params=params or None
     )
 
 
-def refreshed(project: DefsFolderSandbox, path: Path) -> None:
-    """What `dg utils refresh-defs-state` does."""
+def refresh(project: DefsFolderSandbox, path: Path) -> None:
+    """Refresh the state as `dg utils refresh-defs-state` does."""
     with project.load_component_and_build_defs(defs_path=path) as (component, _):
         assert isinstance(component, PaimonTablesComponent)
         asyncio.run(component.refresh_state(project.project_root))
@@ -49,20 +49,20 @@ def keys_of(definitions: dg.Definitions) -> set[str]:
 
 
 def test_scaffolded_defs_load_unchanged(sandbox: DefsFolderSandbox, warehouse: str) -> None:
-    path = scaffolded(sandbox)
+    path = scaffold(sandbox)
     with sandbox.load_component_and_build_defs(defs_path=path) as (component, definitions):
         assert isinstance(component, PaimonTablesComponent)
         assert component.warehouse == f"{sandbox.project_root}/warehouse"
         assert keys_of(definitions) == set()
     shutil.copytree(warehouse, f"{sandbox.project_root}/warehouse")
-    refreshed(sandbox, path)
+    refresh(sandbox, path)
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
         assert keys_of(definitions) == {"lake/air/planes", "lake/air/weather"}
 
 
 def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, warehouse: str) -> None:
-    path = scaffolded(sandbox, warehouse=warehouse, include="air.p*")
-    refreshed(sandbox, path)
+    path = scaffold(sandbox, warehouse=warehouse, include="air.p*")
+    refresh(sandbox, path)
     shutil.rmtree(warehouse)
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
         [spec] = definitions.resolve_all_asset_specs()
@@ -80,8 +80,8 @@ def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, wareho
 def test_the_sensor_of_the_component_finds_new_snapshots(
     sandbox: DefsFolderSandbox, warehouse: str, paimon: PaimonCatalogResource
 ) -> None:
-    path = scaffolded(sandbox, warehouse=warehouse)
-    refreshed(sandbox, path)
+    path = scaffold(sandbox, warehouse=warehouse)
+    refresh(sandbox, path)
     write(paimon.catalog().get_table("air.planes"), planes(("N1", 1, None)))
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
         sensor: Any = definitions.resolve_sensor_def("lake_new_snapshots")
@@ -91,12 +91,12 @@ def test_the_sensor_of_the_component_finds_new_snapshots(
     assert data_snapshot_of(event) == 1
 
 
-def test_attributes_are_those_of_the_file(
+def test_attributes_keep_their_text(
     sandbox: DefsFolderSandbox, warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dagster would make numbers and lists of texts such as these."""
+    """Dagster would turn such texts into numbers and lists."""
     monkeypatch.setenv("LAKE_TOKEN", "0x10")
-    path = scaffolded(sandbox)
+    path = scaffold(sandbox)
     attributes = {
         "warehouse": warehouse,
         "options": {"a": "4", "b": "1,2", "c": "None", "d": 7, "secret": "{{ env.LAKE_TOKEN }}"},
@@ -113,7 +113,7 @@ def test_attributes_are_those_of_the_file(
         expected = {"a": "4", "b": "1,2", "c": "None", "d": "7", "secret": "0x10"}
         assert component.options == expected
         assert not component.defs_state.refresh_if_dev
-    refreshed(sandbox, path)
+    refresh(sandbox, path)
     with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
         [spec] = definitions.resolve_all_asset_specs()
         assert spec.key == dg.AssetKey(["lake", "air", "planes"])

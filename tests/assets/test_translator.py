@@ -18,20 +18,20 @@ def test_prefixes_of_a_key_do_not_name_the_table() -> None:
     assert str(translator.identifier_of_key(dg.AssetKey(["lake", "ods", "orders"]))) == "ods.orders"
 
 
-def test_a_key_of_one_part_names_no_table() -> None:
+def test_key_of_one_part_names_no_table() -> None:
     with pytest.raises(InvalidInputError, match="'orders' names no table"):
         translator.identifier_of_key(dg.AssetKey("orders"))
 
 
-def test_the_pool_is_one_per_table() -> None:
+def test_each_table_has_a_pool() -> None:
     assert translator.pool_of("ods.orders") == "paimon/ods.orders"
 
 
-def test_a_group_has_only_characters_dagster_takes() -> None:
+def test_group_has_only_characters_of_dagster() -> None:
     assert translator.DEFAULT_TRANSLATOR.get_group_name(Identifier("o-d s", "orders")) == "o_d_s"
 
 
-def test_a_translator_names_the_assets_of_tables() -> None:
+def test_translator_names_the_assets_of_tables() -> None:
     class Lake(translator.PaimonTranslator):
         def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
             return super().get_asset_key(identifier).with_prefix("lake")
@@ -51,5 +51,5 @@ def test_kinds_name_the_engine() -> None:
     assert translator.kinds_of("embedded") == {"paimon"}
 
 
-def test_a_table_s_address_is_that_of_the_filesystem_catalog() -> None:
+def test_uri_is_that_of_the_filesystem_catalog() -> None:
     assert translator.uri_of("s3://lake/wh/", "ods.orders") == "s3://lake/wh/ods.db/orders"

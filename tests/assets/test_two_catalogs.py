@@ -70,7 +70,7 @@ def table_asset(key: str, number: int) -> dg.AssetsDefinition:
     return asset_of("db.t", SCHEMA, rows(number), resource_key=key, translator=Prefixed(key))
 
 
-def landed(tmp_path: Path, name: str) -> str:
+def land(tmp_path: Path, name: str) -> str:
     folder = tmp_path / f"{name}_files"
     folder.mkdir()
     pq.write_table(rows(7), folder / "a.parquet")
@@ -80,7 +80,7 @@ def landed(tmp_path: Path, name: str) -> str:
 def assets(tmp_path: Path, catalog: str) -> list[Any]:
     number = KEYS.index(catalog)
     options: Any = {"resource_key": catalog, "translator": Prefixed(catalog)}
-    folder = landed(tmp_path, catalog)
+    folder = land(tmp_path, catalog)
     table = table_asset(catalog, number)
     ingested = build_file_ingestion_asset(
         "db.files", SCHEMA, source=FileSource(folder=folder), **options
@@ -95,7 +95,7 @@ def assets(tmp_path: Path, catalog: str) -> list[Any]:
     ]
 
 
-def test_assets_and_checks_of_two_catalogs(tmp_path: Path, catalogs: Catalogs) -> None:
+def test_assets_and_checks_use_their_catalog(tmp_path: Path, catalogs: Catalogs) -> None:
     everything = [item for key in KEYS for item in assets(tmp_path, key)]
     dg.Definitions.validate_loadable(dg.Definitions(everything, resources=catalogs))
     result = dg.materialize(everything, resources=catalogs, raise_on_error=False)
@@ -108,7 +108,7 @@ def test_assets_and_checks_of_two_catalogs(tmp_path: Path, catalogs: Catalogs) -
         assert rows_of(catalog.get_table("db.seg")) == [{"id": 7}]
 
 
-def test_jobs_of_two_catalogs_report_on_the_keys_of_their_translators(catalogs: Catalogs) -> None:
+def test_jobs_report_keys_of_their_translator(catalogs: Catalogs) -> None:
     jobs = []
     for key in KEYS:
         catalogs[key].catalog().create_database("db")
@@ -144,7 +144,7 @@ def test_jobs_of_two_catalogs_report_on_the_keys_of_their_translators(catalogs: 
         assert "/nowhere" in failure_text(run)
 
 
-def test_sensors_of_two_catalogs(tmp_path: Path, catalogs: Catalogs) -> None:
+def test_sensors_use_their_catalog(tmp_path: Path, catalogs: Catalogs) -> None:
     for key in KEYS:
         catalog = catalogs[key].catalog()
         catalog.create_database("db")
@@ -168,8 +168,7 @@ def test_sensors_of_two_catalogs(tmp_path: Path, catalogs: Catalogs) -> None:
                 assert sensor.evaluate_tick(tick) is not None
 
 
-def test_a_check_needs_its_own_catalog_only(catalogs: Catalogs) -> None:
-
+def test_check_needs_only_its_own_catalog(catalogs: Catalogs) -> None:
     table = table_asset("mart", 1)
     check = build_freshness_check(
         table, dt.timedelta(hours=1), options=CheckOptions(resource_key="mart")

@@ -1,4 +1,4 @@
-"""Duplicate keys, found by hashes and confirmed exactly, against counting them one by one."""
+"""Duplicate keys, found by hashes, compared with a count of keys."""
 
 from collections import Counter
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_repeated_keys_are_those_of_a_count(
     assert {(e["a"], e["b"]): e["rows"] for e in found.examples} == shared
 
 
-def test_keys_that_only_share_a_hash_are_no_duplicates(
+def test_keys_with_equal_hashes_are_no_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repeated_keys, "_HASHES", 2)

@@ -1,4 +1,4 @@
-"""Views as assets: what they are made of is upstream, and who runs no queries refuses them."""
+"""Views as assets: their tables are upstream, and executors without queries refuse them."""
 
 from typing import Any
 
@@ -44,18 +44,18 @@ def test_views_are_assets_with_their_tables_upstream(specs):
     assert list(other.deps) == []
 
 
-def test_patterns_choose_views(specs, new_catalog):
+def test_patterns_select_views(specs, new_catalog):
     assert [v.view.name for v in assets.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
 
 
-def test_a_view_is_refused_where_no_queries_run(specs, warehouse):
+def test_view_is_refused_by_the_embedded_executor(specs, warehouse):
     copy = copying()
     lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
     run = io_run([copy, *specs], lake, selection=[copy])
     assert not run.success
-    said = failure_text(run)
-    assert "'db.v' is a view" in said
-    assert "Spark" in said
+    text = failure_text(run)
+    assert "'db.v' is a view" in text
+    assert "Spark" in text
 
 
 def test_views_have_no_time_travel(specs, warehouse):

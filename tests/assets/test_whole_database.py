@@ -1,4 +1,4 @@
-"""All tables of a database: assets of their own, and one that follows the rest."""
+"""All tables of a database: some have their own assets, and one asset follows the rest."""
 
 import json
 from pathlib import Path
@@ -7,25 +7,23 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from paimon_assets import cdc
+from paimon_assets import InvalidInputError, NotFoundError, Schema, cdc
 from paimon_assets.assets import FileSource, PaimonCatalogResource
 from paimon_assets.cdc.assets.change_files import SharedFiles
 from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable
 from paimon_assets.cdc.records.formats import cdc_format
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.cdc.kit import recorded_debezium as real
-from tests.cdc.kit.change_logs import debezium, land, typed
+from tests.cdc.kit.change_logs import debezium, land, with_types
 from tests.testkit.asset_tables import failure_text, lent_instance
 
-OTHERS = dg.AssetKey(["shop", "other_tables"])
+OTHER_TABLES = dg.AssetKey(["shop", "other_tables"])
 ORDERS = Schema.of({"id": "BIGINT"}, primary_keys=["id"])
 
 
 def message(table: str, op: str, lsn: int, **values: Any) -> str:
     types = {name: "int64" if name == "id" else "string" for name in values}
-    value = json.loads(typed(debezium(op, lsn, table=table, **values), **types))
+    value = json.loads(with_types(debezium(op, lsn, table=table, **values), **types))
     return json.dumps({"key": {"id": values["id"]}, "value": value})
 
 
@@ -48,7 +46,7 @@ def rows_of(paimon: PaimonCatalogResource, table: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(v for k, v in row.items() if k[0] != "_") for row in rows)
 
 
-def test_new_tables_appear_by_themselves_under_their_own_keys(
+def test_new_tables_are_materialized_under_their_own_keys(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     assets = assets_of(
@@ -63,7 +61,10 @@ def test_new_tables_appear_by_themselves_under_their_own_keys(
     result = run(assets, paimon)
     assert result.success
     keys = {event.asset_key for event in result.get_asset_materialization_events()}
-    assert keys == {OTHERS, *(dg.AssetKey(["shop", name]) for name in ("ods_orders", "ods_items"))}
+    assert keys == {
+        OTHER_TABLES,
+        *(dg.AssetKey(["shop", name]) for name in ("ods_orders", "ods_items")),
+    }
     assert rows_of(paimon, "ods_orders") == [(1, "a")]
     assert rows_of(paimon, "ods_items") == [(5, "x")]
     land(
@@ -103,7 +104,7 @@ def test_failed_table_does_not_stop_the_rest_and_is_loaded_again_alone(
     assert paimon.catalog().get_table("shop.b").latest_snapshot() == before
 
 
-def test_a_new_table_that_fails_is_followed_once_it_is_asked_for(
+def test_failed_new_table_is_followed_on_request(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     changes = message("a", "c", 10, id=1, n="x"), message("a", "t", 20, id=0)
@@ -120,7 +121,7 @@ def test_a_new_table_that_fails_is_followed_once_it_is_asked_for(
     assert rows_of(paimon, "b") == [(1, "x")]
 
 
-def test_twins_and_tables_without_a_key_are_refused(
+def test_tables_of_one_name_or_without_key_are_refused(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     with pytest.raises(InvalidInputError, match="one table"):
@@ -140,24 +141,26 @@ def test_twins_and_tables_without_a_key_are_refused(
     assert [row[0] for name in ("orders", "twin") for row in rows_of(paimon, name)] == [1, 1]
 
 
-def test_a_recorded_database_is_followed_whole(
-    tmp_path: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_recorded_database_is_followed(tmp_path: Path, paimon: PaimonCatalogResource) -> None:
     assets = assets_of(tmp_path, log=cdc.ChangeLog(on_truncate="empty"))
-    for number, step in enumerate(real.recorded()[0][:7]):
+    for number, step in enumerate(real.recorded_steps()[0][:7]):
         land(tmp_path, f"{number:02}", *real.messages(step))
         result = run(assets, paimon)
         assert result.success, (step.name, failure_text(result))
         for table, expected in step.rows.items():
             found = paimon.catalog().get_table(f"shop.{table}").to_arrow().to_pylist()
             shown = [
-                {name: real.shown(name, value) for name, value in row.items() if name[0] != "_"}
+                {
+                    name: real.postgres_value(name, value)
+                    for name, value in row.items()
+                    if name[0] != "_"
+                }
                 for row in found
             ]
             assert sorted(map(str, shown)) == sorted(map(str, expected)), (step.name, table)
 
 
-def test_a_file_is_parsed_once_for_all_tables(tmp_path: Path) -> None:
+def test_file_is_parsed_once_for_all_tables(tmp_path: Path) -> None:
     file_io, kind = LocalFileIO(), cdc_format("debezium-json")
     lines = [message(table, "c", 10, id=1, n="x") for table in ("a", "b", "c")]
     land(tmp_path, "1", *lines)
@@ -171,13 +174,13 @@ def test_a_file_is_parsed_once_for_all_tables(tmp_path: Path) -> None:
 
     assert [batch.table for batch in of("a")] == ["a"]
     (tmp_path / "1.json").rename(tmp_path / "gone")
-    assert [batch.table for batch in of("b")] == ["b"], "without a look at the file"
+    assert [batch.table for batch in of("b")] == ["b"], "from the cache"
     for again in (lambda: of("a"), lambda: of("b", on_rejected=lambda _: None)):
         with pytest.raises(NotFoundError):  # reads it by itself
             again()
 
 
-def test_topics_are_one_table_each(paimon: PaimonCatalogResource) -> None:
+def test_topic_of_a_database_needs_a_pattern(paimon: PaimonCatalogResource) -> None:
     with pytest.raises(InvalidInputError, match="pattern"):
         cdc.build_change_log_assets(
             cdc.DatabaseLog(database="shop"),

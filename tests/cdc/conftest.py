@@ -1,6 +1,7 @@
-"""Fixtures of the tests of change data capture: those of assets, and a broker of Kafka."""
+"""Fixtures of the tests of change data capture: assets, a landing folder, a broker of Kafka."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,14 @@ __all__ = ["paimon", "warehouse"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Ignore a warning of Dagster's."""
     mark_below(items, "tests/cdc/")
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    """Return an empty folder for files that land."""
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from paimon_assets import InvalidInputError, Schema, Table, UnsupportedFeatureError
 from paimon_assets.assets import (
     Batch,
     BatchCheck,
@@ -23,18 +24,10 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     build_new_files_sensor,
 )
-from paimon_assets.cdc import (
-    AbsentValue,
-    CdcOptions,
-    ChangeLog,
-    ChangeLogConfig,
-    build_change_log_asset,
-)
-from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.table import Table
-from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, typed
-from tests.testkit.asset_tables import failure_text, lent_instance, metadata_of, run
+from paimon_assets.cdc import AbsentValue, CdcOptions, ChangeLog, build_change_log_asset
+from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, with_types
+from tests.cdc.kit.log_runs import apply_log, refusal
+from tests.testkit.asset_tables import lent_instance, run
 from tests.testkit.effort import often
 from tools.soak.week import FOLLOWED
 
@@ -47,22 +40,11 @@ ORDERS = Schema.of(
 _VECTORS = {"deletion-vectors.enabled": "true"}
 
 
-@pytest.fixture
-def landing(tmp_path: Path) -> Path:
-    folder = tmp_path / "landing"
-    folder.mkdir()
-    return folder
-
-
 def orders(
     folder: Path, schema: Schema = ORDERS, source: Mapping[str, Any] = {}, **options: Any
 ) -> dg.AssetsDefinition:
     files = FileSource(folder=str(folder), format="debezium-json", **source)
     return build_change_log_asset("shop.orders", schema, source=files, **options)
-
-
-def config(**fields: Any) -> dg.RunConfig:
-    return dg.RunConfig(ops={"shop__orders": ChangeLogConfig(**fields)})
 
 
 def table_of(paimon: PaimonCatalogResource) -> Table:
@@ -75,19 +57,7 @@ def rows_of(paimon: PaimonCatalogResource, *columns: str) -> list[tuple[Any, ...
     return sorted(tuple(row.values()) for row in rows)
 
 
-def applied(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **options: Any) -> Any:
-    result = run(asset, paimon, **options)
-    assert result.success, failure_text(result)
-    return metadata_of(result, KEY)
-
-
-def refused(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **options: Any) -> str:
-    result = run(asset, paimon, **options)
-    assert not result.success
-    return failure_text(result)
-
-
-def test_changes_of_several_runs_make_the_table_of_the_database(
+def test_several_runs_make_the_table_of_the_database(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
@@ -97,7 +67,7 @@ def test_changes_of_several_runs_make_the_table_of_the_database(
         debezium("c", 20, id=2, state="new", note=None),
         debezium("u", 30, id=2, state="paid", note="n"),
     )  # fmt: skip
-    first = applied(asset, paimon)
+    first = apply_log(asset, paimon)
     assert rows_of(paimon) == [(1, "new", "long text"), (2, "paid", "n")]
     assert first["paimon/changes_in"] == 3
     assert first["paimon/keys_looked_up"] == 0
@@ -108,63 +78,59 @@ def test_changes_of_several_runs_make_the_table_of_the_database(
         debezium("c", 60, id=3, state="new", note="x"),
         debezium("u", 70, id=3, state=None, note=GONE),
     )  # fmt: skip
-    second = applied(asset, paimon)
+    second = apply_log(asset, paimon)
     assert rows_of(paimon) == [(1, "paid", "long text"), (3, None, "x")]
     assert second["paimon/keys_looked_up"] == 1
     assert second["paimon/deletes"] == 1
     assert second["paimon/log"] == "postgresql:pg::"
     assert second["paimon/lag_seconds"] > 0
-    assert "no new file" in applied(asset, paimon)["paimon/note"].lower()
+    assert "no new file" in apply_log(asset, paimon)["paimon/note"].lower()
 
 
-def test_late_and_repeated_files_come_out_right(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_late_and_repeated_files_are_ordered(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     first = debezium("c", 10, id=1, state="a", note="n")
     late = debezium("u", 20, id=1, state="b", note="m")
     newest = debezium("u", 30, id=1, state="c", note="o")
     land(landing, "1", first, newest)
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "2", late, debezium("c", 15, id=2, state="x", note="y"))
     land(landing, "3", first, late, newest)
-    shown = applied(asset, paimon, run_config=config(max_files=1))
+    shown = apply_log(asset, paimon, max_files=1)
     assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
     assert (shown["paimon/keys_newer_already"], shown["paimon/files_left"]) == (1, 1)
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
 
 
-def test_unknown_row_is_refused_and_nothing_is_committed(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_update_of_an_unknown_row_is_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     land(landing, "1", debezium("u", 10, id=7, state="a", note=GONE))
-    text = refused(asset, paimon)
+    text = refusal(asset, paimon)
     assert "id = 7" in text
     assert "the table has no row of the key" in text
     assert "REPLICA IDENTITY FULL" in text
     assert table_of(paimon).latest_snapshot() is None
     land(landing, "0", debezium("c", 5, id=7, state="z", note="kept"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(7, "a", "kept")]
 
 
-def test_late_and_doubled_inserts_below_a_delete_do_not_stop_the_run(
+def test_late_and_repeated_inserts_below_a_delete_are_ignored(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
     doubled = debezium("c", 10, id=1, state="a", note="n")
     land(landing, "1", doubled, debezium("c", 11, id=2, state="a", note="n"))
     land(landing, "2", debezium("d", 20, id=1))
-    applied(asset, paimon, run_config=config(max_files=1))
-    applied(asset, paimon)
+    apply_log(asset, paimon, max_files=1)
+    apply_log(asset, paimon)
     land(landing, "3", doubled, debezium("c", 15, id=3, state="late", note="n"))
-    assert applied(asset, paimon)["paimon/keys_newer_already"] == 1
+    assert apply_log(asset, paimon)["paimon/keys_newer_already"] == 1
     assert rows_of(paimon) == [(2, "a", "n"), (3, "late", "n")]
     table_of(paimon).compact(full=True)
     land(landing, "4", doubled)
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(2, "a", "n"), (3, "late", "n")]
 
 
@@ -180,7 +146,7 @@ def test_late_and_doubled_inserts_below_a_delete_do_not_stop_the_run(
     ],
 )
 @pytest.mark.parametrize("way_out", ["set_aside", "sent again"])
-def test_a_row_that_cannot_be_known_does_not_stop_the_asset_for_good(
+def test_unknown_row_is_set_aside_or_sent_again(
     way_out: str, doubt: str, again: Any, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
@@ -189,22 +155,22 @@ def test_a_row_that_cannot_be_known_does_not_stop_the_asset_for_good(
         *(debezium("c", 10 + key, id=key, state="a", note="n") for key in (1, 2)),
         debezium("u", 20, id=1, state="b", note="n"),
     )  # fmt: skip
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "2", debezium("u", 30, id=1, state="c", note=GONE))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     before = rows_of(paimon)
     land(landing, "3", doubt, debezium("c", 60, id=9, state="new", note="n"))
-    assert "set_aside=true" in refused(asset, paimon)
+    assert "set_aside=true" in refusal(asset, paimon)
     if way_out == "sent again":
         key, state, note = again
         land(landing, "4", debezium("u", 70, id=key, state=state, note=note))
-        applied(asset, paimon)
+        apply_log(asset, paimon)
         assert rows_of(paimon) == sorted(
             [row for row in before if row[0] != key] + [again, (9, "new", "n")]
         )
         return
-    assert "dead_letters" in refused(orders(landing), paimon, run_config=config(set_aside=True))
-    shown = applied(asset, paimon, run_config=config(set_aside=True))
+    assert "dead_letters" in refusal(orders(landing), paimon, set_aside=True)
+    shown = apply_log(asset, paimon, set_aside=True)
     assert shown["paimon/dead_letters"] == len(doubt.splitlines())
     assert rows_of(paimon) == sorted([*before, (9, "new", "n")])
     letters = paimon.catalog().get_table("shop.dead").to_arrow().to_pylist()
@@ -214,9 +180,7 @@ def test_a_row_that_cannot_be_known_does_not_stop_the_asset_for_good(
     assert all("cannot be known" in each["reason"] for each in letters)
 
 
-def test_servers_that_take_turns_lose_no_change(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_alternating_servers_lose_no_change(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset, draw, model = orders(landing), random.Random(50), dict[int, str]()  # noqa: S311
     server, places, refusals = 1, [100, 100, 100, 100], 0
     for number in range(12):
@@ -233,30 +197,30 @@ def test_servers_that_take_turns_lose_no_change(
             )
         land(landing, f"{number:02}", *records)
         if number and server != previous:
-            assert "new_log=true" in refused(asset, paimon)
+            assert "new_log=true" in refusal(asset, paimon)
             refusals += 1
-        applied(asset, paimon, run_config=config(new_log=bool(number and server != previous)))
+        apply_log(asset, paimon, new_log=bool(number and server != previous))
         assert rows_of(paimon) == [(key, text, "n") for key, text in sorted(model.items())]
     assert refusals > 4
-    applied(asset, paimon, run_config=config(reload=True))
+    apply_log(asset, paimon, reload=True)
     assert rows_of(paimon) == [(key, text, "n") for key, text in sorted(model.items())]
 
 
-def test_late_files_of_a_log_that_another_followed_are_loaded_again(
+def test_late_files_of_an_earlier_log_need_a_reload(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "3", debezium("u", 5, name="pg2", id=1, state="c", note="n"))
-    applied(asset, paimon, run_config=config(new_log=True))
+    apply_log(asset, paimon, new_log=True)
     land(landing, "2", debezium("u", 20, id=1, state="b", note="n"))
-    assert "reload=true" in refused(asset, paimon)
-    applied(asset, paimon, run_config=config(reload=True))
+    assert "reload=true" in refusal(asset, paimon)
+    apply_log(asset, paimon, reload=True)
     assert rows_of(paimon) == [(1, "c", "n")]
 
 
-def test_records_without_positions_that_take_turns_with_a_log_lose_no_change(
+def test_records_without_positions_beside_a_log_lose_no_change(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
@@ -266,29 +230,29 @@ def test_records_without_positions_that_take_turns_with_a_log_lose_no_change(
             record["source"] = {}
         land(landing, f"{number}", json.dumps(record))
         if number:
-            assert "new_log=true" in refused(asset, paimon)
-        applied(asset, paimon, run_config=config(new_log=number > 0))
+            assert "new_log=true" in refusal(asset, paimon)
+        apply_log(asset, paimon, new_log=number > 0)
         assert rows_of(paimon) == [(1, f"{number}", "n")]
 
 
 def test_records_without_the_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "1", debezium("c", 10, ID=7, state="a"))
-    assert "have no column id, of the table's key: " in refused(orders(landing), paimon)
+    assert "have no column id, of the table's key: " in refusal(orders(landing), paimon)
 
 
-def test_another_log_is_refused_unless_it_follows(
+def test_another_log_is_refused_unless_allowed(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
     land(landing, "1", debezium("c", 900, id=1, state="a", note="n"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "2", debezium("u", 5, name="pg2", id=1, state="b", note=GONE))
-    assert "new_log=true" in refused(asset, paimon)
-    shown = applied(asset, paimon, run_config=config(new_log=True))
+    assert "new_log=true" in refusal(asset, paimon)
+    shown = apply_log(asset, paimon, new_log=True)
     assert shown["paimon/log"] == "postgresql:pg2::"
     assert rows_of(paimon) == [(1, "b", "n")]
     land(landing, "3", debezium("u", 800, id=1, state="old", note="old"))
-    assert "is older than the table's row" in refused(asset, paimon)
+    assert "is older than the table's row" in refusal(asset, paimon)
 
 
 @pytest.mark.parametrize("policy", ["error", "add", "widen"])
@@ -297,68 +261,66 @@ def test_new_columns_follow_the_policy(
 ) -> None:
     asset = orders(landing, schema_policy=policy)
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(
         landing, "2",
         debezium("u", 20, id=1, state="b", note=GONE, price=12),
         debezium("c", 30, id=2, state="b", note="x", price=13),
     )  # fmt: skip
     if policy == "error":
-        assert "price" in refused(asset, paimon)
+        assert "price" in refusal(asset, paimon)
         assert rows_of(paimon) == [(1, "a", "n")]
         return
-    shown = applied(asset, paimon)
+    shown = apply_log(asset, paimon)
     assert any("price" in str(line) for line in shown["paimon/schema_diff"])
     assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
     land(landing, "3", debezium("u", 40, id=2, state="old", note=GONE))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
 
 
-def test_a_wider_type_is_planned_by_widen_alone(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_wider_type_needs_the_policy_widen(landing: Path, paimon: PaimonCatalogResource) -> None:
     schema = Schema.of({"id": "BIGINT", "amount": "INT"}, primary_keys=["id"])
     before, after = {"id": "int64", "amount": "int32"}, {"id": "int64", "amount": "int64"}
-    land(landing, "1", typed(debezium("c", 10, id=1, amount=7), **before))
-    applied(orders(landing, schema), paimon)
-    land(landing, "2", typed(debezium("u", 20, id=1, amount=1 << 40), **after))
-    assert "amount" in refused(orders(landing, schema, schema_policy="add"), paimon)
+    land(landing, "1", with_types(debezium("c", 10, id=1, amount=7), **before))
+    apply_log(orders(landing, schema), paimon)
+    land(landing, "2", with_types(debezium("u", 20, id=1, amount=1 << 40), **after))
+    assert "amount" in refusal(orders(landing, schema, schema_policy="add"), paimon)
     asset = orders(landing, schema, schema_policy="widen")
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon, "id", "amount") == [(1, 1 << 40)]
-    land(landing, "3", typed(debezium("c", 30, id=2, amount=3), **before))
-    applied(asset, paimon)
+    land(landing, "3", with_types(debezium("c", 30, id=2, amount=3), **before))
+    apply_log(asset, paimon)
     assert rows_of(paimon, "id", "amount") == [(1, 1 << 40), (2, 3)]
 
 
-def test_a_truncate_is_refused_or_empties_the_table(
+def test_truncate_is_refused_or_empties_the_table(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
-    applied(orders(landing), paimon)
+    apply_log(orders(landing), paimon)
     land(
         landing, "2",
         debezium("c", 20, id=2, state="a", note="n"),
         debezium("t", 30),
         debezium("c", 40, id=3, state="c", note="n"),
     )  # fmt: skip
-    assert "on_truncate='empty'" in refused(orders(landing), paimon)
+    assert "on_truncate='empty'" in refusal(orders(landing), paimon)
     asset = orders(landing, log=ChangeLog(on_truncate="empty"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(3, "c", "n")]
     land(landing, "3", debezium("t", 30), debezium("c", 40, id=3, state="c", note="n"))
     land(landing, "4", debezium("u", 50, id=3, state="d", note=GONE))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(3, "d", "n")]
     land(landing, "5", debezium("t", 45), debezium("c", 47, id=4, state="e", note="n"))
     land(landing, "6", debezium("c", 44, id=5, state="e", note="n"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(3, "d", "n"), (4, "e", "n")]
 
 
 @pytest.mark.parametrize("number", range(often(6)))
-def test_truncates_count_where_the_log_has_them_in_any_order_of_files(
+def test_truncates_apply_at_their_position_in_any_order_of_files(
     number: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     rows: dict[int, tuple[Any, ...]] = {}
@@ -381,38 +343,38 @@ def test_truncates_count_where_the_log_has_them_in_any_order_of_files(
     for name in range(0, len(log), 3):
         land(landing, str(name), *log[name : name + 3], *draw.sample(log[:name], min(name, 1)))
         if draw.random() < 0.7:
-            applied(asset, paimon)
-    applied(asset, paimon)
+            apply_log(asset, paimon)
+    apply_log(asset, paimon)
     if _VECTORS.items() <= schema.options.items():
         table_of(paimon).compact(full=True)
     assert rows_of(paimon) == sorted(rows.values()), number
 
 
-def test_a_doubled_insert_of_a_row_that_was_filled_in_is_set_aside(
+def test_repeated_insert_of_a_completed_row_is_set_aside(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
     doubled = debezium("c", 10, id=1, state="a", note="n")
     land(landing, "1", doubled, debezium("u", 20, id=1, state="b", note=GONE))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "2", doubled, debezium("c", 30, id=2, state="c", note="m"))
-    assert "may have been filled in" in refused(asset, paimon)
-    applied(asset, paimon, run_config=config(set_aside=True))
+    assert "may have been filled in" in refusal(asset, paimon)
+    apply_log(asset, paimon, set_aside=True)
     assert rows_of(paimon) == [(1, "b", "n"), (2, "c", "m")]
     dead = paimon.catalog().get_table("shop.dead").to_arrow()
     assert [json.loads(str(text))["state"] for text in dead["record"].to_pylist()] == ["a"]
     land(landing, "3", debezium("u", 40, id=1, state="d", note=GONE))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(1, "d", "n"), (2, "c", "m")]
 
 
-def test_late_records_below_an_applied_truncate_change_nothing(
+def test_late_records_below_a_truncate_are_ignored(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing, log=ChangeLog(on_truncate="empty"))
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), debezium("t", 30))
     land(landing, "2", debezium("c", 40, id=2, state="b", note="m"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(
         landing, "3",
         debezium("c", 10, id=1, state="a", note="n"),
@@ -420,20 +382,18 @@ def test_late_records_below_an_applied_truncate_change_nothing(
         debezium("u", 25, id=2, state="older", note=GONE),
         debezium("d", 26, id=5),
     )  # fmt: skip
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(2, "b", "m")]
-    applied(asset, paimon, run_config=config(reload=True))
+    apply_log(asset, paimon, reload=True)
     assert rows_of(paimon) == [(2, "b", "m")]
 
 
-def test_deleted_rows_stay_where_deletes_are_soft(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_soft_deletes_keep_deleted_rows(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing, log=ChangeLog(soft_deletes="gone"))
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), debezium("d", 15, id=9))
     land(landing, "2", debezium("d", 20, id=1), debezium("c", 30, id=2, state="b", note="m"))
-    applied(asset, paimon, run_config=config(max_files=1))
-    applied(asset, paimon)
+    apply_log(asset, paimon, max_files=1)
+    apply_log(asset, paimon)
     assert rows_of(paimon, "id", "state", "note", "gone") == [
         (1, "a", "n", True),
         (2, "b", "m", False),
@@ -441,7 +401,7 @@ def test_deleted_rows_stay_where_deletes_are_soft(
     ]
 
 
-def test_a_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResource) -> None:
     schema = Schema.of(
         {
             "id": "BIGINT",
@@ -453,7 +413,7 @@ def test_a_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResourc
     asset = orders(landing, schema, log=ChangeLog(history=True, metadata={"at": "op_time"}))
     land(landing, "1", debezium("u", 20, id=1, state="b", note=GONE), debezium("d", 30, id=1))
     land(landing, "2", debezium("c", 10, id=1, state="a", note="n"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     rows = table_of(paimon).to_arrow().sort_by("_position").to_pylist()
     assert [(row["_op"], row["state"], row["note"], row["_missing"]) for row in rows] == [
         ("+I", "a", "n", None),
@@ -467,9 +427,9 @@ def test_unreadable_records_fail_the_run_or_become_dead_letters(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), "{no json")
-    assert "1.json" in refused(orders(landing), paimon)
+    assert "1.json" in refusal(orders(landing), paimon)
     asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
-    shown = applied(asset, paimon)
+    shown = apply_log(asset, paimon)
     assert shown["paimon/dead_letters"] == 1
     assert rows_of(paimon) == [(1, "a", "n")]
     [letter] = paimon.catalog().get_table("shop.dead").to_arrow().to_pylist()
@@ -477,7 +437,7 @@ def test_unreadable_records_fail_the_run_or_become_dead_letters(
     quarantining = orders(landing, source={"on_bad_file": "quarantine"})
     land(landing, "2", "{no json")
     land(landing, "3", debezium("u", 20, id=1, state="b", note=GONE))
-    shown = applied(quarantining, paimon)
+    shown = apply_log(quarantining, paimon)
     assert shown["paimon/files_in_quarantine"] == 1
     assert rows_of(paimon) == [(1, "b", "n")]
 
@@ -488,22 +448,22 @@ def test_records_of_other_tables_are_left_out(landing: Path, paimon: PaimonCatal
         debezium("c", 10, id=1, state="a", note="n"),
         debezium("c", 11, table="users", id=1, name2="u"),
     )  # fmt: skip
-    assert "source_table" in refused(orders(landing), paimon)
-    applied(orders(landing, log=ChangeLog(source_table="public.orders")), paimon)
+    assert "source_table" in refusal(orders(landing), paimon)
+    apply_log(orders(landing, log=ChangeLog(source_table="public.orders")), paimon)
     assert rows_of(paimon) == [(1, "a", "n")]
 
 
-def test_a_reload_replaces_the_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_reload_replaces_the_table(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
     land(landing, "2", debezium("u", 20, id=1, state="b", note=GONE))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "3", debezium("d", 30, id=1), debezium("c", 40, id=2, state="x", note="y"))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     (landing / "3.json").unlink()
-    applied(asset, paimon, run_config=config(reload=True, max_bytes=1))
+    apply_log(asset, paimon, reload=True, max_bytes=1)
     assert rows_of(paimon) == [(1, "a", "n")]
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == [(1, "b", "n")]
 
 
@@ -511,7 +471,7 @@ def test_concurrently_changed_rows_are_looked_up_again(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
-    applied(orders(landing), paimon)
+    apply_log(orders(landing), paimon)
     land(landing, "2", debezium("u", 30, id=1, state="b", note=GONE))
     judged: list[int] = []
 
@@ -526,7 +486,7 @@ def test_concurrently_changed_rows_are_looked_up_again(
 
     check = BatchCheck(name="race", evaluate=race)
     asset = orders(landing, before_commit=[check])
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert len(judged) == 2
     assert rows_of(paimon) == [(1, "b", "of another")]
     assert [each.id for each in table_of(paimon).snapshots()] == [1, 2, 3]
@@ -536,7 +496,7 @@ def test_concurrently_changed_rows_are_looked_up_again(
     ("option", "value"),
     [("deletion-vectors.enabled", "true"), ("bucket", "-1"), ("changelog-producer", "lookup")],
 )
-def test_stored_values_are_kept_in_tables_of_other_kinds(
+def test_stored_values_are_kept_in_tables_of_all_kinds(
     option: str, value: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     schema = Schema.of(
@@ -549,19 +509,19 @@ def test_stored_values_are_kept_in_tables_of_other_kinds(
     read = {"deletion-vectors.merge-on-read": "true"}
     day = "2026-01-0{}"
     land(landing, "1", *(debezium("c", n, day=day.format(n), id="k", note=str(n)) for n in (1, 2)))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(
         landing,
         "2",
         debezium("u", 5, day=day.format(1), id="k", note=GONE),
         debezium("d", 6, day=day.format(2), id="k"),
     )
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     rows = table_of(paimon).new_read_builder().with_options(read).to_arrow().to_pylist()
     assert [(row["day"].isoformat(), row["note"]) for row in rows] == [("2026-01-01", "1")]
 
 
-def test_rows_are_seen_at_once_with_the_options_for_frequent_commits(
+def test_rows_are_visible_at_once_with_the_documented_options(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     page = (Path(__file__).parents[2] / "docs/cdc/change-data-capture.md").read_text()
@@ -571,14 +531,14 @@ def test_rows_are_seen_at_once_with_the_options_for_frequent_commits(
     schema = Schema.of({"id": "BIGINT", "note": "STRING"}, primary_keys=["id"], options=options)
     for lsn, note in enumerate(("a", "b"), start=10):
         land(landing, note, debezium("u", lsn, id=1, note=note))
-        applied(orders(landing, schema), paimon)
+        apply_log(orders(landing, schema), paimon)
         assert rows_of(paimon, "id", "note") == [(1, note)]
     table_of(paimon).compact(full=True)
     assert rows_of(paimon, "id", "note") == [(1, "b")]
 
 
 @pytest.mark.parametrize("files", [1, 4])
-def test_members_that_a_record_does_not_have_keep_the_stored_values(
+def test_absent_members_keep_the_stored_values(
     files: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     records = [
@@ -591,14 +551,14 @@ def test_members_that_a_record_does_not_have_keep_the_stored_values(
         land(landing, str(number), *records[number::files])
     asset = orders(landing, schema_policy="add")
     for _ in range(files):
-        applied(asset, paimon, run_config=config(max_files=1))
+        apply_log(asset, paimon, max_files=1)
     assert rows_of(paimon, "id", "state", "note", "price") == [
         (1, "b", "n", None),
         (2, "c", None, "7"),
     ]
     land(landing, "9", debezium("u", 50, id=2, state="d"))
     nulls = ChangeLog(records=CdcOptions(absent=AbsentValue.NULL))
-    applied(orders(landing, schema_policy="add", log=nulls), paimon)
+    apply_log(orders(landing, schema_policy="add", log=nulls), paimon)
     assert rows_of(paimon, "id", "state", "note", "price")[1] == (2, "d", None, None)
 
 
@@ -616,13 +576,13 @@ def test_keys_of_many_types_are_looked_up(landing: Path, paimon: PaimonCatalogRe
     schema = Schema.of({**types, "note": "STRING"}, primary_keys=list(types))
     asset = orders(landing, schema)
     land(landing, "1", debezium("c", 10, **key, note="kept"), debezium("c", 11, **{**key, "e": 1}))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     land(landing, "2", debezium("u", 20, **key, note=GONE))
-    assert applied(asset, paimon)["paimon/keys_looked_up"] == 1
+    assert apply_log(asset, paimon)["paimon/keys_looked_up"] == 1
     assert rows_of(paimon, "e", "note") == [(0.5, "kept"), (1.0, None)]
 
 
-def test_options_that_exclude_a_log_are_refused_by_name(landing: Path) -> None:
+def test_invalid_options_are_refused_by_name(landing: Path) -> None:
     log = FileSource(folder=str(landing), format="debezium-json")
     with pytest.raises(InvalidInputError, match="build_change_log_asset"):
         build_file_ingestion_asset("shop.orders", ORDERS, source=log)
@@ -674,22 +634,22 @@ def test_columns_are_left_out_renamed_hashed_and_computed(
         "price": -7,
         "note": "abc",
     }
-    land(landing, "1", typed(debezium("c", 10, **row), **types, note="string"))
-    applied(asset, paimon)
+    land(landing, "1", with_types(debezium("c", 10, **row), **types, note="string"))
+    apply_log(asset, paimon)
     hashed = hashlib.sha256(b"sa@b").hexdigest()
     names = ("id", "email", "year", "month", "begin", "tens", "source")
     assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", -10, "orders")]
     assert "card" not in table_of(paimon).schema.by_name
     land(
         landing, "2",
-        typed(debezium("u", 20, **{**row, "note": GONE, "mail": GONE, "price": 8}), **types,
+        with_types(debezium("u", 20, **{**row, "note": GONE, "mail": GONE, "price": 8}), **types,
               note="string"),
     )  # fmt: skip
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", 0, "orders")]
 
 
-def test_a_computed_key_moves_rows_and_needs_them_whole(
+def test_computed_key_moves_rows_and_needs_whole_rows(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     schema = Schema.of(
@@ -706,14 +666,14 @@ def test_a_computed_key_moves_rows_and_needs_them_whole(
     update = json.loads(debezium("u", 20, **second, state="b"))
     update["before"] = {**first, "state": "a"}
     land(landing, "1", debezium("c", 10, **first, state="a"), json.dumps(update))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon, "day", "state") == [("2024-01-02", "b")]
     land(landing, "2", debezium("u", 30, **second, state="c"))
-    assert "REPLICA IDENTITY FULL" in refused(asset, paimon)
+    assert "REPLICA IDENTITY FULL" in refusal(asset, paimon)
     land(landing, "2", debezium("d", 40, id=1))
-    assert "did not arrive" in refused(asset, paimon)
+    assert "did not arrive" in refusal(asset, paimon)
     land(landing, "2", debezium("d", 40, **second))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon, "day", "state") == []
 
 
@@ -746,7 +706,7 @@ FLATTENED = [
     [("canal-json", CANAL), ("maxwell-json", MAXWELL), ("debezium-json", FLATTENED)],
     ids=["canal", "maxwell", "flattened"],
 )
-def test_other_formats_make_the_same_table(
+def test_all_formats_make_the_same_table(
     kind: Any,
     records: list[dict[str, Any]],
     files: int,
@@ -761,13 +721,11 @@ def test_other_formats_make_the_same_table(
     source = FileSource(folder=str(landing), format=kind)
     asset = build_change_log_asset("shop.orders", ORDERS, source=source)
     for _ in range(files):
-        applied(asset, paimon, run_config=config(max_files=1))
+        apply_log(asset, paimon, max_files=1)
     assert rows_of(paimon) == [(1, "b", "n")]
 
 
-def test_a_sensor_requests_a_run_for_new_files(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_sensor_requests_a_run_for_new_files(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     source = FileSource(folder=str(landing), format="debezium-json")
     sensor = build_new_files_sensor(asset, source=source, max_files=7)
@@ -778,5 +736,5 @@ def test_a_sensor_requests_a_run_for_new_files(
     ):
         found = sensor.evaluate_tick(context)
     [request] = found.run_requests or []
-    applied(asset, paimon, run_config=request.run_config)
+    assert run(asset, paimon, run_config=request.run_config).success
     assert rows_of(paimon) == [(1, "a", "n")]

@@ -9,15 +9,14 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_assets import Schema, TableCatalog, open_catalog
 from paimon_assets.assets import FileSource, PaimonCatalogResource, PaimonSparkResource
-from paimon_assets.cdc import ChangeLogConfig, build_change_log_asset
-from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
+from paimon_assets.cdc import build_change_log_asset
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.spec.schema.schema import Schema
-from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from tests.cdc.kit.change_logs import GONE, debezium, land
-from tests.testkit.asset_tables import failure_text, metadata_of, run
+from tests.cdc.kit.log_runs import apply_log
+from tests.testkit.asset_tables import catalog_on, run
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.s3_server import BUCKET, s3_server
@@ -37,17 +36,13 @@ def orders(folder: str, **options: Any) -> dg.AssetsDefinition:
     return build_change_log_asset("shop.orders", ORDERS, source=source, **options)
 
 
-def config(**fields: Any) -> dg.RunConfig:
-    return dg.RunConfig(ops={"shop__orders": ChangeLogConfig(**fields)})
-
-
 def rows_of(catalog: TableCatalog) -> Rows:
     rows = catalog.get_table("shop.orders").to_arrow().to_pylist()
     return {(row["shop"], row["id"]): (row["state"], row["note"]) for row in rows}
 
 
 def history(draw: random.Random, changes: int) -> tuple[list[str], Rows]:
-    """The log of a database, and the rows that it has in the end."""
+    """Return the log of a database, and its rows at the end."""
     rows: Rows = {}
     sent: tuple[Any, ...]
     log = []
@@ -87,8 +82,8 @@ def history(draw: random.Random, changes: int) -> tuple[list[str], Rows]:
     return log, rows
 
 
-def landed(draw: random.Random, folder: Path, log: Sequence[str]) -> int:
-    """Land a log in files that overlap, as a connector does that goes back and repeats."""
+def land_in_files(draw: random.Random, folder: Path, log: Sequence[str]) -> int:
+    """Land a log in files that overlap, as of a connector that repeats records."""
     start = files = 0
     while start < len(log):
         end = draw.randint(start + 1, min(len(log), start + 12))
@@ -100,36 +95,27 @@ def landed(draw: random.Random, folder: Path, log: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(often(6)))
-def test_any_cut_into_files_and_runs_makes_the_rows_of_the_database(
-    seed: int, tmp_path: Path, paimon: PaimonCatalogResource
+def test_any_files_and_runs_make_the_rows_of_the_database(
+    seed: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     draw = random.Random(seed)  # noqa: S311
     log, rows = history(draw, 60)
-    folder = tmp_path / "landing"
-    folder.mkdir()
-    left = landed(draw, folder, log)
+    left = land_in_files(draw, landing, log)
     while left:
-        result = run(orders(str(folder)), paimon, run_config=config(max_files=draw.randint(1, 4)))
-        assert result.success, failure_text(result)
-        left = metadata_of(result, KEY)["paimon/files_left"]
+        asset, most = orders(str(landing)), draw.randint(1, 4)
+        left = apply_log(asset, paimon, max_files=most)["paimon/files_left"]
     assert rows_of(paimon.catalog()) == rows
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
-def test_after_any_failure_the_next_run_makes_the_rows_of_the_database(
-    fault: Fault, tmp_path: Path
-) -> None:
+def test_run_after_any_failure_makes_the_rows_of_the_database(fault: Fault, tmp_path: Path) -> None:
     for call in range(0, 400, 9):
         folder = tmp_path / f"{call}"
         (folder / "landing").mkdir(parents=True)
         storage = FaultyFileIO(LocalFileIO(), faults={call: fault})
 
-        class Unreliable(PaimonCatalogResource):
-            def catalog(self, inner: FaultyFileIO = storage) -> TableCatalog:
-                return TableCatalog(FilesystemCatalog(self.warehouse, inner))
-
         sound = PaimonCatalogResource(warehouse=str(folder / "lake"), executor="embedded")
-        unsound = Unreliable(warehouse=str(folder / "lake"), executor="embedded")
+        unsound = catalog_on(storage, str(folder / "lake"))
         asset = orders(str(folder / "landing"))
         land(folder / "landing", "1", debezium("c", 1, shop="eu", id=1, state="a", note="long"))
         assert run(asset, sound).success
@@ -144,30 +130,25 @@ def test_after_any_failure_the_next_run_makes_the_rows_of_the_database(
             assert first.success
             assert call > 20
             return
-        again = run(asset, sound)
-        assert again.success, failure_text(again)
+        apply_log(asset, sound)
         assert rows_of(sound.catalog()) == {("eu", 1): ("b", "long"), ("us", 2): ("c", "d")}
     raise AssertionError("the run never ended")
 
 
 @pytest.mark.spark
-def test_spark_makes_the_same_table(tmp_path: Path, warehouse: str, spark: SparkSession) -> None:
+def test_spark_makes_the_same_table(landing: Path, warehouse: str, spark: SparkSession) -> None:
     assert spark.range(1).count() == 1
     on_spark = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
     lake = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=on_spark)
     draw = random.Random(77)  # noqa: S311
     log, rows = history(draw, 60)
-    folder = tmp_path / "landing"
-    folder.mkdir()
-    left = landed(draw, folder, log)
+    left = land_in_files(draw, landing, log)
     while left:
-        result = run(orders(str(folder)), lake, run_config=config(max_files=4))
-        assert result.success, failure_text(result)
-        left = metadata_of(result, KEY)["paimon/files_left"]
+        left = apply_log(orders(str(landing)), lake, max_files=4)["paimon/files_left"]
     assert rows_of(lake.catalog()) == rows
 
 
-def test_files_and_table_may_lie_on_s3() -> None:
+def test_files_and_table_may_be_on_s3() -> None:
     with s3_server() as options:
         lake = f"s3://{BUCKET}/lake"
         folder = f"s3://{BUCKET}/landing"
@@ -179,6 +160,5 @@ def test_files_and_table_may_lie_on_s3() -> None:
         )
         for number, record in enumerate(files):
             storage.write_bytes(f"{folder}/{number}.json", record.encode())
-            result = run(orders(folder), paimon)
-            assert result.success, failure_text(result)
+            apply_log(orders(folder), paimon)
         assert rows_of(open_catalog(lake, options)) == {("eu", 1): ("b", "long")}

@@ -13,10 +13,11 @@ import dagster as dg
 import pytest
 
 from paimon_assets.assets import FileSource, PaimonCatalogResource
-from paimon_assets.cdc import ChangeLog, ChangeLogConfig, build_change_log_asset
+from paimon_assets.cdc import ChangeLog, build_change_log_asset
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.cdc.kit.change_logs import GONE, debezium, land, with_fields
-from tests.cdc.test_change_log_runs import landed
+from tests.cdc.kit.log_runs import apply_log, run_config
+from tests.cdc.test_change_log_runs import land_in_files
 from tests.testkit.asset_tables import failure_text, metadata_of, run
 from tests.testkit.effort import often
 
@@ -41,7 +42,7 @@ def rows_of(paimon: PaimonCatalogResource) -> dict[int, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of the source: how its values are written, and what other values become in it."""
+    """A type of the source: its spelling, its values, and casts of values to it."""
 
     connect: Mapping[str, Any]
     draw: Callable[[random.Random], Any]
@@ -87,8 +88,8 @@ def to_text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":")) if is_nested else f"{value}"
 
 
-def nested(connect: Mapping[str, Any], draw: Callable[[random.Random], Any]) -> Kind:
-    """A type that others become as the database is told to (USING): here, what they are."""
+def nested_kind(connect: Mapping[str, Any], draw: Callable[[random.Random], Any]) -> Kind:
+    """Return a type whose ALTER has a USING clause: values stay as they are."""
     return Kind(connect, draw, lambda value: value)
 
 
@@ -107,12 +108,14 @@ KINDS = {
     "TEXT": Kind(
         {"type": "string"}, lambda by: by.choice(["007", "7", "-12", "seven", "", "1.50"]), to_text
     ),
-    "INT[]": nested(
+    "INT[]": nested_kind(
         {"type": "array", "items": {"type": "int32", "optional": True}},
         lambda by: [by.choice([1, -2, None]) for _ in range(by.randrange(3))],
     ),
-    "TEXT[]": nested({"type": "array", "items": {"type": "string", "optional": True}}, some_words),
-    "ROW": nested(
+    "TEXT[]": nested_kind(
+        {"type": "array", "items": {"type": "string", "optional": True}}, some_words
+    ),
+    "ROW": nested_kind(
         {
             "type": "struct",
             "name": "pair",
@@ -185,12 +188,10 @@ class Database:
 
 
 def is_alike(value: Any, other: Any) -> bool:
-    """A number as a text has more zeros where its type had another scale in between."""
+    """Compare values; a text of a number may end with more zeros."""
     texts = (to_text(value), to_text(other))
-    is_number = any("." in text and '"' not in text for text in texts) and None not in (
-        value,
-        other,
-    )
+    is_number = any("." in text and '"' not in text for text in texts)
+    is_number = is_number and None not in (value, other)
     return texts[0] == texts[1] or (is_number and Decimal(texts[0]) == Decimal(texts[1]))
 
 
@@ -205,8 +206,8 @@ def assert_alike(rows: Mapping[int, Mapping[str, Any]], source: Database) -> Non
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", range(often(12)))
-def test_columns_and_types_that_change_anywhere_make_the_rows_of_the_source(
-    seed: int, tmp_path: Path, paimon: PaimonCatalogResource
+def test_changed_columns_and_types_make_the_rows_of_the_source(
+    seed: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     by = random.Random(seed)  # noqa: S311
     source = Database(by)
@@ -214,20 +215,16 @@ def test_columns_and_types_that_change_anywhere_make_the_rows_of_the_source(
     while len(source.log) < 30:
         if by.random() < 0.25:
             source.change_columns()
-        for _ in range(
-            by.randint(1, 2)
-        ):  # a column that went and came between two records is not seen
+        for _ in range(by.randint(1, 2)):  # a column dropped and added again in between is not seen
             source.change_row()
-    folder = tmp_path / "landing"
-    folder.mkdir()
-    left = landed(by, folder, source.log)
+    left = land_in_files(by, landing, source.log)
     on_narrowed = by.choice(["refuse", "keep"])
     while left:
-        config = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(max_files=by.randint(1, 4))})
         log = ChangeLog(renamed=dict.fromkeys("abc", ""), on_narrowed=on_narrowed)
-        result = run(orders(folder, log=log), paimon, run_config=config)
+        asset = orders(landing, log=log)
+        result = run(asset, paimon, run_config=run_config(asset, max_files=by.randint(1, 4)))
         if not result.success and on_narrowed == "refuse":
-            text = failure_text(result)  # each message's way out is taken
+            text = failure_text(result)  # the way out of each message is taken
             if "on_narrowed='keep'" in text:
                 on_narrowed = "keep"
             elif "INSERT OVERWRITE" in text:
@@ -249,7 +246,7 @@ def change(lsn: int, types: Mapping[str, str], op: str = "c", **values: Any) -> 
     return with_fields(record, id={"type": "int64"}, **{n: {"type": t} for n, t in types.items()})
 
 
-def landed_in(cut: str, folder: Path, records: list[str]) -> int:
+def land_by(cut: str, folder: Path, records: list[str]) -> int:
     """Land records in one file, in one each for one run, or in one each for runs of their own."""
     if cut == "one file":
         land(folder, "0", *records)
@@ -291,19 +288,17 @@ def test_column_follows_its_source(
     paimon: PaimonCatalogResource,
 ) -> None:
     schema = Schema.of({"id": "BIGINT", **declared}, primary_keys=["id"])
-    most = landed_in(cut, tmp_path, records)
+    most = land_by(cut, tmp_path, records)
     asset = orders(tmp_path, schema)
-    config = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(max_files=most)})
     for _ in records if most else [1]:
-        result = run(asset, paimon, run_config=config)
-        assert result.success, failure_text(result)
+        apply_log(asset, paimon, max_files=most)
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == expected
-    land(tmp_path, "again", *records)  # a connector that goes back
+    land(tmp_path, "again", *records)  # as of a connector that repeats records
     assert run(asset, paimon).success
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == expected
 
 
-def test_an_update_from_before_a_column_was_added_needs_no_value_of_it(
+def test_update_before_an_added_column_needs_no_value_of_it(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", change(1, {}, "u", id=1), change(2, INT, id=2, v=7))
@@ -311,7 +306,7 @@ def test_an_update_from_before_a_column_was_added_needs_no_value_of_it(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: None, 2: 7}
 
 
-def test_a_text_that_was_dead_when_its_column_became_a_number_does_not_stop_the_run(
+def test_overwritten_text_of_a_later_number_is_ignored(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(
@@ -325,7 +320,7 @@ def test_a_text_that_was_dead_when_its_column_became_a_number_does_not_stop_the_
 
 
 @pytest.mark.parametrize("policy", ["add", "widen"])
-def test_texts_of_a_number_are_refused_where_the_policy_does_not_follow(
+def test_texts_in_a_number_column_need_the_policy_sync(
     policy: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", change(1, INT, id=1, v=7))
@@ -337,7 +332,7 @@ def test_texts_of_a_number_are_refused_where_the_policy_does_not_follow(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: "7", 2: "007"}
 
 
-def test_a_text_that_stays_one_in_the_source_is_read_as_declared(
+def test_text_of_the_source_is_read_as_declared(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     schema = Schema.of({"id": "BIGINT", "v": "DECIMAL(9, 2)"}, primary_keys=["id"])
@@ -350,7 +345,7 @@ def test_a_text_that_stays_one_in_the_source_is_read_as_declared(
 
 
 @pytest.mark.parametrize("way_out", ["overwrite", "reload"])
-def test_texts_of_before_are_not_seen_again(
+def test_old_texts_do_not_return(
     way_out: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path)
@@ -359,22 +354,21 @@ def test_texts_of_before_are_not_seen_again(
         assert run(asset, paimon).success
     land(tmp_path, "3", change(3, TEXT, id=3, v="09"))
     assert "INSERT OVERWRITE" in failure_text(run(asset, paimon))
-    config = None
+    config = {}
     if way_out == "overwrite":
         table = paimon.catalog().get_table("shop.orders")
         table.overwrite(table.to_arrow())
     else:
-        config = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(reload=True)})
-    result = run(asset, paimon, run_config=config)
-    assert result.success, failure_text(result)
+        config = {"reload": True}
+    apply_log(asset, paimon, **config)
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: "7", 2: "8", 3: "09"}
 
 
 @pytest.mark.parametrize("files", [1, 2])
-def test_values_that_a_new_type_does_not_hold_are_kept_by_another(
+def test_values_outside_a_new_type_are_kept_as_texts(
     files: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
-    """A database rounds them; nothing in its log shows by what rule."""
+    """A database rounds them; its log does not show the rule."""
     records = [
         change(1, {"v": "int64"}, id=1, v=2**53 + 1),
         change(2, {"v": "double"}, id=2, v=1.5),
@@ -389,20 +383,19 @@ def test_values_that_a_new_type_does_not_hold_are_kept_by_another(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: f"{2**53 + 1}", 2: "1.5"}
 
 
-def test_a_history_keeps_the_values_of_every_type(
+def test_history_keeps_the_values_of_every_type(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     schema = Schema.of({"id": "BIGINT"})
     records = [(INT, 7), (TEXT, "seven"), (INT, 8)]
     for lsn, (types, value) in enumerate(records):
         land(tmp_path, f"{lsn}", change(lsn, types, id=lsn, v=value))
-    result = run(orders(tmp_path, schema, log=ChangeLog(history=True)), paimon)
-    assert result.success, failure_text(result)
+    apply_log(orders(tmp_path, schema, log=ChangeLog(history=True)), paimon)
     rows = paimon.catalog().get_table("shop.orders").to_arrow(["id", "v"]).to_pylist()
     assert {row["id"]: row["v"] for row in rows} == {0: "7", 1: "seven", 2: "8"}
 
 
-def test_a_new_column_may_have_the_old_name_of_another(
+def test_new_column_may_have_the_old_name_of_another(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(
@@ -412,8 +405,7 @@ def test_a_new_column_may_have_the_old_name_of_another(
         change(3, {"new": "int32", "old": "string"}, id=3, new=3, old="x"),
     )  # fmt: skip
     asset = orders(tmp_path, log=ChangeLog(renamed={"old": "new"}))
-    result = run(asset, paimon)
-    assert result.success, failure_text(result)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == {
         1: {"new": 1, "old": None}, 2: {"new": 2, "old": None}, 3: {"new": 3, "old": "x"},
     }  # fmt: skip
@@ -440,7 +432,7 @@ NESTED: Mapping[str, tuple[Mapping[str, Any], Any, str]] = {
     "text": ({"type": "string"}, "[", "["),
     "number": ({"type": "int32"}, 7, "7"),
 }  # fmt: skip
-"""Kind of a column → how Connect describes it, a value, and what a STRING has of that."""
+"""Kind of a column → its schema in Connect, a value, and the text of the value."""
 
 
 def of_kind(lsn: int, kind: str) -> str:
@@ -451,18 +443,18 @@ def of_kind(lsn: int, kind: str) -> str:
 @pytest.mark.parametrize("cut", ["one file", "files", "runs"])
 @pytest.mark.parametrize("policy", ["add", "sync"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_column_that_was_nested_before_or_after_is_a_text_without_a_loss(
+def test_column_that_becomes_nested_is_an_exact_text(
     seed: int, policy: str, cut: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     kinds = random.Random(seed).sample([*NESTED], 4)  # noqa: S311
-    most = landed_in(cut, tmp_path, [of_kind(lsn, kind) for lsn, kind in enumerate(kinds)])
-    config = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(max_files=most)})
+    most = land_by(cut, tmp_path, [of_kind(lsn, kind) for lsn, kind in enumerate(kinds)])
     choices: dict[str, Any] = {"schema_policy": policy}
     runs = 0
     while runs < (len(kinds) if most else 1):
-        result = run(orders(tmp_path, **choices), paimon, run_config=config)
+        asset = orders(tmp_path, **choices)
+        result = run(asset, paimon, run_config=run_config(asset, max_files=most))
         runs += result.success
-        if not result.success:  # each message's way out is taken
+        if not result.success:  # the way out of each message is taken
             text = failure_text(result)
             if "schema_policy='sync'" in text and choices["schema_policy"] != "sync":
                 choices["schema_policy"] = "sync"
@@ -488,12 +480,11 @@ def test_run_continues_after_a_crash_during_a_column_rewrite(
     added = {"action": "addColumn", "fieldNames": ["v__STRING"], "dataType": "STRING"}
     paimon.catalog().get_table("shop.orders").alter([added])
     land(tmp_path, "2", of_kind(2, "map"))
-    result = run(asset, paimon)
-    assert result.success, failure_text(result)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == {1: {"v": "[1,null]"}, 2: {"v": '{"k":1.5}'}}
 
 
-def test_bytes_in_a_column_of_another_type_are_refused_with_a_way_out(
+def test_bytes_in_a_string_column_are_refused_with_a_way_out(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", change(1, {"v": "bytes"}, id=1, v="/w=="))
@@ -512,28 +503,24 @@ def test_bytes_in_a_column_of_another_type_are_refused_with_a_way_out(
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("cut", ["one file", "runs"])
 @pytest.mark.parametrize("other", ["string", "int32"])
-def test_bytes_that_are_no_text_are_kept_beside_other_types(
+def test_bytes_are_kept_beside_other_types(
     other: str, cut: str, is_first: bool, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     kinds = ["bytes", other] if is_first else [other, "bytes"]
     values = {"bytes": "/w==", "string": "7", "int32": 7}
     records = [change(n, {"v": kind}, id=n, v=values[kind]) for n, kind in enumerate(kinds)]
-    most = landed_in(cut, tmp_path, records)
-    config = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(max_files=most)})
+    most = land_by(cut, tmp_path, records)
     for _ in records if most else [1]:
-        asset = orders(tmp_path, log=ChangeLog(on_narrowed="keep"))
-        result = run(asset, paimon, run_config=config)
-        assert result.success, failure_text(result)
+        apply_log(orders(tmp_path, log=ChangeLog(on_narrowed="keep")), paimon, max_files=most)
     stored = {row["v"] for row in rows_of(paimon).values()}
     assert stored == {b"\xff", b"7"}
 
 
-def test_a_column_may_be_added_and_made_wider_in_one_run(
+def test_column_is_added_and_widened_in_one_run(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     for policy in ("widen", "sync"):
         land(tmp_path, "1", change(1, INT, id=1, v=7), change(2, {"v": "int64"}, id=2, v=2**40))
-        result = run(orders(tmp_path, schema_policy=policy), paimon)
-        assert result.success, failure_text(result)
+        apply_log(orders(tmp_path, schema_policy=policy), paimon)
         assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: 7, 2: 2**40}
         paimon.catalog().drop_table("shop.orders")

@@ -1,4 +1,4 @@
-"""Topics of a real Kafka: each record once, in order; what is lost, moved or made again is told."""
+"""Topics of a real Kafka: each record once, in order; lost positions and recreated topics."""
 
 import datetime as dt
 import itertools
@@ -17,6 +17,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_assets import InvalidInputError, Schema, StorageError
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonSparkResource,
@@ -31,9 +32,7 @@ from paimon_assets.cdc import (
     build_lag_sensor,
 )
 from paimon_assets.cdc.kafka.topics import library
-from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.cdc.kit.change_logs import GONE, debezium
 from tests.cdc.kit.fault_topics import follow, follow_until_killed, follow_until_terminated
 from tests.cdc.kit.kafka_broker import LAKE_USER, PASSWORD, Broker, running_broker, send_all
@@ -62,14 +61,14 @@ def lake(path: Path) -> PaimonCatalogResource:
 def table_of(
     broker: Broker, topic: str, log: ChangeLog | None = None, **fields: Any
 ) -> dg.AssetsDefinition:
-    """A table that has the newest row of each key."""
+    """Return a table of the newest row of each key."""
     return build_change_log_asset(
         "shop.orders", ORDERS, source=source(broker, topic, **fields), log=log
     )
 
 
 def rows_in(broker: Broker, topic: str, schema: Schema = LOG, **fields: Any) -> dg.AssetsDefinition:
-    """A table that has a row of each record."""
+    """Return a table of a row for each record."""
     return build_file_ingestion_asset("shop.orders", schema, source=source(broker, topic, **fields))
 
 
@@ -102,7 +101,7 @@ def ids(paimon: PaimonCatalogResource) -> list[int]:
     return sorted(found)
 
 
-def numbered(*numbers: int, state: str = "new") -> list[tuple[dict[str, int], dict[str, Any]]]:
+def numbered_rows(*numbers: int, state: str = "new") -> list[tuple[dict[str, int], dict[str, Any]]]:
     return [({"id": number}, {"id": number, "state": state}) for number in numbers]
 
 
@@ -114,11 +113,11 @@ def test_each_record_is_a_row_once_with_its_position(
         "id": "BIGINT", "state": "STRING", "part": "INT", "at": "BIGINT", "key": "STRING",
         "sent": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "headers": "STRING", "topic": "STRING",
     })  # fmt: skip
-    told_of = {name: name for name in ("key", "headers", "topic")}
-    told_of |= {"part": "partition", "at": "offset", "sent": "timestamp"}
-    asset = rows_in(broker, topic, schema, metadata=told_of)
+    columns = {name: name for name in ("key", "headers", "topic")}
+    columns |= {"part": "partition", "at": "offset", "sent": "timestamp"}
+    asset = rows_in(broker, topic, schema, metadata=columns)
     began = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
-    broker.send(topic, *numbered(1, 2), ({"id": 9}, None), partition=0)
+    broker.send(topic, *numbered_rows(1, 2), ({"id": 9}, None), partition=0)
     sent = time.time()
     producer = broker.producer()
     producer.produce(
@@ -126,11 +125,11 @@ def test_each_record_is_a_row_once_with_its_position(
     )
     producer.flush()
     waited = time.time() - sent
-    told = ok(asset, paimon)
-    assert (told["paimon/rows_in"], told["paimon/offsets_read"]) == (3, 4)
-    assert (told["paimon/lag_records"], told["paimon/lag_seconds"]) == (0, 0)
-    assert waited < told["paimon/delay_seconds"] < time.time() - began.timestamp()
-    assert told["paimon/records_without_value"] == 1
+    shown = ok(asset, paimon)
+    assert (shown["paimon/rows_in"], shown["paimon/offsets_read"]) == (3, 4)
+    assert (shown["paimon/lag_records"], shown["paimon/lag_seconds"]) == (0, 0)
+    assert waited < shown["paimon/delay_seconds"] < time.time() - began.timestamp()
+    assert shown["paimon/records_without_value"] == 1
     rows = paimon.catalog().get_table("shop.orders").to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["state"], row["part"], row["at"]) for row in rows] == [
         (1, "new", 0, 0),
@@ -144,14 +143,14 @@ def test_each_record_is_a_row_once_with_its_position(
     snapshot = paimon.catalog().get_table("shop.orders").latest_snapshot()
     assert snapshot is not None
     assert snapshot.id == 1
-    broker.send(topic, *numbered(4), partition=1)
+    broker.send(topic, *numbered_rows(4), partition=1)
     assert ok(asset, paimon)["paimon/rows_in"] == 1
     assert ids(paimon) == [1, 2, 3, 4]
 
 
-def test_a_compacted_topic_is_a_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
+def test_compacted_topic_is_a_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(3, **{"cleanup.policy": "compact"})
-    broker.send(topic, *numbered(*range(20)), *numbered(*range(10), state="paid"))
+    broker.send(topic, *numbered_rows(*range(20)), *numbered_rows(*range(10), state="paid"))
     broker.send(topic, ({"id": 3}, None), ({"id": 15}, None))
     producer = broker.producer()
     producer.produce(
@@ -160,11 +159,11 @@ def test_a_compacted_topic_is_a_table(broker: Broker, paimon: PaimonCatalogResou
     producer.flush()
     log = ChangeLog(metadata={"at": "offset", "part": "partition"})
     asset = table_of(broker, topic, log=log)
-    told = ok(asset, paimon)
-    assert (told["paimon/deletes"], told["paimon/lag_records"]) == (2, 0)
+    shown = ok(asset, paimon)
+    assert (shown["paimon/deletes"], shown["paimon/lag_records"]) == (2, 0)
     wanted = {n: "paid" if n < 10 else "new" for n in range(21) if n not in (3, 15)}
     assert states(paimon) == wanted
-    broker.send(topic, *numbered(3, state="again"), ({"id": 0}, None))
+    broker.send(topic, *numbered_rows(3, state="again"), ({"id": 0}, None))
     ok(asset, paimon)
     del wanted[0]
     assert states(paimon) == wanted | {3: "again"}
@@ -173,7 +172,7 @@ def test_a_compacted_topic_is_a_table(broker: Broker, paimon: PaimonCatalogResou
     assert int(row["part"]) in range(3)
 
 
-def test_debezium_of_many_tables_with_keys_tombstones_and_values_that_did_not_arrive(
+def test_debezium_records_of_one_table_are_applied(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(1)
@@ -192,30 +191,30 @@ def test_debezium_of_many_tables_with_keys_tombstones_and_values_that_did_not_ar
     )
     ok(asset, paimon)
     broker.send(topic, change("u", 20, id=1, state=GONE), change("d", 21, id=2), ({"id": 2}, None))
-    told = ok(asset, paimon)
-    assert told["paimon/keys_looked_up"] == 1
-    assert told["paimon/lag_seconds"] == 0, "behind the topic, not behind the database"
+    shown = ok(asset, paimon)
+    assert shown["paimon/keys_looked_up"] == 1
+    assert shown["paimon/lag_seconds"] == 0, "behind the topic, not behind the database"
     assert states(paimon) == {1: "long"}
-    # Offsets are the order: a connector that begins anew sends lower positions of another server.
+    # Offsets are the order: a new connector sends lower positions of another server.
     broker.send(topic, (None, json.loads(debezium("u", 5, name="other", id=1, state="newer"))))
     ok(asset, paimon)
     assert states(paimon) == {1: "newer"}
 
 
-def test_a_run_takes_so_many_records_or_bytes(broker: Broker, tmp_path: Path) -> None:
+def test_run_is_bounded_by_records_or_bytes(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(3)
     for partition, numbers in enumerate((range(3), range(10, 40), range(50, 70))):
-        broker.send(topic, *numbered(*numbers), partition=partition)
+        broker.send(topic, *numbered_rows(*numbers), partition=partition)
     everything = [*range(3), *range(10, 40), *range(50, 70)]
     for config in ({"max_records": 10}, {"max_bytes": 400}):
         paimon, asset = lake(tmp_path / str(config)), rows_in(broker, topic)
         lags = [53]
         while lags[-1]:
-            told = ok(asset, paimon, **config)
-            assert 0 < told["paimon/offsets_read"] <= (10 if "max_records" in config else 12)
-            lags.append(told["paimon/lag_records"])
+            shown = ok(asset, paimon, **config)
+            assert 0 < shown["paimon/offsets_read"] <= (10 if "max_records" in config else 12)
+            lags.append(shown["paimon/lag_records"])
             assert lags[-1] < lags[-2]
-            assert (told["paimon/lag_seconds"] > 0) == (lags[-1] > 0)
+            assert (shown["paimon/lag_seconds"] > 0) == (lags[-1] > 0)
             assert len(ids(paimon)) == 53 - lags[-1]
         assert ids(paimon) == everything
 
@@ -234,10 +233,10 @@ def test_spark_reads_each_range_in_a_task(
         options={"bucket": "1"},
     )
     asset = rows_in(broker, topic, schema, metadata={"at": "offset"})
-    broker.send(topic, *numbered(*range(30)), *numbered(1, state="newer"), partition=0)
-    broker.send(topic, *numbered(*range(50, 60)), ({"id": 1}, None), partition=1)
-    told = ok(asset, paimon, max_records=20)
-    assert told["paimon/lag_records"] == 42 - 20
+    broker.send(topic, *numbered_rows(*range(30)), *numbered_rows(1, state="newer"), partition=0)
+    broker.send(topic, *numbered_rows(*range(50, 60)), ({"id": 1}, None), partition=1)
+    shown = ok(asset, paimon, max_records=20)
+    assert shown["paimon/lag_records"] == 42 - 20
     while ok(asset, paimon, max_records=20)["paimon/lag_records"]:
         pass
     assert ids(paimon) == [*range(30), *range(50, 60)]
@@ -290,12 +289,12 @@ def test_table_starts_at_the_given_position(
     ok(asset, paimon)
     wanted = {"latest": [], "time": [2, 3], "offset": [3]}[start]
     assert ids(paimon) == wanted
-    broker.send(topic, *numbered(7), partition=1)
+    broker.send(topic, *numbered_rows(7), partition=1)
     ok(asset, paimon)
     assert ids(paimon) == [*wanted, 7]
 
 
-def test_transactions_that_are_open_or_aborted_are_not_read(broker: Broker, tmp_path: Path) -> None:
+def test_open_and_aborted_transactions_are_not_read(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(1)
     paimon, dirty = lake(tmp_path / "committed"), lake(tmp_path / "dirty")
     asset = rows_in(broker, topic)
@@ -303,11 +302,11 @@ def test_transactions_that_are_open_or_aborted_are_not_read(broker: Broker, tmp_
     producer.init_transactions()
     for number, outcome in enumerate(("commit", "abort", "commit", "abort")):
         producer.begin_transaction()
-        send_all(producer, topic, numbered(number))
+        send_all(producer, topic, numbered_rows(number))
         producer.flush()
         (producer.commit_transaction if outcome == "commit" else producer.abort_transaction)()
     producer.begin_transaction()
-    send_all(producer, topic, numbered(10))
+    send_all(producer, topic, numbered_rows(10))
     producer.flush()
     ok(asset, paimon)
     assert ids(paimon) == [0, 2]
@@ -321,16 +320,14 @@ def test_transactions_that_are_open_or_aborted_are_not_read(broker: Broker, tmp_
     assert ids(paimon) == [0, 2, 10]
 
 
-def test_a_topic_that_was_made_again_is_noticed(
-    broker: Broker, paimon: PaimonCatalogResource
-) -> None:
+def test_recreated_topic_is_refused(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(1)
     asset = rows_in(broker, topic)
-    broker.send(topic, *numbered(1, 2))
+    broker.send(topic, *numbered_rows(1, 2))
     ok(asset, paimon)
     broker.delete(topic)
     broker.create(1, topic=topic)
-    broker.send(topic, *numbered(5, 6, 7))
+    broker.send(topic, *numbered_rows(5, 6, 7))
     text = refusal(asset, paimon)
     assert "was deleted and made again" in text
     assert f"{topic}[0]" in text
@@ -341,20 +338,20 @@ def test_a_topic_that_was_made_again_is_noticed(
     assert ids(paimon) == [1, 2, 5, 6, 7]
 
 
-def test_a_topic_that_is_not_there_is_named(broker: Broker, paimon: PaimonCatalogResource) -> None:
-    assert "has no topic 'nobody'" in refusal(rows_in(broker, "nobody"), paimon)
+def test_missing_topic_is_named(broker: Broker, paimon: PaimonCatalogResource) -> None:
+    assert "has no topic 'missing'" in refusal(rows_in(broker, "missing"), paimon)
 
 
-def test_retention_that_passed_the_position_is_noticed(
+def test_retention_past_the_position_is_refused(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(2)
     asset = table_of(broker, topic)
-    broker.send(topic, *numbered(1), partition=0)
-    broker.send(topic, *numbered(2), partition=1)
+    broker.send(topic, *numbered_rows(1), partition=0)
+    broker.send(topic, *numbered_rows(2), partition=1)
     ok(asset, paimon)
-    broker.send(topic, *numbered(3, 4, 5), partition=0)
-    broker.send(topic, *numbered(6), partition=1)
+    broker.send(topic, *numbered_rows(3, 4, 5), partition=0)
+    broker.send(topic, *numbered_rows(6), partition=1)
     broker.expire(topic, 0, 3)
     text = refusal(asset, paimon)
     assert f"{topic}[0] at offset 1: its first record is 3" in text
@@ -366,9 +363,7 @@ def test_retention_that_passed_the_position_is_noticed(
     assert sorted(states(paimon)) == [2, 5, 6]
 
 
-def test_added_partitions_are_taken_where_order_does_not_hang_on_them(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_added_partitions_are_read_if_order_allows(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(1)
     table, ordered = lake(tmp_path / "table"), lake(tmp_path / "ordered")
     keyed = table_of(broker, topic, format="debezium-json")
@@ -390,53 +385,51 @@ def test_added_partitions_are_taken_where_order_does_not_hang_on_them(
     ok(by_record, ordered)
     assert states(ordered) == {1: "newest"}
     ok(keyed, table, new_partitions=True)
-    assert states(table) == {1: "newest"}, "partitions come in the order of their numbers"
+    assert states(table) == {1: "newest"}, "partitions are read by number"
     send(50, "last", 1)
     ok(keyed, table)
     assert states(table) == {1: "last"}
 
 
-def test_new_partitions_of_a_log_of_rows_are_read_from_their_beginning(
+def test_new_partitions_of_rows_are_read_from_their_beginning(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(1)
     asset = rows_in(broker, topic, start="latest")
-    broker.send(topic, *numbered(1))
+    broker.send(topic, *numbered_rows(1))
     ok(asset, paimon)
     broker.grow(topic, 3)
-    broker.send(topic, *numbered(2), partition=2)
+    broker.send(topic, *numbered_rows(2), partition=2)
     ok(asset, paimon)
     assert ids(paimon) == [2]
 
 
-def test_topics_by_pattern(broker: Broker, paimon: PaimonCatalogResource) -> None:
+def test_topics_of_a_pattern_are_read(broker: Broker, paimon: PaimonCatalogResource) -> None:
     first = broker.create(1)
     second = broker.create(1, topic=f"{first}.b")
     log = KafkaSource(bootstrap=broker.address, pattern=f"{first}*")
     asset = build_file_ingestion_asset("shop.orders", LOG, source=log)
-    broker.send(first, *numbered(1))
-    broker.send(second, *numbered(2))
+    broker.send(first, *numbered_rows(1))
+    broker.send(second, *numbered_rows(2))
     ok(asset, paimon)
     third = broker.create(1, topic=f"{first}.c")
-    broker.send(third, *numbered(3))
+    broker.send(third, *numbered_rows(3))
     ok(asset, paimon)
     assert ids(paimon) == [1, 2, 3]
 
 
-def test_a_record_that_cannot_be_read_is_named_by_its_offset(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_unreadable_record_is_named_by_its_offset(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(1)
     paimon, lenient, rows = (lake(tmp_path / name) for name in "abc")
-    broker.send(topic, *numbered(1), (None, "no object"), *numbered(2))
+    broker.send(topic, *numbered_rows(1), (None, "no object"), *numbered_rows(2))
     text = refusal(table_of(broker, topic), paimon)
     assert f"'{topic}[0]', offset 1: " in text
     assert "no object" in text
     producer = broker.producer()
     producer.produce(topic, value=b'null,"key":{"id":1}')  # beside the real key it would delete
     producer.flush()
-    told = ok(table_of(broker, topic, log=ChangeLog(dead_letters="shop.bad")), lenient)
-    assert told["paimon/dead_letters"] == 2
+    shown = ok(table_of(broker, topic, log=ChangeLog(dead_letters="shop.bad")), lenient)
+    assert shown["paimon/dead_letters"] == 2
     letters = lenient.catalog().get_table("shop.bad").to_arrow().to_pylist()
     assert sorted((each["file"], each["line"]) for each in letters) == [
         (f"{topic}[0]", 1),
@@ -457,13 +450,12 @@ def test_a_record_that_cannot_be_read_is_named_by_its_offset(
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": LAKE_USER}
 
 
-def test_logins_and_certificates(
+def test_refused_logins_and_certificates_name_the_way_out(
     broker: Broker, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What brokers refuse is told at once, with the way out, and no secret is told."""
     topic, authority = broker.create(1), {"ssl.ca.location": str(broker.authority)}
-    broker.send(topic, *numbered(1))
-    told: list[str] = []
+    broker.send(topic, *numbered_rows(1))
+    shown: list[str] = []
 
     def outcome(listener: str, protocol: str, password: str | None, **options: Any) -> str:
         if password is None:
@@ -477,12 +469,12 @@ def test_logins_and_certificates(
             topic=topic,
             options={"security.protocol": protocol, **options},
         )
-        asset = build_file_ingestion_asset(f"shop.l{len(told)}", LOG, source=log)
+        asset = build_file_ingestion_asset(f"shop.l{len(shown)}", LOG, source=log)
         with dg.DagsterInstance.ephemeral() as instance:
             result = run(asset, paimon, instance=instance)
             text = failure_text(result) if not result.success else "read"
             logs = [repr(each) for each in instance.all_logs(result.run_id)]
-            told.extend([repr(log), text, *logs, repr(result.dagster_run)])
+            shown.extend([repr(log), text, *logs, repr(result.dagster_run)])
         return text
 
     assert outcome("SASL", "SASL_PLAINTEXT", PASSWORD) == "read"
@@ -498,13 +490,13 @@ def test_logins_and_certificates(
         assert "correct the certificates: the brokers', or 'ssl.ca.location'" in text
     assert "'ssl.ca.location' is not known, or" in outcome("TLS", "SSL", None, **NO_FILE)
     assert "'security.protocol'" in outcome("TLS", PASSWORD, None)
-    assert PASSWORD not in "".join(told)
+    assert PASSWORD not in "".join(shown)
 
 
 def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(2)
     asset = rows_in(broker, topic)
-    broker.send(topic, *numbered(*range(10)))
+    broker.send(topic, *numbered_rows(*range(10)))
     ok(asset, paimon, max_records=4)
     broker.kill()
     hasty = KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=1)
@@ -516,12 +508,12 @@ def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogRes
     assert ids(paimon) == [*range(10)]
 
 
-def test_a_connection_that_breaks_is_no_end_of_a_partition() -> None:
+def test_broken_connection_is_no_end_of_a_partition() -> None:
     with running_broker() as mortal:
         topic, admin_module = mortal.create(1), library("confluent_kafka.admin")
         client = source(mortal, topic).client()
         admin, latest = client.open(admin_module.AdminClient, {}), admin_module.OffsetSpec.latest()
-        mortal.send(topic, *numbered(1))  # so long a new topic may have no leader
+        mortal.send(topic, *numbered_rows(1))  # so long a new topic may have no leader
         assert client._offsets(admin, topic, [0], latest) == {0: 1}
         mortal.freeze()
         Timer(0.3, mortal.kill).start()
@@ -529,7 +521,7 @@ def test_a_connection_that_breaks_is_no_end_of_a_partition() -> None:
             client._offsets(admin, topic, [0], latest)
 
 
-def test_a_sensor_requests_a_run_when_the_table_lags(
+def test_sensor_requests_a_run_when_the_table_lags(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(1)
@@ -543,24 +535,24 @@ def test_a_sensor_requests_a_run_when_the_table_lags(
             with dg.build_sensor_context(instance, resources={"paimon": paimon}) as context:
                 return sensor(context)
 
-        def requested(status: dg.DagsterRunStatus) -> dg.DagsterRun:
-            """Add the run that is requested, as it is now."""
+        def add_requested_run(status: dg.DagsterRunStatus) -> dg.DagsterRun:
+            """Add the requested run with a status."""
             [request] = tick().run_requests
             assert request.run_config["ops"]["shop__orders"]["config"]["follow_seconds"] == 60
             keys.append(request.run_key)
             run = dg.DagsterRun(job_name="orders", tags=request.tags, status=status)
             return instance.add_run(run)
 
-        broker.send(topic, *numbered(1, 2))
+        broker.send(topic, *numbered_rows(1, 2))
         assert "2 offsets behind" in (tick().skip_message)
-        broker.send(topic, *numbered(3))
-        first = requested(dg.DagsterRunStatus.STARTED)
+        broker.send(topic, *numbered_rows(3))
+        first = add_requested_run(dg.DagsterRunStatus.STARTED)
         assert "is under way" in tick().skip_message
         instance.report_run_canceled(first)
         assert "the next is due in" in tick().skip_message
         instance.delete_run(first.run_id)
-        requested(dg.DagsterRunStatus.SUCCESS)
-        requested(dg.DagsterRunStatus.SUCCESS)
+        add_requested_run(dg.DagsterRunStatus.SUCCESS)
+        add_requested_run(dg.DagsterRunStatus.SUCCESS)
         assert [key == keys[0] for key in keys] == [True, True, False], "one after each run"
         ok(asset, paimon)
         assert "0 offsets behind" in (tick().skip_message)
@@ -571,12 +563,12 @@ def test_a_sensor_requests_a_run_when_the_table_lags(
 
 
 def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> None:
-    """Each is a materialization at once; what happens once is done once; failures are told."""
+    """Each commit is a materialization; a failed commit is logged and repeated."""
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
     asset, sound = table_of(broker, topic), lake(tmp_path / "lake")
-    broker.send(topic, *numbered(1, 2))
+    broker.send(topic, *numbered_rows(1, 2))
     ok(asset, sound)
-    broker.send(topic, *numbered(3))
+    broker.send(topic, *numbered_rows(3))
     faults = {60: Fault.FAIL}  # a call whose failure ends a commit
     unreliable = catalog_on(FaultyFileIO(LocalFileIO(), faults=faults), warehouse)
     config = TopicLogConfig(follow_seconds=4, commit_seconds=0.2, reload=True)
@@ -590,18 +582,18 @@ def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> N
         for number in itertools.count(4):
             if not thread.is_alive():
                 break
-            broker.send(topic, *numbered(number))
+            broker.send(topic, *numbered_rows(number))
             thread.join(0.3)
         [followed] = instance.get_runs()
         assert followed.is_success
-        told: Any = instance.fetch_materializations(asset.key, limit=100).records
+        shown: Any = instance.fetch_materializations(asset.key, limit=100).records
         lines = [each.message for each in instance.all_logs(followed.run_id)]
-    versions = [each.asset_materialization.tags["dagster/data_version"] for each in told]
-    read = [each.asset_materialization.metadata["paimon/offsets_read"].value for each in told]
+    versions = [each.asset_materialization.tags["dagster/data_version"] for each in shown]
+    read = [each.asset_materialization.metadata["paimon/offsets_read"].value for each in shown]
     assert len({*versions[1:]}) == len(versions[1:]) > 1
     assert versions[0] not in versions[1:] or not read[0], "the last time nothing may be new"
-    assert read[-1] >= 3, "all again"
-    assert sum(read) < number, "and that once"
+    assert read[-1] >= 3, "the reload reads all records"
+    assert sum(read) < number, "and reads them once"
     assert any("The run continues in" in line for line in lines)
     ok(asset, sound)
     assert sorted(states(sound)) == [*range(1, number)]
@@ -609,7 +601,7 @@ def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> N
 
 def test_long_run_ends_when_it_is_terminated(broker: Broker, tmp_path: Path) -> None:
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
-    broker.send(topic, *numbered(1, 2))
+    broker.send(topic, *numbered_rows(1, 2))
     assert exit_code(follow_until_terminated, warehouse, broker.address, topic) == 1
     paimon = lake(tmp_path / "lake")
     assert len(states(paimon)) > 2
@@ -618,7 +610,7 @@ def test_long_run_ends_when_it_is_terminated(broker: Broker, tmp_path: Path) -> 
     assert sorted(states(paimon)) == [1, 2, *range(10, 8 + end)]
 
 
-def test_the_demo_follows_a_topic(broker: Broker, tmp_path: Path) -> None:
+def test_demo_follows_a_topic(broker: Broker, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "jobs.demo.run", "--every=500", f"--kafka={broker.address}"],
         env={**os.environ, "PAIMON_DEMO_HOME": str(tmp_path), "PAIMON_EXECUTOR": "embedded"},
@@ -632,17 +624,17 @@ def test_the_demo_follows_a_topic(broker: Broker, tmp_path: Path) -> None:
 
 
 STRIDE = 3 if is_hunt() else 41
-"""Moments between two deaths."""
+"""Calls between two kills."""
 
 
 @pytest.mark.hunt
-def test_run_may_be_killed_at_any_call(broker: Broker, tmp_path: Path) -> None:
+def test_killed_run_leaves_the_rows_before_or_after(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(2)
-    broker.send(topic, *numbered(*range(6)))
+    broker.send(topic, *numbered_rows(*range(6)))
     template = tmp_path / "template"
     assert follow(str(template), broker.address, topic)
     before = dict.fromkeys(range(6), "new")
-    broker.send(topic, *numbered(*range(3), state="paid"), ({"id": 5}, None))
+    broker.send(topic, *numbered_rows(*range(3), state="paid"), ({"id": 5}, None))
     after = {n: "paid" if n < 3 else "new" for n in range(5)}
     codes = set()
     for steps in itertools.count(STRIDE // 2, STRIDE):
@@ -656,12 +648,12 @@ def test_run_may_be_killed_at_any_call(broker: Broker, tmp_path: Path) -> None:
         paimon = lake(warehouse)
         found = states(paimon)
         assert found in (before, after)
-        told = ok(table_of(broker, topic), paimon)
-        assert told["paimon/offsets_read"] == (0 if found == after else 4)
+        shown = ok(table_of(broker, topic), paimon)
+        assert shown["paimon/offsets_read"] == (0 if found == after else 4)
         assert states(paimon) == after
         if code == SURVIVED:
             break
-    assert codes - {SURVIVED}, "none died"
+    assert codes - {SURVIVED}, "no run was killed"
 
 
 STEPS = (
@@ -672,7 +664,7 @@ STEPS = (
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", range(often(2)))
-def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_path: Path) -> None:
+def test_any_history_makes_the_rows_of_the_model(seed: int, broker: Broker, tmp_path: Path) -> None:
     """Two tables follow one topic: rows by key, and a row of each record."""
     world = World(broker, broker.create(3), random.Random(seed))  # noqa: S311
     draw, warehouse = world.draw, str(tmp_path / "lake")
@@ -685,10 +677,8 @@ def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_pa
     for _ in range(14):
         step = draw.choice(STEPS)
         asset = draw.choice([keyed, every])
-        config: dict[str, Any] = {
-            "max_records": draw.choice([5, 40, 0]),
-            "max_bytes": draw.choice([0, 300]),
-        }
+        config: dict[str, Any] = {"max_records": draw.choice([5, 40, 0])}
+        config["max_bytes"] = draw.choice([0, 300])
         if step == "send":
             world.send()
         elif step == "run":
@@ -698,15 +688,15 @@ def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_pa
             storage = FaultyFileIO(LocalFileIO(), faults={draw.randrange(60): fault})
             run(asset, catalog_on(storage, warehouse), run_config=config_of(asset, **config))
         elif step == "kill":
-            deed, most = follow_until_killed, draw.choice([7, 1_000])
+            address, most = broker.address, draw.choice([7, 1_000])
             steps, seconds = draw.randrange(150), draw.choice([0, 2])
-            exit_code(deed, warehouse, broker.address, world.topic, most, steps, seconds)
+            exit_code(follow_until_killed, warehouse, address, world.topic, most, steps, seconds)
         elif step in ("expire", "lose", "make_again"):
             drain(keyed, sound)
             drain(every, sound)
             getattr(world, step)()
             for each in (keyed, every):
-                go_on(each, sound)
+                run_without_lost_records(each, sound)
         elif step == "grow" and world.partitions == 3 and draw.random() < 0.3:
             drain(keyed, sound)
             world.partitions = 4
@@ -723,8 +713,8 @@ def test_any_history_makes_the_rows_of_a_model(seed: int, broker: Broker, tmp_pa
     assert sorted(found) == sorted(world.sent)
 
 
-def go_on(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
-    """Run; where that is refused, because records are lost, go on without them."""
+def run_without_lost_records(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
+    """Run; if it is refused because records are lost, run without them."""
     result = run(asset, paimon)
     if not result.success:
         assert "cannot continue with partition" in failure_text(result)
@@ -747,6 +737,6 @@ def drain(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
         ({"topic": "t", "metadata": {"a": "lag"}}, "metadata of column 'a' is 'lag'"),
     ],
 )
-def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any], text: str) -> None:
+def test_invalid_source_is_refused(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
         KafkaSource(bootstrap="localhost:9092", **fields)

@@ -14,17 +14,17 @@ from paimon_assets.cdc import (
     build_change_log_assets,
 )
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.cdc.kit.change_logs import debezium, typed
+from tests.cdc.kit.change_logs import debezium, with_types
 from tests.cdc.kit.kafka_broker import Broker
-from tests.cdc.kit.recorded_debezium import recorded
+from tests.cdc.kit.recorded_debezium import recorded_steps
 from tests.cdc.kit.schema_registry import USER, RegistryServer
 from tests.testkit.asset_tables import failure_text, run
 
 
-def test_a_real_debeziums_avro_with_a_registry_follows_the_database_step_by_step(
+def test_avro_of_a_real_debezium_makes_the_rows_of_the_database(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
-    topic, (steps, schemas) = broker.create(1), recorded()
+    topic, (steps, schemas) = broker.create(1), recorded_steps()
     with RegistryServer(schemas, has_user=True).running() as server:
         options = {"schema.registry.url": server.uri, "schema.registry.basic.auth.user.info": USER}
         asset = build_change_log_asset(
@@ -54,28 +54,26 @@ def test_a_real_debeziums_avro_with_a_registry_follows_the_database_step_by_step
         assert json.loads(rows[0]["k"]).keys() == {"order_id", "no"}
 
 
-def test_other_tables_of_a_database_are_a_topic_each(
-    broker: Broker, paimon: PaimonCatalogResource
-) -> None:
+def test_each_topic_of_a_database_is_a_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
     prefix = f"db{random.randrange(10**9)}"  # noqa: S311
     database = DatabaseLog(database="shop", excluding=["*.secrets"])
     pattern = KafkaSource(bootstrap=broker.address, pattern=f"{prefix}.*", format="debezium-json")
-    [others] = build_change_log_assets(database, source=pattern)
+    [asset] = build_change_log_assets(database, source=pattern)
 
     def send(table: str, op: str, lsn: int, **values: Any) -> None:
         kinds = {"id": "int64", "state": "string"}
-        value = json.loads(typed(debezium(op, lsn, table, **values), **kinds))
+        value = json.loads(with_types(debezium(op, lsn, table, **values), **kinds))
         broker.send(f"{prefix}.public.{table}", ({"id": values["id"]}, value))
 
     for table in ("orders", "items", "secrets", "parts"):
         broker.create(1, topic=f"{prefix}.public.{table}")
     for table in ("orders", "items", "secrets"):
         send(table, "c", 10, id=1, state=table)
-    assert run(others, paimon).success
+    assert run(asset, paimon).success
     assert sorted(paimon.catalog().list_tables("shop")) == ["items", "orders"]
     send("orders", "d", 20, id=1)
     send("parts", "c", 30, id=7, state="new")
-    assert run(others, paimon).success
+    assert run(asset, paimon).success
     tables = {name: paimon.catalog().get_table(f"shop.{name}") for name in ("orders", "parts")}
     assert [len(table.to_arrow()) for table in tables.values()] == [0, 1]
     assert tables["parts"].to_arrow()["state"].to_pylist() == ["new"]

@@ -20,7 +20,7 @@ from paimon_assets.cdc.assets import change_log_asset
 from paimon_assets.cdc.assets.change_log_run import ChangeLogRun
 from paimon_assets.cdc.assets.topic_intake import TopicIntake
 from paimon_assets.engine.spec.schema.schema import Schema
-from tests.cdc.kit.change_logs import GONE, debezium, typed
+from tests.cdc.kit.change_logs import GONE, debezium, with_types
 from tests.cdc.kit.kafka_broker import Broker
 from tests.cdc.kit.schema_registry import USER, RegistryServer
 from tests.testkit.asset_tables import failure_text, metadata_of, run
@@ -61,10 +61,10 @@ def orders(broker: Broker, topic: str, log: ChangeLog | None = None, **fields: A
     )
 
 
-def applied(
+def run_log(
     asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **config: Any
 ) -> tuple[dict[str, Any], str]:
-    """Run an asset; return its metadata, and who read the records."""
+    """Run an asset; return its metadata, and the log line about the reader of the records."""
     ops = {"shop__orders": TopicLogConfig(**config)}
     with dg.DagsterInstance.ephemeral() as instance:
         result = run(asset, paimon, instance=instance, run_config=dg.RunConfig(ops=ops))
@@ -86,7 +86,7 @@ def rows_of(paimon: PaimonCatalogResource) -> list[dict[str, Any]]:
 
 
 def same(left: dict[str, Any], right: dict[str, Any]) -> None:
-    """Check that two runs tell the same."""
+    """Check that two runs have the same metadata."""
     for name in ("changes_in", "inserts", "updates", "deletes", "lag_records", "dead_letters",
                  "newest_change", "keys_looked_up"):  # fmt: skip
         assert left.get(f"paimon/{name}") == right.get(f"paimon/{name}"), name
@@ -139,7 +139,7 @@ class Source:
 
 
 @pytest.mark.parametrize("seed", range(often(2)))
-def test_any_history_makes_the_same_table(
+def test_any_history_makes_the_same_table_on_spark(
     seed: int, broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     """Values that did not arrive, deletes with tombstones, new keys, a column added half-way."""
@@ -154,12 +154,12 @@ def test_any_history_makes_the_same_table(
         if step == 2:
             source.change()
         most = source.draw.choice([0, 12])
-        told = {kind: applied(asset, lake, max_records=most) for kind, lake in lakes.items()}
-        assert [by for _, by in told.values()] == ["", BY_TASKS]
-        same(told["embedded"][0], told["spark"][0])
-    while applied(asset, lakes["embedded"])[0]["paimon/lag_records"]:
+        results = {kind: run_log(asset, lake, max_records=most) for kind, lake in lakes.items()}
+        assert [by for _, by in results.values()] == ["", BY_TASKS]
+        same(results["embedded"][0], results["spark"][0])
+    while run_log(asset, lakes["embedded"])[0]["paimon/lag_records"]:
         pass
-    applied(asset, lakes["spark"])
+    run_log(asset, lakes["spark"])
     expected = [{"id": key, "carrier": None, **row} for key, row in sorted(source.rows.items())]
     for lake in lakes.values():
         assert rows_of(lake) == expected
@@ -174,20 +174,20 @@ def compare(
     **config: Any,
 ) -> list[dict[str, Any]]:
     """Run an asset in both ways; return the rows, which are the same."""
-    told = {kind: applied(asset, lake, **config) for kind, lake in lakes.items()}
-    assert told["spark"][1] == by
-    same(told["embedded"][0], told["spark"][0])
+    results = {kind: run_log(asset, lake, **config) for kind, lake in lakes.items()}
+    assert results["spark"][1] == by
+    same(results["embedded"][0], results["spark"][0])
     tables = [
         lake.catalog().get_table("shop.orders").to_arrow().to_pylist() for lake in lakes.values()
     ]
     for row in (row for rows in tables for row in rows):
-        del row["_position"]  # tasks count apart
+        del row["_position"]  # each task counts its own
     left, right = (sorted(rows, key=str) for rows in tables)
     assert left == right
     return left
 
 
-def test_rows_by_key_make_the_same_table(
+def test_rows_by_key_make_the_same_table_on_spark(
     broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     """Records of `json` name no table that they come from."""
@@ -215,10 +215,10 @@ CHOICES: dict[str, tuple[dict[str, Any], Schema]] = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_choices_of_a_log_make_the_same_table(
+def test_choices_of_a_log_make_the_same_table_on_spark(
     name: str, broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
-    """Also loaded again, within so many bytes, with columns that Debezium's schema tells."""
+    """Also with a reload, a limit of bytes, and columns of Debezium's schema."""
     choices, schema = CHOICES[name]
     topic, lsn = broker.create(PARTITIONS), 0
     asset = orders(broker, topic, log=ChangeLog(**choices), schema=schema)
@@ -227,7 +227,7 @@ def test_choices_of_a_log_make_the_same_table(
     def send(op: str, key: int, **values: Any) -> None:
         nonlocal lsn
         lsn += 1
-        record = json.loads(typed(debezium(op, lsn, id=key, **values), **types))
+        record = json.loads(with_types(debezium(op, lsn, id=key, **values), **types))
         broker.send(topic, ({"id": key}, record), partition=key % PARTITIONS)
 
     for key in range(6):
@@ -248,11 +248,11 @@ def test_choices_of_a_log_make_the_same_table(
     send("u", 1, state="sent", note="x", mail="m", card="c")
     send("u", 2, state="sent", note="x", mail="m", card="c")
     send("u", 3, state="sent", note="x", mail="m", card="c")
-    told, by = applied(asset, lakes["spark"], max_bytes=2)
-    assert (told["paimon/offsets_read"], by) == (2, BY_TASKS), "one of each partition"
-    assert told["paimon/lag_records"] == 1
-    applied(asset, lakes["spark"])
-    applied(asset, lakes["embedded"])
+    results, by = run_log(asset, lakes["spark"], max_bytes=2)
+    assert (results["paimon/offsets_read"], by) == (2, BY_TASKS), "one of each partition"
+    assert results["paimon/lag_records"] == 1
+    run_log(asset, lakes["spark"])
+    run_log(asset, lakes["embedded"])
     compare(asset, lakes, "")
 
 
@@ -280,7 +280,7 @@ def test_changes_of_whole_tables_are_read_by_this_process(
 
 
 def avro(registry: RegistryServer, record: dict[str, Any], *columns: str) -> bytes:
-    """A record of Debezium in Confluent's Avro, by a schema that the registry has from now on."""
+    """Return a record of Debezium in Confluent's Avro, and register its schema."""
     texts = ("connector", "name", "db", "schema", "table", "snapshot")
     kinds = dict.fromkeys(texts, "string") | dict.fromkeys(("lsn", "txId", "ts_ms"), "long")
     source = [{"name": name, "type": kind} for name, kind in kinds.items()]
@@ -334,9 +334,9 @@ def test_schemas_of_avro_change_inside_a_range(
         producer.flush()
         held = registry.schemas.pop(3)
         for other, text in ((asset, "has no schema 3"), (denied, "does not show schema")):
-            told = failure_text(run(other, lakes["spark"]))
-            assert text in told.splitlines()[0]
-            assert "hush" not in told
+            results = failure_text(run(other, lakes["spark"]))
+            assert text in results.splitlines()[0]
+            assert "hush" not in results
         registry.schemas[3] = held
         registry.asked.clear()
         rows = compare(asset, lakes)
@@ -364,10 +364,10 @@ class LosingRun(ChangeLogRun):
         assert CloudPickleSerializer().dumps(read) == before, "Connect would read again"
 
 
-def test_rows_that_spark_lost_are_those_that_were_reported(
+def test_rows_lost_by_spark_are_read_again(
     broker: Broker, lakes: dict[str, PaimonCatalogResource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a topic compacted meanwhile others would be, where the run takes so many bytes."""
+    """A compaction of the topic in between would change the rows within the limit of bytes."""
     topic = broker.create(1, **{"segment.ms": "50", "min.cleanable.dirty.ratio": "0.001"})
     lake = lakes["spark"]
     monkeypatch.setattr(change_log_asset, "ChangeLogRun", LosingRun)
@@ -380,7 +380,7 @@ def test_rows_that_spark_lost_are_those_that_were_reported(
 
     send((3, "0"), (1, "a"))
     LosingRun.meanwhile.append(list)
-    assert applied(asset, lake)[1] == BY_TASKS
+    assert run_log(asset, lake)[1] == BY_TASKS
     send((3, "a"), (4, "b"), (3, "c"), (5, "d"), (6, "e"))
     other = ({"id": 9}, {"id": 9, "state": "z"})
     LosingRun.meanwhile.append(lambda: broker.compact(topic, other))
@@ -389,12 +389,12 @@ def test_rows_that_spark_lost_are_those_that_were_reported(
         result = run(asset, lake, instance=instance, run_config=config)
         assert result.success, failure_text(result)
         assert any("have changed: the" in str(each) for each in instance.all_logs(result.run_id))
-    applied(asset, lake)
+    run_log(asset, lake)
     rows = [(row["id"], row["state"]) for row in rows_of(lake) if row["id"] != 9]
     assert sorted(rows) == [(1, "a"), (3, "0"), (3, "c"), (4, "b"), (5, "d"), (6, "e")]
 
 
-def test_refusals_are_those_of_this_process(
+def test_refusals_are_the_same_on_spark(
     broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     topic = broker.create(PARTITIONS)
@@ -405,7 +405,7 @@ def test_refusals_are_those_of_this_process(
         ([debezium("u", 2, id=1, state="x" * 9)], number),
         ([debezium("c", 3, id=1, state="1", note="b"), "no record"], ORDERS),
         ([debezium("c", 4, id=1, state="1"), debezium("c", 4, "planes", id=1, state="1")], ORDERS),
-        ([typed(debezium("c", 5, id=1, state="1"), id="int64", other="int32")], ORDERS),
+        ([with_types(debezium("c", 5, id=1, state="1"), id="int64", other="int32")], ORDERS),
     ):
         topic = broker.create(PARTITIONS)
         for record in records:

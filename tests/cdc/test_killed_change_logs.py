@@ -14,7 +14,7 @@ from tests.testkit.faults.following import TABLE, follow, follow_until_killed
 from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code
 
 STRIDE = 7 if is_hunt() else 131
-"""Moments between two deaths."""
+"""Calls between two kills."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,7 +50,7 @@ def rows_of(home: Path, table: str = TABLE) -> dict[int, tuple[Any, ...]]:
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("name", CHANGES)
-def test_run_may_die_at_any_call(name: str, tmp_path: Path) -> None:
+def test_killed_run_leaves_the_rows_before_or_after(name: str, tmp_path: Path) -> None:
     changes, after = CHANGES[name]
     template = tmp_path / "template"
     (template / "landing").mkdir(parents=True)
@@ -77,4 +77,4 @@ def test_run_may_die_at_any_call(name: str, tmp_path: Path) -> None:
             assert letters.num_rows == 1
         if code == SURVIVED:
             break
-    assert codes - {SURVIVED}, "none died"
+    assert codes - {SURVIVED}, "no run was killed"

@@ -10,36 +10,33 @@ import dagster as dg
 import pytest
 
 from paimon_assets.assets import FileSource, PaimonCatalogResource
-from paimon_assets.cdc import ChangeLog, ChangeLogConfig, KafkaSource, build_change_log_asset
+from paimon_assets.cdc import ChangeLog, KafkaSource, build_change_log_asset
 from paimon_assets.cdc.records.connectors import CONNECTORS
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.cdc.kit.cdc_replay import GOLDEN
 from tests.cdc.kit.change_logs import debezium, land
 from tests.cdc.kit.kafka_broker import Broker
+from tests.cdc.kit.log_runs import apply_log, refusal
 from tests.testkit.asset_tables import failure_text, run
 
 ORDERS = Schema.of(
     {"id": "BIGINT", "state": "STRING"}, primary_keys=["id"], options={"bucket": "1"}
 )
 PAGE = Path(__file__).parents[2] / "docs/cdc/change-data-capture.md"
-OTHERS = ("mongodb", "vitess", "spanner", "cassandra", "cockroachdb", "as400", "another")
+UNKNOWN_CONNECTORS = (
+    "mongodb",
+    "vitess",
+    "spanner",
+    "cassandra",
+    "cockroachdb",
+    "as400",
+    "another",
+)
 
 
 def orders(folder: Path, kind: Any = "debezium-json", **options: Any) -> dg.AssetsDefinition:
     source = FileSource(folder=str(folder), format=kind)
     return build_change_log_asset("shop.orders", ORDERS, source=source, **options)
-
-
-def applied(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **config: Any) -> None:
-    runs = dg.RunConfig(ops={"shop__orders": ChangeLogConfig(**config)})
-    result = run(asset, paimon, run_config=runs)
-    assert result.success, failure_text(result)
-
-
-def refused(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> str:
-    result = run(asset, paimon)
-    assert not result.success
-    return failure_text(result)
 
 
 def rows_of(paimon: PaimonCatalogResource) -> dict[int, str]:
@@ -54,18 +51,18 @@ def record(connector: str, op: str, key: int, state: str = "", **source: Any) ->
     return json.dumps({"op": op, **images, "source": source})
 
 
-def grouped(number: int) -> str:
+def lsn_of(number: int) -> str:
     text = f"{number:020x}"
     return f"{text[:8]}:{text[8:16]}:{text[16:]}"
 
 
 def place(connector: str, commit: int, change: int, before: int) -> dict[str, Any]:
-    """The members of `source` for a change at a number, of the transaction committed at another.
+    """Return the members of `source` of a change in a transaction.
 
-    `before` is the commit before that.
+    `commit` is the position of the transaction's commit, `before` of the commit before it.
     """
     sources: dict[str, dict[str, Any]] = {
-        "sqlserver": {"commit_lsn": grouped(commit), "change_lsn": grouped(change).upper(),
+        "sqlserver": {"commit_lsn": lsn_of(commit), "change_lsn": lsn_of(change).upper(),
                       "event_serial_no": 1},
         "db2": {"commit_lsn": f"00000000:00000000:{commit:016x}",
                 "change_lsn": f"00000000:00000000:{change:016x}"},
@@ -80,7 +77,7 @@ def place(connector: str, commit: int, change: int, before: int) -> dict[str, An
 
 
 def history(connector: str, draw: random.Random) -> tuple[list[str], dict[int, str]]:
-    """Transactions that interleave, in the order of their commits, and the rows after them.
+    """Return interleaved transactions, in the order of their commits, and the rows after them.
 
     A row that a transaction has changed is locked until its commit.
     """
@@ -110,9 +107,7 @@ def history(connector: str, draw: random.Random) -> tuple[list[str], dict[int, s
 @pytest.mark.parametrize(
     "connector", ["mysql", "postgresql", "sqlserver", "db2", "oracle", "informix"]
 )
-def test_transactions_that_interleave_come_out_in_the_order_of_commits(
-    connector: str, tmp_path: Path
-) -> None:
+def test_interleaved_transactions_are_ordered_by_commit(connector: str, tmp_path: Path) -> None:
     for seed in range(4):
         draw = random.Random(seed)  # noqa: S311
         log, model = history(connector, draw)
@@ -125,33 +120,33 @@ def test_transactions_that_interleave_come_out_in_the_order_of_commits(
         for number, part in enumerate(parts):
             draw.shuffle(part)  # the order of files and lines is none of the log's
             land(home / "landing", str(number), *part, draw.choice(log))
-            applied(orders(home / "landing"), paimon)
+            apply_log(orders(home / "landing"), paimon)
         assert rows_of(paimon) == model, (connector, seed)
 
 
 @pytest.mark.parametrize(
     ("connector", "source"),
     [
-        *((name, {"ts_ms": 5}) for name in OTHERS),
+        *((name, {"ts_ms": 5}) for name in UNKNOWN_CONNECTORS),
         ("postgresql", {"lsn": "1:5::0:0"}),
         ("mysql", {"file": "binlog", "pos": 5}),
-        ("sqlserver", {"change_lsn": grouped(5)}),
-        ("db2", {"commit_lsn": "NULL", "change_lsn": grouped(5)}),
+        ("sqlserver", {"change_lsn": lsn_of(5)}),
+        ("db2", {"commit_lsn": "NULL", "change_lsn": lsn_of(5)}),
         ("oracle", {"scn": "5"}),
         ("informix", {"change_lsn": "5"}),
     ],
 )
-def test_a_position_that_is_not_read_is_refused_and_the_message_names_a_way(
+def test_unknown_position_is_refused_with_a_way_out(
     connector: str, source: dict[str, Any], tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", record(connector, "c", 1, "a", **source))
-    text = refused(orders(tmp_path), paimon)
+    text = refusal(orders(tmp_path), paimon)
     assert "1.json', line 1. Read the records from a topic" in text
     assert "KafkaSource(order='offset')" in text
     assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
 
 
-def test_records_whose_position_is_not_read_are_taken_from_a_topic_by_their_offsets(
+def test_records_of_unknown_position_are_ordered_by_offset(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create()
@@ -163,7 +158,7 @@ def test_records_whose_position_is_not_read_are_taken_from_a_topic_by_their_offs
         )
         asset = build_change_log_asset("shop.orders", ORDERS, source=source)
         if order == "record":
-            assert "KafkaSource(order='offset')" in refused(asset, paimon)
+            assert "KafkaSource(order='offset')" in refusal(asset, paimon)
         else:
             result = run(asset, paimon)
             assert result.success, failure_text(result)
@@ -177,10 +172,10 @@ def test_snapshot_has_all_commits_before_its_position(
     land(tmp_path, "2", record("oracle", "r", 1, "snapshot", scn="90"))
     land(tmp_path, "3", record("oracle", "u", 1, "later", commit_scn="100", scn="70"))
     for expected in ("stream", "snapshot", "later"):
-        applied(orders(tmp_path), paimon, max_files=1)
+        apply_log(orders(tmp_path), paimon, max_files=1)
         assert rows_of(paimon) == {1: expected}
     land(tmp_path, "4", record("oracle", "u", 1, "late", commit_scn="90", scn="89"))
-    applied(orders(tmp_path), paimon)
+    apply_log(orders(tmp_path), paimon)
     assert rows_of(paimon) == {1: "later"}
 
 
@@ -190,16 +185,16 @@ def test_table_ordered_by_lsn_continues(tmp_path: Path, paimon: PaimonCatalogRes
     assert rows_of(paimon) == {1: "b"}
     late = debezium("u", 150, id=1, state="late"), debezium("c", 110, id=2, state="a")
     land(tmp_path, "late", *late)
-    applied(orders(tmp_path), paimon)
+    apply_log(orders(tmp_path), paimon)
     assert rows_of(paimon) == {1: "b"}
     land(tmp_path, "new", debezium("u", 230, id=1, state="c"), debezium("c", 240, id=3, state="d"))
-    applied(orders(tmp_path), paimon)
+    apply_log(orders(tmp_path), paimon)
     land(tmp_path, "again", *late, debezium("u", 220, id=1, state="late"))
-    applied(orders(tmp_path), paimon)
+    apply_log(orders(tmp_path), paimon)
     assert rows_of(paimon) == {1: "c", 3: "d"}
 
 
-def test_the_page_has_the_table_of_connectors() -> None:
+def test_page_has_the_table_of_connectors() -> None:
     head = ["records", "absent", "null", "unchanged", "position", "another log", "refused"]
     lines = [head, ["---"] * len(head)]
     for each in CONNECTORS:
@@ -208,15 +203,15 @@ def test_the_page_has_the_table_of_connectors() -> None:
     assert "\n".join(f"| {' | '.join(line)} |" for line in lines) in PAGE.read_text()
 
 
-def stands_in_for(op: str, lsn: int, state: str, key: int = 1) -> str:
-    """A record whose position is left out if it is of a snapshot."""
+def record_at(op: str, lsn: int, state: str, key: int = 1) -> str:
+    """Return a record; one of a snapshot has no position."""
     parsed = json.loads(debezium(op, lsn, id=key, state=state))
     if op == "r":
         del parsed["source"]["lsn"]
     return json.dumps(parsed)
 
 
-def test_rows_of_a_snapshot_without_positions_count_where_they_stand(
+def test_snapshot_rows_without_positions_are_ordered_by_line(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     def maxwell(kind: str, state: str, **more: Any) -> str:
@@ -232,21 +227,21 @@ def test_rows_of_a_snapshot_without_positions_count_where_they_stand(
         maxwell("bootstrap-insert", "last"),
     ]
     land(tmp_path, "1", *changes)
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == {1: "last"}
     (tmp_path / "1.json").unlink()
     for number, change in enumerate(changes):
         land(tmp_path, f"2{number}", change)
     land(tmp_path, "30", maxwell("update", "old", xid=5, position="bin.000001:50"))
-    applied(asset, paimon, reload=True, max_files=1)
+    apply_log(asset, paimon, reload=True, max_files=1)
     assert rows_of(paimon) == {1: "first"}
     for state in ("b", "again", "c", "last", "last"):
-        applied(asset, paimon, max_files=1)
+        apply_log(asset, paimon, max_files=1)
         assert rows_of(paimon) == {1: state}
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_snapshots_without_positions_beside_changes_make_the_rows_of_a_model(
+def test_snapshots_without_positions_make_the_rows_of_the_model(
     seed: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     draw, model = random.Random(seed), dict[int, str]()  # noqa: S311
@@ -257,19 +252,19 @@ def test_snapshots_without_positions_beside_changes_make_the_rows_of_a_model(
         model[key] = f"{lsn}"
         if op == "d":
             del model[key]
-        log.append(stands_in_for(op, lsn, f"{lsn}", key))
+        log.append(record_at(op, lsn, f"{lsn}", key))
     cuts = sorted(draw.sample(range(1, len(log)), 4))
     parts = [log[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
     for number, part in enumerate(parts):
         again = [each for each in part if '"r"' not in each]
         land(tmp_path, f"{number}", *part, *again[:1])
         if draw.random() < 0.6:
-            applied(orders(tmp_path), paimon)
-    applied(orders(tmp_path), paimon)
+            apply_log(orders(tmp_path), paimon)
+    apply_log(orders(tmp_path), paimon)
     assert rows_of(paimon) == model
 
 
-def test_changes_without_a_position_beside_positioned_ones_are_refused(
+def test_changes_with_and_without_positions_are_refused(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     for op in "tcud":
@@ -277,7 +272,7 @@ def test_changes_without_a_position_beside_positioned_ones_are_refused(
         del lost["source"]["lsn"]
         land(tmp_path, "1", debezium("c", 10, id=1, state="a"), json.dumps(lost))
         asset = orders(tmp_path, log=ChangeLog(on_truncate="empty"))
-        assert "has no position in its log" in refused(asset, paimon)
+        assert "has no position in its log" in refusal(asset, paimon)
 
 
 def test_run_with_only_a_column_change_continues_the_log(
@@ -294,12 +289,12 @@ def test_run_with_only_a_column_change_continues_the_log(
         )
     ):
         land(tmp_path, f"{number}", json.dumps({**where, **change}))
-        applied(orders(tmp_path, "maxwell-json"), paimon)
+        apply_log(orders(tmp_path, "maxwell-json"), paimon)
     assert rows_of(paimon) == {}
 
 
 def made_at(kind: str, op: str, key: int, state: str, at: int, minute: int) -> str:
-    """A change at a position, of a minute."""
+    """Return a change at a position and a minute."""
     millis = 1_700_000_000_000 + 60_000 * minute
     if kind == "maxwell":
         types = {"c": "insert", "u": "update", "d": "delete"}
@@ -318,7 +313,7 @@ def made_at(kind: str, op: str, key: int, state: str, at: int, minute: int) -> s
 def test_log_that_went_back_is_accepted_once_as_another_log(
     kind: str, seed: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
-    """Such as of a database that was restored: what it undid has no record."""
+    """As of a restored database, whose undone changes have no record."""
     draw, model = random.Random(f"{kind}{seed}"), dict[int, str]()  # noqa: S311
     log: list[str] = []
     at, minute = 100, 0
@@ -345,52 +340,50 @@ def test_log_that_went_back_is_accepted_once_as_another_log(
         if not result.success:
             assert "went back" in failure_text(result)
             refusals += 1
-            applied(asset, paimon, new_log=True, **config)
+            apply_log(asset, paimon, new_log=True, **config)
     assert refusals == 1
     assert rows_of(paimon) == model
     land(tmp_path, "again", *draw.sample(log, 10))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     assert rows_of(paimon) == model
-    applied(asset, paimon, reload=True)
+    apply_log(asset, paimon, reload=True)
     assert rows_of(paimon) == model
 
 
-def test_late_change_is_not_of_a_log_that_went_back(
-    tmp_path: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_late_change_is_accepted(tmp_path: Path, paimon: PaimonCatalogResource) -> None:
     for kind in ("mysql", "oracle", "maxwell"):
         folder = tmp_path / kind
         folder.mkdir()
         asset = orders(folder, "maxwell-json" if kind == "maxwell" else "debezium-json")
         land(folder, "1", made_at(kind, "c", 1, "a", 100, 0), made_at(kind, "u", 1, "b", 300, 9))
-        applied(asset, paimon, reload=True)
+        apply_log(asset, paimon, reload=True)
         # of a transaction whose time is that of its beginning, and of a clock that was set back
         land(folder, "2", made_at(kind, "c", 2, "late", 200, 9), made_at(kind, "c", 3, "c", 400, 2))
         land(folder, "3", made_at(kind, "u", 1, "b", 300, 9))
-        applied(asset, paimon)
+        apply_log(asset, paimon)
         assert rows_of(paimon) == {1: "b", 2: "late", 3: "c"}
 
 
 def test_rows_of_an_incremental_snapshot_are_read_at_a_later_time(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
-    """A connector that was killed goes back to the position that it had acknowledged."""
+    """A connector that was killed repeats records after its acknowledged position."""
     log = [made_at("postgresql", "c", 1, "a", 100, 0), made_at("postgresql", "u", 1, "b", 300, 9)]
     row = json.loads(made_at("postgresql", "u", 2, "read", 100, 99))
     row["op"], row["source"]["snapshot"] = "r", "incremental"
     land(tmp_path, "1", *log, json.dumps(row), log[1])
-    applied(orders(tmp_path), paimon)
+    apply_log(orders(tmp_path), paimon)
     assert rows_of(paimon) == {1: "b", 2: "read"}
 
 
-def test_a_truncate_of_a_log_that_went_back_is_not_lost(
+def test_truncate_of_a_log_that_went_back_is_applied(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path, log=ChangeLog(on_truncate="empty"))
     land(tmp_path, "1", made_at("postgresql", "c", 1, "a", 300, 0))
-    applied(asset, paimon)
+    apply_log(asset, paimon)
     truncate = json.loads(made_at("postgresql", "d", 1, "", 200, 99))
     land(tmp_path, "2", json.dumps({**truncate, "op": "t", "before": None}))
-    assert "went back" in refused(asset, paimon)
-    applied(asset, paimon, new_log=True)
+    assert "went back" in refusal(asset, paimon)
+    apply_log(asset, paimon, new_log=True)
     assert rows_of(paimon) == {}

@@ -1,4 +1,4 @@
-"""Messages of change logs that name a way out: each way is taken."""
+"""Messages of change logs that name a way out: each way out works."""
 
 import datetime as dt
 import json
@@ -12,11 +12,10 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
+from paimon_assets import InvalidInputError, Schema
 from paimon_assets.assets import FileSource, PaimonCatalogResource
 from paimon_assets.cdc import CdcOptions, ChangeLog, KafkaSource, build_change_log_asset
 from paimon_assets.cdc.records.change_batch import TypeMapping
-from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, with_fields
 from tests.testkit.asset_tables import failure_text, run
 
@@ -25,17 +24,13 @@ ORDERS = Schema.of(
 )
 
 
-def _with_state(kind: str) -> Schema:
-    return Schema.of({"id": "BIGINT", "state": kind}, primary_keys=["id"], options={"bucket": "1"})
-
-
 AFTER_A_DAY = {"type": "insert", "database": "shop", "table": "orders", "ts": 5, "xid": 9,
                "data": {"id": 1, "state": "838:59:59"}}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A run that is refused, and the choice after which it goes on."""
+    """A run that is refused, and the choice that it succeeds with."""
 
     records: tuple[str, ...]
     message: str
@@ -58,14 +53,14 @@ DROPPED = json.dumps({
 
 
 def typed_row(lsn: int, op: str = "c", **columns: tuple[Any, Any]) -> str:
-    """A record whose schema tells all columns: type and value of each."""
+    """Return a record whose schema has all columns: type and value of each."""
     values = {name: value for name, (_, value) in columns.items()}
     fields = {name: {"type": kind} if isinstance(kind, str) else kind
               for name, (kind, _) in columns.items()}  # fmt: skip
     return with_fields(debezium(op, lsn, id=1, **values), id={"type": "int64"}, **fields)
 
 
-def changed(record: str, **source: Any) -> str:
+def with_source(record: str, **source: Any) -> str:
     parsed = json.loads(record)
     for name, value in source.items():
         parsed["source"][name] = value
@@ -74,7 +69,7 @@ def changed(record: str, **source: Any) -> str:
     return json.dumps(parsed)
 
 
-def defaulted(lsn: int, more: Any) -> str:
+def with_default(lsn: int, more: Any) -> str:
     columns = {"id": {"type": "int64"}, "state": {"type": "string"}, "more": more}
     return with_fields(debezium("u", lsn, id=1, state="b", more=7), **columns)
 
@@ -104,28 +99,28 @@ TEXTS = CdcOptions(type_mapping=frozenset({TypeMapping.TO_STRING}))
 ALL_TEXTS = Schema.of({"id": "STRING"}, primary_keys=["id"], options={"bucket": "1"})
 WAYS = {
     "positions of some records": Way(
-        records=(FIRST, changed(NEXT, lsn=None)),
+        records=(FIRST, with_source(NEXT, lsn=None)),
         message="in runs of their own (max_files), with new_log=true",
         before={},
         after={},
         runs=({"max_files": 1}, {"max_files": 1, "new_log": True}),
     ),
     "a log that went back": Way(
-        records=(FIRST, changed(debezium("u", 5, id=1, state="b"), ts_ms=HOUR + 999_999)),
+        records=(FIRST, with_source(debezium("u", 5, id=1, state="b"), ts_ms=HOUR + 999_999)),
         message="run with new_log=true",
         before={},
         after={},
         runs=({"new_log": True},),
     ),
     "a change that only comes late": Way(
-        records=(NEXT, changed(debezium("u", 5, id=1, state="a"), ts_ms=HOUR + 999_999)),
+        records=(NEXT, with_source(debezium("u", 5, id=1, state="a"), ts_ms=HOUR + 999_999)),
         message="load the table again with reload=true",
         before={},
         after={},
         runs=({"reload": True},),
     ),
     "a default": Way(
-        records=(typed_row(10, state=A), defaulted(20, {"type": "int32", "default": 7})),
+        records=(typed_row(10, state=A), with_default(20, {"type": "int32", "default": 7})),
         message="ChangeLog(on_default='null')",
         before={"schema_policy": "add"},
         after={"schema_policy": "add", "log": ChangeLog(on_default="null")},
@@ -307,8 +302,8 @@ WAYS = {
         f"{text} in a decimal, {kind}": Way(
             records=(debezium("c", 10, id=1, state=text),),
             message="declare the column as DOUBLE or STRING",
-            before={"schema": _with_state("DECIMAL(10, 2)")},
-            after={"schema": _with_state(kind)},
+            before={"schema": column_of("DECIMAL(10, 2)")},
+            after={"schema": column_of(kind)},
             rows=((1, text if kind == "STRING" else float(text)),),
         )
         for kind, text in (("STRING", "NaN"), ("DOUBLE", "Infinity"), ("DOUBLE", "-Infinity"))
@@ -324,13 +319,13 @@ def test_way_out_in_a_message_continues_the_log(
     for number, record in enumerate(way.records):
         land(tmp_path, f"{number}", record)
 
-    def ran(choices: dict[str, Any], **config: Any) -> Any:
+    def run_with(choices: dict[str, Any], **config: Any) -> Any:
         source = FileSource(folder=str(tmp_path), format=way.kind)  # type: ignore[arg-type]
         chosen = {"schema": ORDERS, **choices}
         asset = build_change_log_asset("shop.orders", chosen.pop("schema"), source=source, **chosen)
         return run(asset, paimon, run_config={"ops": {"shop__orders": {"config": config}}})
 
-    failed = ran(way.before, **(way.refused or {}))
+    failed = run_with(way.before, **(way.refused or {}))
     assert not failed.success
     assert way.message in failure_text(failed)
     table = paimon.catalog().get_table("shop.orders")
@@ -338,7 +333,7 @@ def test_way_out_in_a_message_continues_the_log(
     if "schema" in way.after:
         paimon.catalog().drop_table("shop.orders")
     for config in way.runs:
-        result = ran(way.after, **config)
+        result = run_with(way.after, **config)
         assert result.success, failure_text(result)
     rows = paimon.catalog().get_table("shop.orders").to_arrow(["id", "state"]).to_pylist()
     assert tuple(tuple(row.values()) for row in rows) == way.rows
@@ -355,7 +350,7 @@ def test_way_out_in_a_message_continues_the_log(
          {"computed": {"d": "truncate(a, x)"}}, {"computed": {"d": "truncate(a, 3)"}}),
     ],
 )  # fmt: skip
-def test_choices_that_a_message_names_are_taken(
+def test_choices_in_messages_are_accepted(
     message: str, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
@@ -382,7 +377,7 @@ REGISTRY = {"schema.registry.url": "http://registry"}
         ("expected one of ", {"metadata": {"a": "length"}}, {"metadata": {"a": "offset"}}),
     ],
 )  # fmt: skip
-def test_choices_of_topics_that_a_message_names_are_taken(
+def test_choices_of_topics_in_messages_are_accepted(
     message: str, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     def source(**choices: Any) -> KafkaSource:
@@ -407,7 +402,7 @@ def test_choices_of_topics_that_a_message_names_are_taken(
          {"keys": ["id"], "options": {"merge-engine": "partial-update"}}, {"keys": ["id"]}),
     ],
 )  # fmt: skip
-def test_schemas_that_a_message_names_are_taken(
+def test_schemas_in_messages_are_accepted(
     message: str, log: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     def schema(keys: Sequence[str] = (), more: Any = None, options: Any = None) -> Schema:

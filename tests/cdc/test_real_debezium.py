@@ -20,7 +20,7 @@ FORMS = {"with schemas": real.values_with_schemas, "messages": real.messages}
 def rows_of(paimon: PaimonCatalogResource, table: str) -> list[dict[str, Any]]:
     rows = paimon.catalog().get_table(f"db.{table}").to_arrow().to_pylist()
     return [
-        {name: real.shown(name, value) for name, value in row.items() if name[0] != "_"}
+        {name: real.postgres_value(name, value) for name, value in row.items() if name[0] != "_"}
         for row in rows
     ]
 
@@ -40,10 +40,10 @@ def orders(folder: Path, policy: str, **choices: Any) -> dg.AssetsDefinition:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_table_follows_the_database_step_by_step(
+def test_table_equals_postgres_after_each_step(
     form: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
-    for number, step in enumerate(real.recorded()[0]):
+    for number, step in enumerate(real.recorded_steps()[0]):
         land(tmp_path, f"{number:02}", *FORMS[form](step))
         renamed = {} if number < 7 else {"ratio": "share"}
         result = run(orders(tmp_path, "sync", renamed=renamed), paimon)
@@ -53,7 +53,7 @@ def test_a_table_follows_the_database_step_by_step(
         assert result.success, (step.name, failure_text(result))
         rows = by_key(rows_of(paimon, "orders"), "id")
         if step.name in ("snapshot again", "after it"):
-            del rows[6,]  # deleted while the slot was gone: a new snapshot does not say it
+            del rows[6,]  # deleted while the slot was gone: a new snapshot has no record of it
         assert rows == by_key(step.rows["orders"], "id"), step.name
         if step.name == "smaller":  # else files still have the larger value
             paimon.catalog().get_table("db.orders").compact(full=True)
@@ -70,19 +70,19 @@ def test_unannounced_rename_stops_the_run(
     policy: str, choices: Any, text: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path, policy, **choices)
-    for number, step in enumerate(real.recorded()[0][:8]):
+    for number, step in enumerate(real.recorded_steps()[0][:8]):
         land(tmp_path, f"{number:02}", *real.values_with_schemas(step))
     assert text in failure_text(run(asset, paimon))
     config = dg.RunConfig(ops={"db__orders": ChangeLogConfig(max_files=7)})
     assert run(asset, paimon, run_config=config).success
     assert text in failure_text(run(asset, paimon))
     assert by_key(rows_of(paimon, "orders"), "id").keys() == {
-        (row["id"],) for row in real.recorded()[0][6].rows["orders"]
+        (row["id"],) for row in real.recorded_steps()[0][6].rows["orders"]
     }
 
 
 @pytest.mark.parametrize("table", ["lines", "Mixed Case"])
-def test_other_tables_follow_the_database(
+def test_tables_without_schemas_equal_postgres_after_each_step(
     table: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     keys = {"lines": {"order_id": "BIGINT", "no": "INT"}, "Mixed Case": {"Key": "STRING"}}[table]
@@ -93,7 +93,7 @@ def test_other_tables_follow_the_database(
         log=ChangeLog(source_table=table, on_truncate="empty"),
         schema_policy="add",
     )
-    for number, step in enumerate(real.recorded()[0]):
+    for number, step in enumerate(real.recorded_steps()[0]):
         land(tmp_path, f"{number:02}", *real.values_alone(step))
         result = run(asset, paimon)
         assert result.success, (step.name, failure_text(result))
@@ -102,7 +102,7 @@ def test_other_tables_follow_the_database(
         assert by_key(found, *keys) == by_key(expected, *keys), step.name
 
 
-def test_a_table_follows_mariadb_step_by_step(
+def test_table_equals_mariadb_after_each_step(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     """Also its changes of schemas, which a snapshot begins with DROP TABLE IF EXISTS."""
@@ -118,7 +118,9 @@ def test_a_table_follows_mariadb_step_by_step(
         result = run(asset, paimon)
         assert result.success, (step.name, failure_text(result))
         rows = paimon.catalog().get_table(f"db.{table}").to_arrow().to_pylist()
-        shown = [{n: maria.shown(n, v) for n, v in row.items() if n[0] != "_"} for row in rows]
+        shown = [
+            {n: maria.mariadb_value(n, v) for n, v in row.items() if n[0] != "_"} for row in rows
+        ]
         return [{n: v for n, v in row.items() if n != "kind" or v != r"c\,d"} for row in shown]
 
     renamed: dict[str, str] = {}
@@ -128,7 +130,7 @@ def test_a_table_follows_mariadb_step_by_step(
         if step.name == "default":
             break
         found = by_key(follow("orders", id="DECIMAL(20, 0)"), "id")
-        expected = by_key([maria.told(row) for row in step.rows["orders"]], "id")
+        expected = by_key([maria.connector_row(row) for row in step.rows["orders"]], "id")
         for key, row in found.items():
             expected[key].pop("kind", None) if "kind" not in row else None
         assert found == expected, step.name

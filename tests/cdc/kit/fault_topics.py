@@ -29,7 +29,7 @@ def orders_of(address: str, topic: str) -> dg.AssetsDefinition:
 
 
 def follow(warehouse: str, address: str, topic: str, most: int = 0, **config: Any) -> bool:
-    """Apply what a topic has; True if the run succeeded."""
+    """Apply the records of a topic; return the success of the run."""
     form = TopicLogConfig(max_records=most, **config)
     run_config = dg.RunConfig(ops={"shop__orders": form})
     paimon = PaimonCatalogResource(warehouse=warehouse, executor="embedded")
@@ -39,7 +39,7 @@ def follow(warehouse: str, address: str, topic: str, most: int = 0, **config: An
 def follow_until_killed(
     warehouse: str, address: str, topic: str, most: int, steps: int, seconds: int = 0
 ) -> None:
-    """Apply what a topic has; die at the n-th thing done to a file of the warehouse."""
+    """Apply the records of a topic; die at call number `steps` for a file of the warehouse."""
     Countdown(steps).watch(warehouse)
     if follow(warehouse, address, topic, most, follow_seconds=seconds, commit_seconds=0.2):
         os._exit(SURVIVED)

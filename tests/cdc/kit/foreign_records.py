@@ -1,6 +1,6 @@
 """Bytes from outside through every parser of change records, in a child: they may end the process.
 
-The child prints what each format and each way gave: changes and dead letters, or a typed error.
+The child prints a result for each case and way in: the count of records, or a with_types error.
 """
 
 import json
@@ -24,14 +24,14 @@ from paimon_assets.cdc.kafka.topics import OffsetRange
 from paimon_assets.cdc.records.change_batch import CdcOptions
 from paimon_assets.cdc.records.formats import cdc_format
 from paimon_assets.engine.fileio.local import LocalFileIO
-from tests.cdc.kit.change_logs import debezium, typed
+from tests.cdc.kit.change_logs import debezium, with_types
 
 FORMATS = ("debezium-json", "canal-json", "maxwell-json", "json")
 GOOD = {
     "debezium-json": [
         debezium("c", 1, id=1, v="a"),
         debezium("t", 2),
-        typed(debezium("u", 3, id=1, v="b"), id="int64", v="string"),
+        with_types(debezium("u", 3, id=1, v="b"), id="int64", v="string"),
         json.dumps({"key": {"id": 1}, "value": json.loads(debezium("d", 4, id=1))}),
         json.dumps({"source": {"connector": "mysql"}, "ddl": "DROP TABLE t", "databaseName": "d",
                     "tableChanges": [{"type": "DROP", "id": "d.t", "table": None}]}),
@@ -58,7 +58,7 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def changed(draw: random.Random, value: Any) -> Any:
+def mutate(draw: random.Random, value: Any) -> Any:
     """Return JSON with one value inside it replaced, removed or moved."""
     if not isinstance(value, dict | list) or not value or draw.random() < 0.1:
         return draw.choice(_VALUES)
@@ -67,18 +67,18 @@ def changed(draw: random.Random, value: Any) -> Any:
     if draw.random() < 0.15:
         del copy[key]
     else:
-        copy[key] = changed(draw, value[key])
+        copy[key] = mutate(draw, value[key])
     return copy
 
 
-def drawn(seed: int) -> tuple[str, bytes]:
+def draw_case(seed: int) -> tuple[str, bytes]:
     """Return a format and records that are wrong somewhere."""
     draw = random.Random(seed)  # noqa: S311
     name = draw.choice(FORMATS)
     records = [json.loads(text) for text in draw.choices(GOOD[name], k=3)]
     for _ in range(draw.randint(0, 3)):
         at = draw.randrange(len(records))
-        records[at] = changed(draw, records[at])
+        records[at] = mutate(draw, records[at])
     data = bytearray("\n".join(map(json.dumps, records)).encode())
     if draw.random() < 0.3:
         data = bytearray(json.dumps(records, indent=draw.choice([None, 1])).encode())
@@ -88,7 +88,7 @@ def drawn(seed: int) -> tuple[str, bytes]:
 
 
 def outcomes(cases: Sequence[tuple[str, bytes]]) -> list[str]:
-    """Return what each way in said of each case.
+    """Return a line for each case and each way in.
 
     Raises:
         AssertionError: The child died, or an error is no `PaimonError`; names the case.
@@ -146,15 +146,15 @@ def _run(cases: Sequence[str], path: Path) -> int:
         for way, attempt in _ways(name, bytes.fromhex(data), path):
             sys.stdout.flush()
             try:
-                said = f"{attempt()} records"
+                result = f"{attempt()} records"
             except PaimonError as error:
-                said = f"{type(error).__name__} {error.kind}"
-            except BaseException:  # noqa: BLE001 - what the cases look for
+                result = f"{type(error).__name__} {error.kind}"
+            except BaseException:  # noqa: BLE001 - untyped errors are counted
                 failures += 1
-                said = f"UNTYPED of case {number}"
+                result = f"UNTYPED of case {number}"
                 traceback.print_exc()
                 sys.stderr.write(f"{way} {name} {bytes.fromhex(data)[:300]!r}\n")
-            sys.stdout.write(f"{way}: {said}\n")
+            sys.stdout.write(f"{way}: {result}\n")
     return failures
 
 

@@ -96,7 +96,7 @@ def write_certificates(folder: Path, authority: Path, names: Mapping[str, int]) 
     now = dt.datetime.now(dt.UTC)
     own_key, own_name = ec.generate_private_key(ec.SECP256R1()), _name("authority")
 
-    def signed(name: x509.Name, key: Any, days: int, *, is_authority: bool) -> bytes:
+    def sign(name: x509.Name, key: Any, days: int, *, is_authority: bool) -> bytes:
         hosts = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
         rules = x509.BasicConstraints(ca=is_authority, path_length=None)
         made = (
@@ -108,11 +108,11 @@ def write_certificates(folder: Path, authority: Path, names: Mapping[str, int]) 
         )
         return made.sign(own_key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    authority.write_bytes(signed(own_name, own_key, 9, is_authority=True))
+    authority.write_bytes(sign(own_name, own_key, 9, is_authority=True))
     for name, days in names.items():
         key = ec.generate_private_key(ec.SECP256R1())
         own = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        both = own + signed(_name(name), key, days, is_authority=False)
+        both = own + sign(_name(name), key, days, is_authority=False)
         (folder / f"{name}.pem").write_bytes(both)
 
 
@@ -121,7 +121,7 @@ def _name(text: str) -> Any:
 
 
 class Broker:
-    """A broker that may be killed and started again; what it stores stays."""
+    """A broker that may be killed and started again; its data stays."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -214,13 +214,13 @@ class Broker:
         raise AssertionError(f"{topic} has no {count} partitions")
 
     def expire(self, topic: str, partition: int, offset: int) -> None:
-        """Delete what lies before an offset, as retention does."""
+        """Delete the records before an offset, as retention does."""
         part = _library("confluent_kafka").TopicPartition(topic, partition, offset)
         for answer in self.admin.delete_records([part]).values():
             answer.result()
 
     def compact(self, topic: str, *records: "Sent") -> None:
-        """Compact a topic of short segments until its first record is gone; others are sent."""
+        """Send records and compact a topic of short segments, until its first record is deleted."""
         kafka, admin = _library("confluent_kafka"), _library("confluent_kafka.admin")
         entry = admin.ConfigEntry(
             "cleanup.policy", "compact", incremental_operation=admin.AlterConfigOpType.SET

@@ -1,4 +1,4 @@
-"""What Debezium made of a Postgres database, step by step: `golden/cdc/record_debezium.py`."""
+"""Recorded steps of a Postgres database, by Debezium: `golden/record_debezium.py`."""
 
 import datetime as dt
 import gzip
@@ -13,7 +13,7 @@ from tests.cdc.kit.cdc_replay import GOLDEN
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the database: what the connector wrote, and the tables after it."""
+    """A step of the database: the events of the connector, and the tables after it."""
 
     name: str
     events: list[dict[str, Any]]
@@ -21,7 +21,7 @@ class Step:
 
 
 @cache
-def recorded(file: str = "debezium_postgres.jsonl.gz") -> tuple[list[Step], dict[int, Any]]:
+def recorded_steps(file: str = "debezium_postgres.jsonl.gz") -> tuple[list[Step], dict[int, Any]]:
     """Return the steps, and the registry's schemas by id, if it has one."""
     lines = [*map(json.loads, gzip.decompress((GOLDEN / file).read_bytes()).splitlines())]
     schemas = lines.pop()["schemas"] if "schemas" in lines[-1] else {}
@@ -56,7 +56,7 @@ def messages(step: Step) -> list[str]:
     ]
 
 
-def shown(name: str, value: Any) -> Any:
+def postgres_value(name: str, value: Any) -> Any:
     """Return a stored value of a column as Postgres' `row_to_json` shows it."""
     match value:
         case bytes():

@@ -1,21 +1,21 @@
-"""What Debezium made of a MariaDB database, step by step: `golden/cdc/record_mariadb.py`."""
+"""Recorded steps of a MariaDB database, by Debezium: `golden/record_mariadb.py`."""
 
 import datetime as dt
 import json
 from decimal import Decimal
 from typing import Any
 
-from tests.cdc.kit.recorded_debezium import Step, recorded
+from tests.cdc.kit.recorded_debezium import Step, recorded_steps
 
 FILE = "debezium_mariadb.jsonl.gz"
 _ZERO = "0000-00-00"
 
 
 def steps() -> list[Step]:
-    return recorded(FILE)[0]
+    return recorded_steps(FILE)[0]
 
 
-def shown(name: str, value: Any) -> Any:
+def mariadb_value(name: str, value: Any) -> Any:
     """Return a stored value of a column as MariaDB's CONCAT shows it."""
     match value:
         case str() if name == "shape":
@@ -43,8 +43,8 @@ def shown(name: str, value: Any) -> Any:
             return str(value)
 
 
-def told(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of the database as the connector tells it: no zero dates.
+def connector_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the database as the connector sends it: no zero dates.
 
     Of an ENUM whose member has a comma it sends `c\\,d` from the binlog, and `c,d` in a snapshot.
     """

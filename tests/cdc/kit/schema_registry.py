@@ -12,7 +12,7 @@ USER = "reader:se:cret"
 
 
 class RegistryServer(LocalServer):
-    """Schemas by number, and those that others refer to by subject and version."""
+    """Schemas by number, and referenced schemas by subject and version."""
 
     def __init__(self, schemas: Mapping[int, Any], *, has_user: bool = False) -> None:
         super().__init__()

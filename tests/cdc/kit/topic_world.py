@@ -1,4 +1,4 @@
-"""A topic and what tables that follow it must have, whatever happens to it."""
+"""A topic and the rows that tables must have which follow it."""
 
 import random
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tests.cdc.kit.kafka_broker import Broker, send_all
 
 @dataclass
 class World:
-    """A topic, what a table of its keys should have, and all rows that were sent."""
+    """A topic, the expected rows by key, and all rows that were sent."""
 
     broker: Broker
     topic: str
@@ -67,7 +67,7 @@ class World:
             self.broker.expire(self.topic, part, -1)
 
     def lose(self) -> None:
-        """Send changes that are deleted before anybody reads them."""
+        """Send changes that are deleted before a table reads them."""
         rows, count = dict(self.rows), len(self.sent)
         self.send()
         self.expire()

@@ -1,4 +1,4 @@
-"""Debezium's records in Confluent's Avro: the same changes as in JSON, whatever the schema."""
+"""Debezium's records in Confluent's Avro: the same changes as in JSON."""
 
 import base64
 import io
@@ -32,7 +32,7 @@ Message = tuple[bytes | None, bytes | None]
 
 @pytest.fixture
 def registry() -> Iterator[RegistryServer]:
-    with RegistryServer(real.recorded()[1]).running() as server:
+    with RegistryServer(real.recorded_steps()[1]).running() as server:
         yield server
 
 
@@ -62,19 +62,26 @@ def changes(
                         schemas=schemas)]  # fmt: skip
 
 
-def shown(batches: list[ChangeBatch]) -> list[Any]:
-    """Return all that batches say; as texts, for NaN is no NaN."""
-    told = []
+def contents_of(batches: list[ChangeBatch]) -> list[Any]:
+    """Return the contents of batches; rows as texts, because NaN is not equal to NaN."""
+    contents = []
     for each in batches:
         rows = [repr(row) for row in each.rows.to_pylist()]
         missing = {name: flags.tolist() for name, flags in each.missing.items()}
         types = [(column.name, str(column.type)) for column in each.fields]
-        told += [each.name, each.keys, each.kinds.tolist(), rows, each.origin.to_pylist(), missing]
-        told += [each.defaults, types]
-    return told
+        contents += [
+            each.name,
+            each.keys,
+            each.kinds.tolist(),
+            rows,
+            each.origin.to_pylist(),
+            missing,
+        ]
+        contents += [each.defaults, types]
+    return contents
 
 
-def recorded(step: real.Step) -> tuple[list[Message], list[Message]]:
+def messages_of(step: real.Step) -> tuple[list[Message], list[Message]]:
     """Return the messages of a step in Avro, and in JSON; Avro has no names with blanks."""
     events = [event for event in step.events if "Mixed" not in event["topic"]]
 
@@ -90,10 +97,10 @@ def recorded(step: real.Step) -> tuple[list[Message], list[Message]]:
 
 def test_a_real_debeziums_avro_gives_the_changes_of_its_json(registry: RegistryServer) -> None:
     schema_of = client(registry)
-    for step in real.recorded()[0]:
-        avro, plain = recorded(step)
-        found = shown(changes(avro, schema_of, "debezium-avro"))
-        assert found == shown(changes(plain, None, "debezium-json")), step.name
+    for step in real.recorded_steps()[0]:
+        avro, plain = messages_of(step)
+        found = contents_of(changes(avro, schema_of, "debezium-avro"))
+        assert found == contents_of(changes(plain, None, "debezium-json")), step.name
     assert len(registry.asked) == len({*registry.asked}), "each schema once"
 
 
@@ -101,8 +108,8 @@ def base64_of(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def varied(seed: random.Random, depth: int = 0) -> tuple[Any, Any, Any]:
-    """Return a schema, what makes a value of it, and what Connect's JSON has for that value."""
+def draw_type(seed: random.Random, depth: int = 0) -> tuple[Any, Any, Any]:
+    """Return a schema, a function that draws values, and one for Connect's JSON of a value."""
     name = f"n{seed.randrange(10**9)}"
     fixed, enum = {"type": "fixed", "name": name, "size": 3}, {"type": "enum", "name": name}
     few, longs = range(3), [0, 2**53 + 1, 2**63 - 1, -(2**63)]
@@ -121,9 +128,9 @@ def varied(seed: random.Random, depth: int = 0) -> tuple[Any, Any, Any]:
         ({**enum, "symbols": ["A", "B"]}, lambda: seed.choice("AB"), None),
     ]
     if depth > 2 or seed.random() < 0.5:
-        schema, make, told = seed.choice(plain)
-        return schema, make, told or (lambda value: value)
-    schema, make, text = varied(seed, depth + 1)
+        schema, make, as_json = seed.choice(plain)
+        return schema, make, as_json or (lambda value: value)
+    schema, make, text = draw_type(seed, depth + 1)
     fields = [{"name": "x", "type": schema}, {"name": "y", "type": "int"}]
     nested: list[tuple[Any, Any, Any]] = [
         ({"type": "array", "items": schema}, lambda: [make() for _ in range(seed.choice(few))],
@@ -146,9 +153,9 @@ def varied(seed: random.Random, depth: int = 0) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("number", range(often(20)))
-def test_records_of_any_schema_as_fastavro_writes_them(number: int) -> None:
+def test_records_of_any_schema_are_read_as_fastavro_writes_them(number: int) -> None:
     seed = random.Random(number)  # noqa: S311
-    schema, make, text = varied(seed)
+    schema, make, text = draw_type(seed)
     record = {"type": "record", "name": "R", "fields": [{"name": "v", "type": schema}]}
     parsed = fastavro.parse_schema(json.loads(json.dumps(record)))
     values = [make() for _ in range(40)]
@@ -161,20 +168,20 @@ def test_records_of_any_schema_as_fastavro_writes_them(number: int) -> None:
     found, good = reader.read(pa.array(data, pa.binary()), 4)
     assert good.all()
     assert [json.loads(each)["v"] for each in found.to_pylist()] == [text(v) for v in values]
-    for _ in range(20):  # damage stays in its record, and is told if the lengths are wrong
+    for _ in range(20):  # damage stays in its record, and is found if the lengths are wrong
         row = seed.randrange(40)
         bad = bytearray(data[row])
         bad[seed.randrange(len(bad))] = seed.randrange(256)
         cut = [*data[:row], bytes(bad)[: seed.choice([None, -1])], *data[row + 1 :]]
         found, good = reader.read(pa.array(cut, pa.binary()), 4)
-        others = [at for at in range(40) if at != row]
-        assert good[others].all()
-        assert [json.loads(found[at].as_py())["v"] for at in others] == [
-            text(values[at]) for at in others
+        intact = [at for at in range(40) if at != row]
+        assert good[intact].all()
+        assert [json.loads(found[at].as_py())["v"] for at in intact] == [
+            text(values[at]) for at in intact
         ]
 
 
-def test_arrays_of_several_blocks_with_and_without_sizes() -> None:
+def test_arrays_of_several_blocks_are_read() -> None:
     record = {"type": "array", "items": "long"}
     data = [b"\x02\x02\x04\x04\x06\x00", b"\x03\x04\x02\x04\x02\x08\x00", b"\x00"]
     found, good = AvroTexts.of(json.dumps(record)).read(pa.array(data, pa.binary()), 0)
@@ -185,7 +192,7 @@ def test_arrays_of_several_blocks_with_and_without_sizes() -> None:
 @pytest.mark.parametrize(
     "data", [b"\xfe" * 9, b"\xff" * 20, b"\x02", b"", b"\x80" * 5, b"\xf0\xff\xff\x0f\x02"]
 )
-def test_counts_and_lengths_of_damaged_records_cost_nothing(data: bytes) -> None:
+def test_damaged_counts_and_lengths_allocate_nothing(data: bytes) -> None:
     for schema in ({"type": "array", "items": "string"}, "string", "bytes", "double"):
         _, good = AvroTexts.of(json.dumps(schema)).read(pa.array([data], pa.binary()), 0)
         assert not good.any()
@@ -206,7 +213,7 @@ LOGICAL = [
 
 
 @pytest.mark.parametrize(("kind", "expected"), LOGICAL)
-def test_types_by_logical_types_and_connects(kind: Any, expected: str) -> None:
+def test_types_follow_logical_types_and_connect_types(kind: Any, expected: str) -> None:
     row = {"type": "record", "name": "Row", "fields": [{"name": "v", "type": kind}]}
     value = {"int": 1, "long": 1000, "string": "a", "bytes": b"\1", "array": []}
     name = kind["type"] if isinstance(kind, dict) else ""
@@ -247,19 +254,21 @@ def test_schemas_with_references_evolve_inside_a_batch(registry: RegistryServer)
     ]
 
 
-def test_columns_of_keys_named_schema_and_payload_are_no_envelope(registry: RegistryServer) -> None:
+def test_key_columns_named_schema_and_payload_are_no_envelope(registry: RegistryServer) -> None:
     names = ("schema", "payload")
     columns = [{"name": name, "type": "long"} for name in names]
     key = json.dumps({"type": "record", "name": "K", "fields": columns})
     registry.schemas[903] = {"schema": key}
-    _, value = next(each for each in recorded(real.recorded()[0][0])[0] if each[1] is not None)
+    _, value = next(
+        each for each in messages_of(real.recorded_steps()[0][0])[0] if each[1] is not None
+    )
     message = (b"\0\0\0\x03\x87\x00\x02", value)
     [batch] = changes([message], client(registry), "debezium-avro")
     assert batch.keys == names
 
 
-def test_messages_that_cannot_be_read_go_to_the_dead_letters(registry: RegistryServer) -> None:
-    avro, _ = recorded(real.recorded()[0][0])
+def test_unreadable_messages_are_dead_letters(registry: RegistryServer) -> None:
+    avro, _ = messages_of(real.recorded_steps()[0][0])
     key, good = next(each for each in avro if each[1] is not None)
     assert good is not None
     by_headers = b"\1" + b"g" * 16 + good[5:]
@@ -271,13 +280,13 @@ def test_messages_that_cannot_be_read_go_to_the_dead_letters(registry: RegistryS
     options = CdcOptions(on_rejected=letters.append)
     (batch,) = changes(messages, client(registry), "debezium-avro", options)
     assert batch.origin["line"].to_pylist() == [1, 7]
-    told = pa.concat_tables(letters).to_pylist()
-    assert [letter["line"] for letter in told] == [101, 102, 103, 104, 105]
-    assert [letter["record"] for letter in told] == [each.hex() for each in bad]
-    assert "headers" in next(letter["reason"] for letter in told if letter["line"] == 104)
+    rows = pa.concat_tables(letters).to_pylist()
+    assert [letter["line"] for letter in rows] == [101, 102, 103, 104, 105]
+    assert [letter["record"] for letter in rows] == [each.hex() for each in bad]
+    assert "headers" in next(letter["reason"] for letter in rows if letter["line"] == 104)
 
 
-def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -> None:
+def test_errors_of_a_registry_name_the_way_out(registry: RegistryServer) -> None:
     registry.schemas[7] = {"schema": "{}", "schemaType": "PROTOBUF"}
     registry.schemas[8] = {"schema": '["int", "string"]'}
     registry.schemas[9] = {"schema": '{"type": "record", "name": "A", "fields": [{"name": "a", '
@@ -295,7 +304,7 @@ def test_registries_refuse_and_fail_with_the_way_out(registry: RegistryServer) -
         schema_of(99)
     with RegistryServer({99: "string"}).running() as another:
         client(another)(99)
-    with RegistryServer(real.recorded()[1], has_user=True).running() as closed:
+    with RegistryServer(real.recorded_steps()[1], has_user=True).running() as closed:
         with pytest.raises(errors.AccessDeniedError, match="does not show schema 1") as denied:
             client(closed)(1)
         client(closed, **{"schema.registry.basic.auth.user.info": USER})(1)
@@ -349,7 +358,7 @@ def test_invalid_answer_of_a_registry_is_its_failure(text: bytes) -> None:
         client(another)(1)
 
 
-def test_schemas_that_refer_to_themselves_or_too_far_are_refused(registry: RegistryServer) -> None:
+def test_cyclic_and_deep_references_are_refused(registry: RegistryServer) -> None:
     def schema(*names: str) -> dict[str, Any]:
         return {"schema": '"int"', "references": [{"subject": n, "version": 1} for n in names]}
 
@@ -379,7 +388,7 @@ def test_schemas_that_refer_to_themselves_or_too_far_are_refused(registry: Regis
         ({"schema.registry.url": "http://h", "schema.registry.ssl.ca.location": "/no"}, "read"),
     ],
 )
-def test_settings_of_a_registry_that_cannot_be_used(settings: Any, text: str) -> None:
+def test_invalid_settings_of_a_registry_are_refused(settings: Any, text: str) -> None:
     with pytest.raises(errors.InvalidInputError, match=text) as caught:
         SchemaRegistry(settings)
     assert "secret" not in caught.value.message

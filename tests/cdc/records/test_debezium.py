@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import (
     AbsentValue,
@@ -121,7 +122,9 @@ VALUES: list[tuple[dict[str, Any], Any, str, Any]] = [
     VALUES,
     ids=[f"{v[2]}-{n}" for n, v in enumerate(VALUES)],
 )
-def test_values_by_their_schema(schema: Any, value: Any, kind: str, expected: Any) -> None:
+def test_values_are_decoded_by_their_schema(
+    schema: Any, value: Any, kind: str, expected: Any
+) -> None:
     shape = envelope({**schema, "field": "v", "optional": True})
     rows = [record("c", None, {"v": each}, schema=shape) for each in (value, None, value)]
     batch = only(*rows)
@@ -131,7 +134,7 @@ def test_values_by_their_schema(schema: Any, value: Any, kind: str, expected: An
 
 
 @pytest.mark.parametrize(("unit", "micros"), [("Time", 1000), ("MicroTime", 1), ("NanoTime", None)])
-def test_times_beyond_a_day_are_numbers_or_texts(unit: str, micros: Any) -> None:
+def test_times_beyond_a_day_are_read_as_numbers_or_texts(unit: str, micros: Any) -> None:
     drawn = random.Random(3).choices(range(-3_020_399_000, 3_020_399_000), k=40)  # noqa: S311
     for millis in [-1, 0, 86_400_000, 3_020_399_000, -3_020_399_000, *drawn]:
         number = millis * 10**6 if micros is None else millis * 1000 // micros
@@ -181,13 +184,11 @@ DECLARED: list[tuple[str, CdcOptions, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "options", "value", "expected"), DECLARED)
-def test_values_of_declared_columns(
+def test_values_are_decoded_as_declared(
     kind: str, options: CdcOptions, value: Any, expected: Any
 ) -> None:
-    import msgspec
-
     declared = SourceTable(columns={"v": parse_type(kind)})
-    options = msgspec.structs.replace(options, table_of=lambda _: declared)
+    options = replace(options, table_of=lambda _: declared)
     batch = only(record("c", None, {"v": value}), options=options)
     assert batch.rows["v"].to_pylist() == [expected]
 
@@ -200,15 +201,15 @@ def test_values_of_declared_columns(
      ("DOUBLE", "-Infinity"), ("DOUBLE", "1e400"), ("ARRAY<INT>", "[1.5]"),
      ("ARRAY<STRING>", '"{a,b}"'), ("MAP<INT, INT>", '{"x": 1}')],
 )  # fmt: skip
-def test_a_value_that_its_type_would_change_is_refused(kind: str, text: str) -> None:
-    """NaN and the infinities stand in quotes, as Jackson writes them: JSON has none."""
+def test_value_that_its_type_would_change_is_refused(kind: str, text: str) -> None:
+    """NaN and the infinities are in quotes, as Jackson writes them: JSON has none."""
     known = SourceTable(columns={"v": parse_type(kind)})
     line = json.dumps(record("c", None, {"v": "?"})).replace('"?"', text)
     with pytest.raises(FormatError, match="'f', line 1: "):
         read(line, options=CdcOptions(table_of=lambda _: known))
 
 
-def test_of_a_name_twice_the_last_counts() -> None:
+def test_last_member_of_a_name_counts() -> None:
     known = SourceTable(columns={"m": parse_type("MAP<STRING, INT>")})
     line = json.dumps(record("c", None, {"k": 1, "m": {"a": 1, "b": 2}}))
     line = line.replace('"k": 1', '"k": 1, "k": 2').replace('"b": 2', '"b": 2, "a": 3')
@@ -234,7 +235,7 @@ TOAST: list[tuple[dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), TOAST)
-def test_an_unchanged_toast_value_did_not_arrive(schema: Any, value: Any) -> None:
+def test_unchanged_toast_value_is_missing(schema: Any, value: Any) -> None:
     key = {"type": "int32", "field": "k"}
     shape = envelope(key, {**schema, "field": "v", "optional": True})
     rows = [record("u", None, {"k": n, "v": each}, schema=shape)
@@ -242,7 +243,7 @@ def test_an_unchanged_toast_value_did_not_arrive(schema: Any, value: Any) -> Non
     assert [row for _, row in rows_of(only(*rows))] == [{"k": 0}, {"k": 1, "v": None}]
 
 
-def test_another_placeholder() -> None:
+def test_placeholder_of_missing_values_is_an_option() -> None:
     batch = only(
         record("u", None, {"k": "1", "v": "?"}),
         record("u", None, {"k": "2", "v": UNKNOWN}),
@@ -251,14 +252,14 @@ def test_another_placeholder() -> None:
     assert [row for _, row in rows_of(batch)] == [{"k": "1"}, {"k": "2", "v": UNKNOWN}]
 
 
-def test_absent_members_are_missing_or_null_as_the_options_say() -> None:
+def test_absent_members_are_missing_or_null_by_option() -> None:
     rows = record("c", None, {"k": "1", "v": None}), record("u", None, {"k": "1"})
     assert [row for _, row in rows_of(only(*rows))] == [{"k": "1", "v": None}, {"k": "1"}]
     batch = only(*rows, options=CdcOptions(absent=AbsentValue.NULL))
     assert batch.missing == {}
 
 
-def test_an_update_without_before_is_an_upsert_and_a_changed_key_a_delete_and_an_insert() -> None:
+def test_updates_are_upserts_or_deletes_and_inserts() -> None:
     options = CdcOptions(table_of=lambda _: SourceTable(keys=("k",)))
     batch = only(
         record("r", None, {"k": 1, "v": 1}),
@@ -273,7 +274,7 @@ def test_an_update_without_before_is_an_upsert_and_a_changed_key_a_delete_and_an
     assert batch.origin["line"].to_pylist() == [1, 2, 3, 3, 4, 4, 5]
 
 
-def test_keys_of_messages_tell_the_key_columns_and_fill_rows_without_them() -> None:
+def test_keys_of_messages_are_key_columns_and_fill_rows() -> None:
     messages = [
         {"key": {"k": 1}, "value": record("c", None, {"v": "a"}), "topic": "x", "offset": 3},
         {"key": {"k": 2}, "value": record("d"), "topic": "x", "offset": 4},
@@ -303,7 +304,7 @@ def test_columns_named_schema_and_payload_are_no_envelope(key: dict[str, Any]) -
     assert batch.rows.column_names == [*dict.fromkeys(("k", *key))]
 
 
-def test_a_column_named_schema_before_one_named_payload_keeps_its_object() -> None:
+def test_column_named_schema_keeps_its_object() -> None:
     for schema in ({"type": "s"}, {"type": {"x": 1}}, {}, {"x": {"type": "struct"}}):
         line = {"key": {"k": 1}, "value": {"k": 1, "schema": schema, "payload": 7}, "topic": "x"}
         [[_, row]] = rows_of(read(line, "")[0])
@@ -311,7 +312,7 @@ def test_a_column_named_schema_before_one_named_payload_keeps_its_object() -> No
 
 
 @pytest.mark.parametrize("more", [{}, {"k": 1}])
-def test_a_connect_schema_in_a_column_is_no_schema_of_an_envelope(more: dict[str, Any]) -> None:
+def test_schema_in_a_column_is_no_envelope(more: dict[str, Any]) -> None:
     row = {"schema": {"type": "struct", "fields": []}, "payload": {"a": 1}, **more}
     flattened = {**row, "k": 1}
     for line in (record("c", None, row), flattened, {"key": {"k": 1}, "value": flattened}):
@@ -333,13 +334,13 @@ def test_flattened_rows_have_columns_of_any_name(row: dict[str, Any]) -> None:
     assert [*stored] == [name for name in row if not name.startswith("__")]
 
 
-def test_keys_with_and_without_envelopes_stand_in_one_file() -> None:
+def test_keys_with_and_without_envelopes_are_in_one_file() -> None:
     wrapped = {"schema": {"type": "struct"}, "payload": {"k": 3}}
     lines = [{"key": key, "value": record("d"), "topic": "x"} for key in ({"payload": 7}, wrapped)]
     assert [batch.keys for batch in read(*lines, "")] == [("payload",), ("k",)]
 
 
-def test_flattened_rows() -> None:
+def test_flattened_rows_have_kinds_and_positions() -> None:
     added = {"__op": "u", "__db": "shop", "__table": "t", "__source_ts_ms": 5, "__lsn": 9}
     batch = only(
         {"k": 1, "v": "a", "__deleted": "false", **added, "__op": "c"},
@@ -354,7 +355,7 @@ def test_flattened_rows() -> None:
     assert batch.origin["op_time"].cast(pa.int64()).to_pylist() == [5, 5, 5]
 
 
-def test_a_tombstone_of_a_flattened_row_is_its_delete() -> None:
+def test_tombstone_of_a_flattened_row_is_its_delete() -> None:
     batch = only({"key": {"k": 1}, "value": {"k": 1, "v": "a"}}, {"key": {"k": 1}, "value": None})
     assert batch.kinds.tolist() == [0, 3]
     assert [row for _, row in rows_of(batch)] == [{"k": "1", "v": "a"}, {"k": "1"}]
@@ -365,21 +366,18 @@ def test_truncate_is_between_the_rows_around_it() -> None:
     assert [(event.kind, event.before_row) for event in batch.events] == [(EventKind.TRUNCATE, 1)]
 
 
-def test_a_set_is_a_text_in_ddl_and_in_records() -> None:
+def test_set_is_a_text_in_ddl() -> None:
     columns = [{"name": "marks", "typeName": "SET", "typeExpression": "SET"}]
     table = {"columns": columns, "primaryKeyColumnNames": []}
-    change = {
-        "source": MYSQL,
-        "ddl": "CREATE",
-        "tableChanges": [{"type": "CREATE", "table": table}],
-    }
+    table_changes = [{"type": "CREATE", "table": table}]
+    change = {"source": MYSQL, "ddl": "CREATE", "tableChanges": table_changes}
     [batch] = read(change)
     [fields] = [event.fields for event in batch.events]
     assert fields is not None
     assert str(fields[0].type) == "STRING"
 
 
-def test_schema_changes_tell_all_columns() -> None:
+def test_schema_changes_have_all_columns() -> None:
     change = {
         "source": MYSQL, "databaseName": "shop", "ddl": "ALTER TABLE t ADD v DECIMAL(5,2)",
         "tableChanges": [{"type": "ALTER", "id": '"shop"."t"', "table": {
@@ -395,7 +393,7 @@ def test_schema_changes_tell_all_columns() -> None:
     assert [str(field.type) for field in event.fields] == ["BIGINT", "DECIMAL(5, 2)"]
 
 
-def test_positions_order_a_log_and_those_of_another_server_are_refused() -> None:
+def test_positions_order_a_log_by_server() -> None:
     def at(k: int, **source: Any) -> dict[str, Any]:
         return record("c", None, {"k": k}, {**MYSQL, **source})
 
@@ -414,14 +412,14 @@ def test_positions_order_a_log_and_those_of_another_server_are_refused() -> None
     assert batch.origin["position"].to_pylist() == [None]
 
 
-def test_a_rejected_record_is_handed_on_with_its_schema() -> None:
+def test_rejected_record_has_its_schema() -> None:
     bad = record("c", None, {"v": "x"}, schema=envelope({"type": "int32", "field": "v"}))
     rejected: list[pa.Table] = []
     read(json.dumps(bad), options=CdcOptions(on_rejected=rejected.append))
     assert json.loads(rejected[0]["record"][0].as_py()) == bad
 
 
-def test_a_file_of_nothing_but_bad_lines_is_rejected_line_by_line() -> None:
+def test_file_of_bad_lines_is_rejected_by_line() -> None:
     rejected: list[pa.Table] = []
     assert read("{x", "null", "y}", options=CdcOptions(on_rejected=rejected.append)) == []
     assert [line for part in rejected for line in part["line"].to_pylist()] == [1, 3]
@@ -429,7 +427,7 @@ def test_a_file_of_nothing_but_bad_lines_is_rejected_line_by_line() -> None:
         read('[{}, {"a" 1}]', options=CdcOptions(on_rejected=rejected.append))
 
 
-def test_a_schema_that_changes_in_the_file_makes_batches_of_its_own() -> None:
+def test_changed_schema_begins_a_new_batch() -> None:
     old, new = (envelope({"type": kind, "field": "v"}) for kind in ("int32", "int64"))
     batches = read(
         record("c", None, {"v": 1}, schema=old),
@@ -442,7 +440,7 @@ def test_a_schema_that_changes_in_the_file_makes_batches_of_its_own() -> None:
     ]  # fmt: skip
 
 
-def test_source_types_and_their_mapping() -> None:
+def test_source_types_are_mapped() -> None:
     def column(name: str, kind: str, source: str, length: str) -> dict[str, Any]:
         parameters = {"__debezium.source.column.type": source,
                       "__debezium.source.column.length": length}  # fmt: skip
@@ -487,7 +485,7 @@ def test_unreadable_record_is_refused_with_file_and_line_or_rejected(bad: Any, r
     ]
 
 
-def test_a_column_of_an_unknown_type_is_refused() -> None:
+def test_column_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="'v'") as caught:
         read(record("c", None, {"v": 1}, schema=envelope({"type": "int128", "field": "v"})))
     assert caught.value.kind == "cdc-type"
@@ -496,11 +494,7 @@ def test_a_column_of_an_unknown_type_is_refused() -> None:
 def test_tombstones_of_envelopes_are_left_out_with_schemas_anywhere() -> None:
     row, envelope = {"id": 1}, {"type": "struct", "fields": []}
     delete = {"payload": {"op": "d", "before": row, "after": None}, "schema": envelope}
-    lines = [
-        {"key": row, "value": None},
-        {"key": row, "value": delete},
-        {"key": row, "value": None},
-    ]
+    lines = [{"key": row, "value": value} for value in (None, delete, None)]
     [batch] = changes(map(json.dumps, lines), "debezium-json")
     assert batch.kinds.tolist() == [3]
 
@@ -517,7 +511,7 @@ def test_records_of_the_connector_itself_are_no_rows() -> None:
         assert batch.rows.to_pylist() == [{"k": "1"}]
 
 
-def test_a_flattened_truncate_is_one() -> None:
+def test_flattened_truncate_is_an_event() -> None:
     of_table = {"__table": "t", "__db": "d"}
     records = [{"k": "1", "__op": "c", **of_table}, {"__op": "t", **of_table}]
     (batch,) = changes([json.dumps(each) for each in records], "debezium-json")
@@ -528,9 +522,7 @@ def test_a_flattened_truncate_is_one() -> None:
 @pytest.mark.parametrize(
     ("scale", "value", "text"), [(-2, "AQI=", "25800"), (-2, "AA==", "0"), (-1, "/w==", "-10")]
 )
-def test_decimals_of_a_scale_below_zero_have_zeros_behind(
-    scale: int, value: str, text: str
-) -> None:
+def test_decimals_of_a_negative_scale_end_with_zeros(scale: int, value: str, text: str) -> None:
     plain = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
              "parameters": {"scale": str(scale)}}  # fmt: skip
     record = {"op": "c", "before": None, "after": {"v": value}, "source": {"table": "t"}}

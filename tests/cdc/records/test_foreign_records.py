@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cdc.kit.foreign_records import FORMATS, GOOD, drawn, outcomes
+from tests.cdc.kit.foreign_records import FORMATS, GOOD, draw_case, outcomes
 from tests.testkit.effort import often
 
 _DEEP = b"[" * 20_000 + b"]" * 20_000
@@ -20,18 +20,18 @@ def test_roots_and_depths_of_records_do_not_end_the_process(name):
         json.dumps({"schema": {"type": "struct", "fields": {}}, "payload": {"op": "c"}}).encode(),
     ]  # fmt: skip
     roots = [b"null", b"[null]", b" \n null", b"\xef\xbb\xbfnull", b"null" + good]
-    said = outcomes([(name, text + b"\n" + good) for text in (*wrong, *roots)])
-    assert sum(line.startswith("case ") for line in said) == len(wrong) + len(roots)
-    alone = [line for line in said if line.startswith(("file: ", "topic: "))]
-    assert sum(line.endswith("cdc-record") for line in alone) >= 2 * len(wrong) - 6, said
-    letters = [line for line in said if line.startswith("topic with dead letters")]
-    assert sum(line.endswith(" records") for line in letters) >= len(wrong), said
+    lines = outcomes([(name, text + b"\n" + good) for text in (*wrong, *roots)])
+    assert sum(line.startswith("case ") for line in lines) == len(wrong) + len(roots)
+    alone = [line for line in lines if line.startswith(("file: ", "topic: "))]
+    assert sum(line.endswith("cdc-record") for line in alone) >= 2 * len(wrong) - 6, lines
+    letters = [line for line in lines if line.startswith("topic with dead letters")]
+    assert sum(line.endswith(" records") for line in letters) >= len(wrong), lines
 
 
 def test_drawn_records_end_no_process_and_raise_typed_errors():
     count = often(400)
-    said = outcomes([drawn(seed) for seed in range(count)])
-    assert sum(line.startswith("case ") for line in said) == count
-    assert {line.partition(":")[0] for line in said if line.endswith(" records")} >= {
+    lines = outcomes([draw_case(seed) for seed in range(count)])
+    assert sum(line.startswith("case ") for line in lines) == count
+    assert {line.partition(":")[0] for line in lines if line.endswith(" records")} >= {
         "file", "topic", "file with dead letters", "topic with dead letters",
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """Any history of a table, in any format, cut anywhere, gives the table of a model.
 
-The model is a dict of rows. A format writes what happened as its connector does: whole rows or
+The model is a dict of rows. A format writes changes as its connector does: whole rows or
 those columns that changed, with or without the row before, with or without types.
 """
 
@@ -27,29 +27,29 @@ FULL = st.fixed_dictionaries(dict.fromkeys(COLUMNS, VALUES))
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to a row: None before an insert, None after a delete."""
+    """A change of a row: no row before an insert, none after a delete."""
 
     table: str
     before: Row | None
     after: Row | None
     is_partial: bool
-    """Whether columns that did not change are not told."""
+    """Whether unchanged columns are left out."""
 
 
 @st.composite
 def histories(draw: Any) -> list[Change]:
-    """Changes of two tables that a database could have made."""
+    """Draw changes of two tables that a database could make."""
     tables: dict[str, dict[str, Row]] = {"t": {}, "u": {}}
     found = []
     for _ in range(draw(st.integers(1, 14))):
         name, key = draw(st.sampled_from(["t", "u"])), draw(KEYS)
         table = tables[name]
         before = table.get(key)
-        deed = draw(st.sampled_from(["write", "delete", "move"])) if before else "write"
-        if deed == "delete":
+        op = draw(st.sampled_from(["write", "delete", "move"])) if before else "write"
+        if op == "delete":
             after = None
         else:
-            moved = draw(KEYS) if deed == "move" else key
+            moved = draw(KEYS) if op == "move" else key
             free = moved == key or moved not in table
             after = {"k": moved if free else key, **draw(FULL)}
         found.append(Change(name, before, after, draw(st.booleans())))
@@ -59,7 +59,7 @@ def histories(draw: Any) -> list[Change]:
     return found
 
 
-def _changed(change: Change) -> Row:
+def _changed_columns(change: Change) -> Row:
     """Return the key, and the columns that an update changed."""
     assert change.before is not None
     assert change.after is not None
@@ -83,14 +83,14 @@ def debezium(change: Change, position: int) -> Iterable[Any]:
         return
     after = change.after
     if _is_update(change) and change.is_partial:
-        changed = _changed(change)
+        changed = _changed_columns(change)
         after = {name: value if name in changed else UNKNOWN for name, value in after.items()}  # type: ignore[union-attr]
     op = "d" if after is None else "u" if change.before else "c"
     before = change.before if op == "d" else None
     yield {"op": op, "before": before, "after": after, "source": source}
 
 
-def flattened(change: Change, position: int) -> Iterable[Any]:
+def flatten(change: Change, position: int) -> Iterable[Any]:
     for envelope in debezium(change, position):
         if envelope is not None:
             row = envelope.get("after") or envelope["before"]
@@ -99,7 +99,7 @@ def flattened(change: Change, position: int) -> Iterable[Any]:
 
 
 def _mysql(change: Change) -> tuple[str, Row, Row]:
-    """Return what happened, the row, and the columns that it had before."""
+    """Return the kind of a change, the row, and its changed columns before."""
     if change.after is None:
         assert change.before is not None
         return "delete", change.before, {}
@@ -107,7 +107,7 @@ def _mysql(change: Change) -> tuple[str, Row, Row]:
         return "insert", change.after, {}
     old = {name: value for name, value in change.before.items() if change.after[name] != value}
     is_moved = "k" in old
-    row = _changed(change) if change.is_partial and not is_moved else change.after
+    row = _changed_columns(change) if change.is_partial and not is_moved else change.after
     return "update", row, old
 
 
@@ -128,7 +128,7 @@ def maxwell(change: Change, position: int) -> Iterable[Any]:
 
 WRITERS: dict[str, tuple[str, Callable[[Change, int], Iterable[Any]]]] = {
     "debezium": ("debezium-json", debezium),
-    "flattened": ("debezium-json", flattened),
+    "flattened": ("debezium-json", flatten),
     "canal": ("canal-json", canal),
     "maxwell": ("maxwell-json", maxwell),
 }
@@ -139,7 +139,7 @@ OPTIONS = SourceTable(keys=("k",))
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=often(15), deadline=None)
 @given(history=histories(), size=st.integers(60, 2000), cuts=st.lists(st.integers(0, 30)))
-def test_a_history_in_any_format_gives_the_models_table(
+def test_history_in_any_format_gives_the_table_of_the_model(
     writer: str, history: list[Change], size: int, cuts: list[int]
 ) -> None:
     kind, write = WRITERS[writer]

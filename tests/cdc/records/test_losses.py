@@ -99,7 +99,7 @@ def clock(nanos: int, digits: int = 9) -> str:
     declared=st.sampled_from([None, "TIME(0)", "TIME(3)", "TIME(6)", "STRING", "all texts"]),
 )
 @example(-1, "IsoTime", None)
-def test_a_time_of_a_day_is_read_whole_or_refused(nanos: int, form: str, declared: Any) -> None:
+def test_time_of_day_is_exact_or_refused(nanos: int, form: str, declared: Any) -> None:
     options = None
     if declared == "all texts":
         declared, options = None, CdcOptions(type_mapping=frozenset({TypeMapping.TO_STRING}))
@@ -130,7 +130,7 @@ def test_a_time_of_a_day_is_read_whole_or_refused(nanos: int, form: str, declare
                           "ZonedTimestamp", *TimeMode]),
     precision=st.sampled_from([None, 0, 3, 6, 9]),
 )  # fmt: skip
-def test_a_timestamp_is_read_whole_or_refused(nanos: int, form: str, precision: Any) -> None:
+def test_timestamp_is_exact_or_refused(nanos: int, form: str, precision: Any) -> None:
     kind = "TIMESTAMP({}) WITH LOCAL TIME ZONE" if form == "ZonedTimestamp" else "TIMESTAMP({})"
     declared = None if precision is None else kind.format(precision)
     options, unit, schema = None, "ns", {"type": "int64", "name": TIMES + form}
@@ -155,7 +155,7 @@ def test_a_timestamp_is_read_whole_or_refused(nanos: int, form: str, precision: 
     if values is not None:
         assert nanos_of(values[1]) == nanos
     elif precision is not None:
-        assert column(wire, schema, kind.format(9), options)  # which the message names
+        assert column(wire, schema, kind.format(9), options)  # the type that the message names
 
 
 def real_of(values: Any) -> float:
@@ -166,7 +166,7 @@ def real_of(values: Any) -> float:
 @example(18_014_398_509_481_983)
 @given(value=st.one_of(st.integers(-(2**64), 2**64), st.integers(-(10**40), 10**40)))
 @pytest.mark.parametrize("declared", ["FLOAT", "DOUBLE"])
-def test_a_whole_number_is_that_of_the_real_or_refused(declared: str, value: int) -> None:
+def test_integer_is_exact_in_a_float_or_refused(declared: str, value: int) -> None:
     values = read(value, None, declared)
     if values is not None:
         assert int(real_of(values[1])) == value
@@ -189,7 +189,7 @@ def _nearest(kind: str, text: str) -> float:
     digits=st.integers(1, 25),
 )  # fmt: skip
 @pytest.mark.parametrize("declared", ["FLOAT", "DOUBLE"])
-def test_a_number_is_the_real_rounded_to_its_digits_or_refused(
+def test_number_is_rounded_to_its_digits_or_refused(
     declared: str, value: Decimal, digits: int
 ) -> None:
     text = f"{value:.{digits - 1}e}"
@@ -209,7 +209,7 @@ def test_a_number_is_the_real_rounded_to_its_digits_or_refused(
 @pytest.mark.hunt
 @given(value=st.floats(width=32, allow_nan=False, allow_infinity=False))
 @pytest.mark.parametrize("declared", ["FLOAT", "DOUBLE"])
-def test_texts_that_java_writes_of_a_real_are_read(declared: str, value: float) -> None:
+def test_floats_in_the_texts_of_java_are_read(declared: str, value: float) -> None:
     """A FLOAT is written as its shortest text, or as that of the same DOUBLE."""
     texts = [repr(value)]
     if declared == "FLOAT":
@@ -224,7 +224,7 @@ def test_texts_that_java_writes_of_a_real_are_read(declared: str, value: float) 
     scale=st.integers(-90, 90) | st.integers(0, 12),
     form=st.sampled_from(["fixed", "variable"]),
 )
-def test_a_decimal_is_read_whole_or_refused(number: int, scale: int, form: str) -> None:
+def test_decimal_is_exact_or_refused(number: int, scale: int, form: str) -> None:
     text = base(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True))
     schema: dict[str, Any] = {"type": "bytes", "name": f"{CONNECT}Decimal",
                               "parameters": {"scale": str(scale)}}  # fmt: skip
@@ -249,7 +249,7 @@ def source_type(kind: str, name: str, length: int = 0) -> dict[str, Any]:
 
 @pytest.mark.hunt
 @given(value=st.integers(-128, 127))
-def test_a_flag_that_is_a_number_is_refused(value: int) -> None:
+def test_flag_with_another_number_is_refused(value: int) -> None:
     values = read(value, source_type("int16", "TINYINT", 1))
     assert (values is None) == (value not in (0, 1))
     as_number = CdcOptions(type_mapping=frozenset({TypeMapping.TINYINT1_NOT_BOOL}))
@@ -288,7 +288,7 @@ CANAL: dict[str, tuple[st.SearchStrategy[str], Callable[[str], Any]]] = {
 @pytest.mark.hunt
 @given(data=st.data())
 @pytest.mark.parametrize("kind", CANAL)
-def test_a_text_of_canal_is_read_whole_or_refused(kind: str, data: st.DataObject) -> None:
+def test_text_of_canal_is_exact_or_refused(kind: str, data: st.DataObject) -> None:
     texts, of = CANAL[kind]
     text = data.draw(texts)
     line = json.dumps({

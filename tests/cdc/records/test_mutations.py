@@ -29,7 +29,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
             yield from _places(part, (*place, name))
 
 
-def _mutated(text: str, chance: random.Random) -> str:
+def _mutate(text: str, chance: random.Random) -> str:
     record = json.loads(text)
     for _ in range(chance.choice([1, 1, 2, 3])):
         *outer, name = chance.choice([*_places(record)] or [("a",)])
@@ -50,7 +50,7 @@ def test_mutated_records_are_read_or_refused(kind: str, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     records = [text for file, texts in golden_records().items() if file.startswith(f"{kind}/")
                for text in texts]  # fmt: skip
-    lines = [_mutated(text, chance) for text in chance.sample(records, 3)]
+    lines = [_mutate(text, chance) for text in chance.sample(records, 3)]
     word = kind if kind == "json" else f"{kind}-json"
     try:
         batches = changes(lines, word, CdcOptions(on_rejected=lambda _: None))

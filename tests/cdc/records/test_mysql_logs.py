@@ -44,7 +44,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TYPES)
-def test_types_with_and_without_brackets(text: str, expected: str) -> None:
+def test_types_of_mysql_have_a_type_of_paimon(text: str, expected: str) -> None:
     assert str(mysql_type(text, CdcOptions())) == expected
 
 
@@ -59,11 +59,11 @@ MAPPED = [
 
 
 @pytest.mark.parametrize(("mode", "text", "expected"), MAPPED)
-def test_mapped_types(mode: TypeMapping, text: str, expected: str) -> None:
+def test_types_are_mapped_by_option(mode: TypeMapping, text: str, expected: str) -> None:
     assert str(mysql_type(text, CdcOptions(type_mapping=frozenset({mode})))) == expected
 
 
-def test_an_unknown_type_is_refused() -> None:
+def test_unknown_type_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="'vector"):
         changes(canal("INSERT", [{"k": "1"}], types={"k": "vector(3)"}), "canal-json")
 
@@ -83,7 +83,7 @@ CANAL_VALUES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), CANAL_VALUES)
-def test_values_of_canal(kind: str, text: str, expected: Any) -> None:
+def test_values_of_canal_are_decoded(kind: str, text: str, expected: Any) -> None:
     (batch,) = changes(
         canal("INSERT", [{"v": text}, {"v": None}, {"v": text}], types={"v": kind}), "canal-json"
     )
@@ -102,7 +102,7 @@ def test_values_that_a_type_does_not_hold_are_refused(kind: str, text: str) -> N
                  canal("INSERT", [{"v": text}], types={"v": kind})], "canal-json")  # fmt: skip
 
 
-def test_old_values_are_laid_over_the_new_row() -> None:
+def test_row_before_an_update_has_the_old_values() -> None:
     update = canal(
         "UPDATE",
         [{"k": "1", "v": "a", "w": "x"}, {"k": "5", "v": "b", "w": None}],
@@ -123,7 +123,7 @@ def test_old_values_are_laid_over_the_new_row() -> None:
     assert list(rows_of(batch)) == [(3, {"k": "4", "v": "b"}), (0, {"k": "5", "v": "b"})]
 
 
-def test_a_column_that_old_has_and_the_new_row_lacks_is_null() -> None:
+def test_column_only_in_the_old_row_is_null() -> None:
     row = {"k": 1, "v": [1], "w": "x"}
     drawn = 0
     for names in itertools.chain.from_iterable(itertools.combinations(row, n) for n in range(3)):
@@ -144,7 +144,7 @@ def test_a_column_that_old_has_and_the_new_row_lacks_is_null() -> None:
 
 
 @pytest.mark.parametrize("old", [None, []])
-def test_an_update_without_old_values_is_an_upsert(old: Any) -> None:
+def test_update_without_old_values_is_an_upsert(old: Any) -> None:
     (batch,) = changes(canal("UPDATE", [{"k": "1"}], old), "canal-json")
     assert list(rows_of(batch)) == [(2, {"k": "1"})]
 
@@ -155,7 +155,7 @@ def test_partial_images_lack_columns() -> None:
     assert list(rows_of(batch)) == [(1, {"k": 1, "w": 3}), (2, {"k": 1, "w": None})]
 
 
-def test_ddl_of_canal() -> None:
+def test_ddl_of_canal_is_an_event() -> None:
     (batch,) = changes([
         canal("INSERT", [{"k": "1"}]),
         canal("ALTER", None, isDdl=True, sql="ALTER TABLE t ADD v INT"),
@@ -169,7 +169,7 @@ def test_ddl_of_canal() -> None:
     assert batch.events[0].statement == "ALTER TABLE t ADD v INT"
 
 
-def test_ddl_and_bootstraps_of_maxwell() -> None:
+def test_ddl_and_bootstraps_of_maxwell_are_read() -> None:
     columns: list[dict[str, Any]] = [
         {"name": "k", "type": "int", "signed": False},
         {"name": "v", "type": "datetime", "column-length": 3},
@@ -186,14 +186,14 @@ def test_ddl_and_bootstraps_of_maxwell() -> None:
     assert list(rows_of(batches[0])) == [(0, {"k": "1"}), (3, {"k": "1"})]
 
 
-def test_maxwell_writes_the_time_of_a_definition_in_milliseconds() -> None:
+def test_time_of_a_definition_of_maxwell_is_in_milliseconds() -> None:
     (batch,) = changes(maxwell("table-drop", ts=1_767_600_000_000), "maxwell-json")
     assert batch.events[0].origin["op_time"] == datetime(2026, 1, 5, 8, tzinfo=UTC)
     (batch,) = changes(maxwell("table-drop", ts=10**17), "maxwell-json")
     assert batch.events[0].origin["op_time"] is None
 
 
-def test_positions() -> None:
+def test_positions_order_the_log() -> None:
     rows = [canal("INSERT", [{"k": str(ts)}], ts=ts, id=9 - ts) for ts in (3, 1, 2)]
     (batch,) = changes([*rows, ""], "canal-json")
     assert [row["k"] for row in in_log_order(batch)] == ["1", "2", "3"]
@@ -231,7 +231,7 @@ def test_unreadable_record_names_file_and_line(kind: str, record: str, reason: s
         changes(record, kind)
 
 
-def test_formats_that_are_not_built_are_refused_by_name() -> None:
+def test_unsupported_formats_are_refused_by_name() -> None:
     for name in ("ogg-json", "aws-dms-json", "debezium-bson", "aliyun-json"):
         with pytest.raises(UnsupportedFeatureError, match=name):
             cdc_format(name)

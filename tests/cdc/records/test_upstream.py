@@ -1,6 +1,6 @@
 """Upstream's records give the rows that upstream's tests expect (apache/paimon 5dacde516b).
 
-Where we differ on purpose stands in `docs/decisions/change-records.md`.
+`docs/decisions/change-records.md` lists the intended differences.
 """
 
 import re
@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable, TypeMapping
 from tests.cdc.kit.cdc_replay import Replay, changes, golden_records
@@ -56,16 +57,14 @@ def text_of(value: Any) -> str:
             return str(value)
 
 
-def shown(rows: list[dict[str, Any]], columns: list[str]) -> list[str]:
+def texts_of(rows: list[dict[str, Any]], columns: list[str]) -> list[str]:
     return sorted(", ".join(text_of(row.get(name)) for name in columns) for row in rows)
 
 
 def floats(batches: list[Any]) -> list[Any]:
     """Show FLOAT as the shortest text, as Java does."""
-    import msgspec
-
     return [
-        msgspec.structs.replace(batch, rows=pa.table({
+        replace(batch, rows=pa.table({
             name: column.cast(pa.string()) if column.type == pa.float32() else column
             for name, column in zip(batch.rows.column_names, batch.rows.columns, strict=True)
         }))
@@ -74,7 +73,7 @@ def floats(batches: list[Any]) -> list[Any]:
 
 
 def _evolution(kind: str) -> list[Any]:
-    """The stages that Debezium, Maxwell and Canal have in common."""
+    """Return the stages that Debezium, Maxwell and Canal have in common."""
     return [
         ([SCOOTER, BATTERY]),
         ([f"{SCOOTER}, NULL", f"{BATTERY}, NULL", f"{DRILLS}, 18", f"{HAMMER}, 24"]),
@@ -113,7 +112,7 @@ AGED = [
     [f"{SCOOTER}, NULL", f"{DRILLS}, 18"],
     [f"{SCOOTER}, NULL", f"{DRILLS}, 18", f"{HAMMER}, 24"],
     [f"{SCOOTER}, NULL", f"{DRILLS}, 18", f"{HAMMER}, 24", f"{HAMMER_14}, 24"],
-    # Upstream's job fails: BIGINT does not become STRING. The batch says the new type.
+    # Upstream's job fails: BIGINT does not become STRING. The batch has the new type.
     [f"{SCOOTER}, NULL", f"{DRILLS}, 18", f"{HAMMER}, 24", f"{HAMMER_14}, 24"],
 ]
 
@@ -172,7 +171,7 @@ def test_table_cases_give_the_rows_upstream_expects(case: str) -> None:
     for number, expected in enumerate(stages, start=1):
         table.apply(floats(changes(golden_records()[pattern.format(number)], kind)))
         width = len(re.sub(r"\[.*?\]", "", expected[0]).split(", "))
-        assert shown(table.rows(), columns[:width]) == sorted(expected)
+        assert texts_of(table.rows(), columns[:width]) == sorted(expected)
 
 
 TWO = [("t1", ["k", "v1", "v2"]), ("t2", ["k1", "k2", "v1", "v2", "v3"])]
@@ -228,7 +227,7 @@ def test_database_cases_give_the_rows_upstream_expects(case: str) -> None:
                 replay.apply(changes(records, kind))
         for (table, columns), rows in zip(tables, expected, strict=True):
             width = len(rows[0].split(", "))
-            assert shown(replay.rows(table), columns[:width]) == sorted(rows)
+            assert texts_of(replay.rows(table), columns[:width]) == sorted(rows)
 
 
 def test_events_insert_update_and_delete() -> None:
@@ -237,7 +236,7 @@ def test_events_insert_update_and_delete() -> None:
     for event in ("row", "insert", "update", "delete"):
         records = golden_records()[f"canal/table/event/event-{event}.txt"]
         table.apply(floats(changes(records, "canal-json")))
-        stages.append(shown(table.rows(), CANAL))
+        stages.append(texts_of(table.rows(), CANAL))
     nine, two = EVENT[0][0], f"1, 2, {{}}, NULL{NULLS}"
     one, four = EVENT[1][0], EVENT[1][2]
     assert stages == [
@@ -265,7 +264,7 @@ def test_to_string_makes_all_columns_texts(file: str) -> None:
     batches = changes(records, "canal-json", options)
     assert {str(field.type) for batch in batches for field in batch.fields} == {"STRING"}
     rows = Replay().apply(batches).rows("t1")
-    assert shown(rows, ["k1", "v0", "v1"]) == ["5, five, 50", "7, seven, 70"]
+    assert texts_of(rows, ["k1", "v0", "v1"]) == ["5, five, 50", "7, seven, 70"]
 
 
 @pytest.mark.parametrize("file", sorted(golden_records()))
@@ -319,7 +318,7 @@ SHAPES = ("_point", "_geometry", "_linestring", "_polygon", "_multi", "_geometry
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_all_types_of_mysql(kind: str) -> None:
+def test_all_types_of_mysql_are_read(kind: str) -> None:
     batches = changes(golden_records()[TYPES[kind]], WORDS[kind])
     columns = [name for name in batches[0].rows.column_names if not name.startswith(SHAPES)]
     rows = [row for batch in batches for row in batch.rows.to_pylist()]
@@ -336,4 +335,4 @@ def test_decimal_of_another_width_is_refused() -> None:
         "DECIMAL(10, 2)", "DECIMAL(15, 4)",
     ]  # fmt: skip
     rows = Replay().apply([first, second]).rows("decimal_no_change")
-    assert shown(rows, ["k", "v"]) == ["1, 1.20", "2, 2.3000"]
+    assert texts_of(rows, ["k", "v"]) == ["1, 1.20", "2, 2.3000"]
