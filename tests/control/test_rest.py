@@ -26,6 +26,7 @@ from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from tests.testkit.builders import snapshot as a_snapshot
 from tests.testkit.errors import refused
 from tests.testkit.http_servers import Say, ScriptedServer
+from tests.testkit.metadata_tables import FixedClock
 
 SECRET = "very-secret-token"  # noqa: S105
 TABLES = ("databases", "db", "tables")
@@ -35,18 +36,15 @@ LOST = Say(silent=True)
 CUT = Say(body={"success": True}, cut=True)
 
 
-class NotedClock:
+class NotedClock(FixedClock):
     """Time that passes only while a caller waits."""
 
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-        self.waited: list[float] = []
-
-    def now_millis(self) -> int:
-        return self.now
+    @property
+    def waited(self) -> list[float]:
+        return [millis / 1000 for millis in self.waits]
 
     def sleep_millis(self, millis: float) -> None:
-        self.waited.append(millis / 1000)
+        FixedClock.sleep_millis(self, millis)
         self.now += int(millis)
 
 
@@ -127,7 +125,10 @@ def test_refusal_of_a_server_is_definite(api, server, status, expected, kind):
 
 @pytest.mark.parametrize(
     ("status", "resource", "kind"),
-    [(404, "TABLE", "table-not-found"), (404, "TAG", "tag-not-found"), (409, "TAG", "tag-exists")],
+    [
+        *((404, name.upper(), f"{name}-not-found") for name in ("table", "tag", "snapshot")),
+        (409, "TAG", "tag-exists"),
+    ],
 )
 def test_the_resource_makes_the_kind(api, server, status, resource, kind):
     server.will(error(status, resource))
@@ -190,13 +191,6 @@ def test_refused_connection_is_definite(pacing):
     with refused(errors.StorageError, "no connection", kind="server-unreachable"):
         commit(api)
     assert pacing.waited == []
-
-
-def test_missing_resource_is_named(api, server):
-    server.will(error(404, "SNAPSHOT"), error(404, "TABLE"), Say(404))
-    for kind in ("snapshot-not-found", "table-not-found", "not-found"):
-        with refused(errors.NotFoundError, kind=kind):
-            api.get((*T, "snapshot"), bodies.SnapshotResponse)
 
 
 def test_pages_are_asked_for_until_there_is_none(api, server):
@@ -310,17 +304,6 @@ ODD = SignedRequest(
 """Signed by Java 1.4.2's `DLFDefaultSigner` and `DLFOpenApiSigner`."""
 
 
-class Clock:
-    def __init__(self, now: int = NOW_MS) -> None:
-        self.now = now
-
-    def now_millis(self) -> int:
-        return self.now
-
-    def sleep_millis(self, millis: float) -> None:
-        raise AssertionError
-
-
 def nothing(url):
     raise AssertionError(url)
 
@@ -375,7 +358,7 @@ KEYS = {"access_key_id": "AKID", "access_key_secret": "AKSECRET"}
 
 def test_uri_sets_region_and_signer_unless_the_options_do():
     def signer(uri, **options):
-        found = auth_of({"uri": uri, **dlf(**KEYS, **options)}, Clock(), nothing)
+        found = auth_of({"uri": uri, **dlf(**KEYS, **options)}, FixedClock(NOW_MS), nothing)
         assert isinstance(found, DlfAuth)
         return found.signer
 
@@ -388,14 +371,14 @@ def test_uri_sets_region_and_signer_unless_the_options_do():
 
 def test_a_token_alone_is_a_bearer_token():
     for provider in ({}, {"token.provider": "bear"}):
-        found = auth_of({"token": "abc", **provider}, Clock(), nothing)
+        found = auth_of({"token": "abc", **provider}, FixedClock(NOW_MS), nothing)
         assert found == BearerAuth("abc")
         assert found.headers(LIST) == {"Authorization": "Bearer abc"}
         assert "abc" not in repr(found)
 
 
 def test_without_provider_and_token_requests_carry_no_credentials():
-    assert auth_of({"uri": "http://h"}, Clock(), nothing) is None
+    assert auth_of({"uri": "http://h"}, FixedClock(NOW_MS), nothing) is None
 
 
 @pytest.mark.parametrize(
@@ -414,7 +397,7 @@ def test_without_provider_and_token_requests_carry_no_credentials():
 )
 def test_incomplete_options_are_refused(options, message):
     with pytest.raises(errors.InvalidInputError, match=message):
-        auth_of(options, Clock(), nothing)
+        auth_of(options, FixedClock(NOW_MS), nothing)
 
 
 def token_text(key, ends=None):
@@ -425,7 +408,7 @@ def token_text(key, ends=None):
 def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
     path = tmp_path / "token"
     path.write_text(token_text("first", "2025-03-06T15:00:00Z"))
-    clock = Clock()
+    clock = FixedClock(NOW_MS)
     auth = auth_of(dlf(region="r", token_path=str(path)), clock, nothing)
 
     def key():
@@ -449,7 +432,7 @@ def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
 def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
     path = tmp_path / "token"
     path.write_text(text)
-    auth = auth_of(dlf(region="r", token_path=str(path)), Clock(), nothing)
+    auth = auth_of(dlf(region="r", token_path=str(path)), FixedClock(NOW_MS), nothing)
     with pytest.raises(errors.InvalidInputError, match=f"{path}.*AccessKeyId") as refused:
         auth.headers(LIST)
     assert "SECRET" not in f"{refused.value}{refused.value.__cause__}"
@@ -466,12 +449,12 @@ def test_role_of_the_machine_has_keys():
         return b"my-role\n" if url.endswith("/") else token_text("AKID").encode()
 
     options = dlf(region="r", token_loader="ecs", token_ecs_metadata_url="http://m/x/")  # noqa: S106
-    auth = auth_of(options, Clock(), fetch)
+    auth = auth_of(options, FixedClock(NOW_MS), fetch)
     assert asked == []
     assert "Credential=AKID/" in auth.headers(LIST)["Authorization"]
     auth.headers(LIST)
     assert asked == ["http://m/x/", "http://m/x/my-role"]
-    named = auth_of({**options, "dlf.token-ecs-role-name": "other"}, Clock(), fetch)
+    named = auth_of({**options, "dlf.token-ecs-role-name": "other"}, FixedClock(NOW_MS), fetch)
     named.headers(LIST)
     assert asked[2:] == ["http://m/x/other"]
 
@@ -482,9 +465,9 @@ def test_machine_without_a_role_is_named():
 
     options = dlf(region="r", token_loader="ecs")  # noqa: S106
     with pytest.raises(errors.StorageError):
-        auth_of(options, Clock(), fetch).headers(LIST)
+        auth_of(options, FixedClock(NOW_MS), fetch).headers(LIST)
     with pytest.raises(errors.InvalidInputError, match="no role"):
-        auth_of(options, Clock(), lambda _: b"<html> no").headers(LIST)
+        auth_of(options, FixedClock(NOW_MS), lambda _: b"<html> no").headers(LIST)
 
 
 class Issuer:
@@ -501,7 +484,7 @@ class Issuer:
 
 @pytest.fixture
 def clock():
-    return Clock(1_000 * HOUR_MS)
+    return FixedClock(1_000 * HOUR_MS)
 
 
 def storage(path, options, issuer):
