@@ -11,20 +11,16 @@ from hypothesis import strategies as st
 from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.predicate.predicate import And, In
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from tests.testkit.errors import refused
+from tests.testkit.tables import table_schema
 
 COLUMNS = {"p": "INT", "id": "BIGINT", "name": "STRING", "flag": "BOOLEAN", "amount": "DOUBLE"}
 NAMES = ["p", "id", "name", "flag"]
 TYPES = (pa.int32(), pa.int64(), pa.string(), pa.bool_())
 
 
-def schema_of(columns, **declared):
-    return first_table_schema(Schema.of(columns, **declared), time_millis=0)
-
-
 def on_of(names):
-    schema = schema_of(COLUMNS, partition_keys=["p"])
+    schema = table_schema(COLUMNS, partition_keys=["p"])
     return MergeOn.of("db.t", schema, names, list(COLUMNS))
 
 
@@ -82,7 +78,7 @@ def test_keys_are_numbers_or_bytes_and_equal_where_values_are():
         "flag": "BOOLEAN", "day": "DATE", "at": "TIMESTAMP(9)", "time": "TIME(3)",
         "price": "DECIMAL(10, 2)", "raw": "BYTES", "name": "STRING",
     }  # fmt: skip
-    on = MergeOn.of("db.t", schema_of(columns), list(columns), list(columns))
+    on = MergeOn.of("db.t", table_schema(columns), list(columns), list(columns))
     day, at = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1)
     values = [True, day, at, dt.time(1, 2), Decimal("1.5"), b"\0", "é"]
     source = pa.table({name: [value, None] for name, value in zip(columns, values, strict=True)})
@@ -105,11 +101,11 @@ def test_keys_are_numbers_or_bytes_and_equal_where_values_are():
 )
 def test_columns_that_are_refused(on, source, kind):
     with pytest.raises((InvalidInputError, NotFoundError)) as caught:
-        MergeOn.of("db.t", schema_of(COLUMNS), on, source)
+        MergeOn.of("db.t", table_schema(COLUMNS), on, source)
     assert caught.value.kind == kind
 
 
 def test_nested_columns_are_not_compared():
-    schema = schema_of({"tags": "ARRAY<INT>"})
+    schema = table_schema({"tags": "ARRAY<INT>"})
     with refused(InvalidInputError, kind="merge-on"):
         MergeOn.of("db.t", schema, ["tags"], ["tags"])

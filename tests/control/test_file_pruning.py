@@ -13,15 +13,12 @@ from paimon_assets.engine.control.scan.file_pruning import FilePruning
 from paimon_assets.engine.spec.metadata.data_file import SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.predicate import predicate as pred
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.builders import data_file, entry
 from tests.testkit.predicate_truth import truth
-
-
-def _schema(columns: dict[str, str], **more: Any) -> TableSchema:
-    return first_table_schema(Schema.of(columns, **more), time_millis=0)
+from tests.testkit.tables import table_schema
 
 
 def _schema_of(schema_id: int, *fields: tuple[int, str, str]) -> TableSchema:
@@ -48,7 +45,7 @@ def _names(
     return [item.file.file_name for item in pruning.needed_entries(entries)]
 
 
-X = _schema({"x": "INT", "y": "STRING"})
+X = table_schema({"x": "INT", "y": "STRING"})
 
 
 def _x_file(name: str, low: Any, high: Any, nulls: int | None = 0, **more: Any) -> ManifestEntry:
@@ -90,7 +87,7 @@ def test_dense_statistics_name_their_columns():
 
 
 def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
-    schema = _schema({"x": "INT", "p": "INT"}, partition_keys=["p"])
+    schema = table_schema({"x": "INT", "p": "INT"}, partition_keys=["p"])
     stats = _stats(schema, ("p", "x"), [99, 5], [99, 5], [0, 0])
     files = [
         entry(
@@ -142,7 +139,7 @@ def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
     assert _names(read, pred.IsNull("a"), [_old_file()], OLD) == ["old"]  # a cast may make nulls
 
 
-FLOATS = _schema({"f": "DOUBLE"})
+FLOATS = table_schema({"f": "DOUBLE"})
 
 
 def test_nan_is_no_bound_and_passes_filters_that_exclude_a_value():
@@ -157,7 +154,7 @@ def test_nan_is_no_bound_and_passes_filters_that_exclude_a_value():
     assert _names(FLOATS, pred.In("f", (1.0,), negated=True), file(1.0, 1.0)) == ["f"]
 
 
-KEYED = _schema({"k": "INT", "x": "INT"}, primary_keys=["k"], options={"bucket": "2"})
+KEYED = table_schema({"k": "INT", "x": "INT"}, primary_keys=["k"], options={"bucket": "2"})
 
 
 def _entry(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -> ManifestEntry:
@@ -202,7 +199,7 @@ def test_keys_prune_files_of_a_merged_bucket():
 
 
 def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
-    schema = _schema(
+    schema = table_schema(
         {"k": "INT", "x": "INT"},
         primary_keys=["k"],
         options={"bucket": "2", "merge-engine": "aggregation"},
@@ -230,9 +227,7 @@ def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
     assert _names(X, pred.equal("x", 7), entries) == ["old", "update"]
 
 
-SCHEMA = first_table_schema(
-    Schema.of({"a": "INT", "b": "INT", "t": "STRING", "x": "DOUBLE"}), time_millis=0
-)
+SCHEMA = table_schema({"a": "INT", "b": "INT", "t": "STRING", "x": "DOUBLE"})
 NUMBERS = st.integers(0, 3)
 LEAVES = st.one_of(
     st.builds(pred.Comparison, st.sampled_from("ab"), st.sampled_from(pred.CompareOp), NUMBERS),

@@ -21,15 +21,13 @@ from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.paths import TablePaths
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.builders import data_file, entry
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import commit, message, new_store, newest, plain_file
+from tests.testkit.tables import table_schema
 
-PARTITIONED = first_table_schema(
-    Schema.of({"p": "BIGINT", "q": "STRING", "x": "INT"}, partition_keys=["p", "q"]), time_millis=0
-)
+PARTITIONED = table_schema({"p": "BIGINT", "q": "STRING", "x": "INT"}, partition_keys=["p", "q"])
 
 
 def _partition(number: int | None, text: str | None) -> bytes:
@@ -160,9 +158,7 @@ def test_deleting_a_manifest_forgets_it(tmp_path):
 
 
 def test_a_nan_partition_makes_bounds_unknown_not_wrong():
-    schema = first_table_schema(
-        Schema.of({"p": "DOUBLE", "x": "INT"}, partition_keys=["p"]), time_millis=0
-    )
+    schema = table_schema({"p": "DOUBLE", "x": "INT"}, partition_keys=["p"])
     values = PartitionValues(schema)
     types = [field.type for field in schema.partition_fields]
     stats = values.stats([serialize_row([v], types) for v in (1.0, float("nan"))])
@@ -173,9 +169,7 @@ def test_a_nan_partition_makes_bounds_unknown_not_wrong():
 
 
 def test_bounds_hold_for_both_zeros_as_java_orders_them():
-    schema = first_table_schema(
-        Schema.of({"p": "FLOAT", "x": "INT"}, partition_keys=["p"]), time_millis=0
-    )
+    schema = table_schema({"p": "FLOAT", "x": "INT"}, partition_keys=["p"])
     types = [field.type for field in schema.partition_fields]
     for zeros in ((0.0, -0.0), (-0.0, 0.0)):
         stats = PartitionValues(schema).stats([serialize_row([v], types) for v in zeros])

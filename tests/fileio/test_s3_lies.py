@@ -189,7 +189,6 @@ OPERATIONS = {
     ),
     "clean": lambda table, _: _upkeep(table, MaintenanceTask.CLEAN_ORPHANS),
 }
-CHANGES = frozenset({"append", "overwrite", "delete", "compact"})
 LYING = (*NO_LISTINGS, EMPTY, NOT_FOUND, CUT, RESET, 403, 500, 503)
 
 

@@ -16,7 +16,6 @@ from tests.testkit.tables import new_table
 sources = pytest.importorskip("paimon_assets.spark.dataframes.sources")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
-fn = pytest.importorskip("pyspark.sql.functions")
 PySparkException = pytest.importorskip("pyspark.errors").PySparkException
 
 _REBASED = ("datetime", "int96")

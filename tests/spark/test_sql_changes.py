@@ -3,12 +3,12 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
+from tests.testkit.tables import table_schema
 
 changes = pytest.importorskip("paimon_assets.spark.sql.changes")
 COLUMNS = {"id": "INT", "s": "ROW<a INT, b ROW<c INT, d INT>>", "v": "INT"}
-PLAIN = first_table_schema(Schema.of(COLUMNS), time_millis=0)
-KEYED = first_table_schema(Schema.of(COLUMNS, primary_keys=["id"]), time_millis=0)
+PLAIN = table_schema(COLUMNS)
+KEYED = table_schema(COLUMNS, primary_keys=["id"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ MATRIX = (
     "DATE", "TIMESTAMP(3)", "DECIMAL(10, 2)",
 )  # fmt: skip
 WHOLE = MATRIX[:4]
-NUMBERS = (*WHOLE, "FLOAT", "DOUBLE", "DECIMAL(10, 2)")
 
 
 def is_refused(source, target):

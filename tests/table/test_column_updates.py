@@ -13,7 +13,6 @@ from tests.testkit.row_changing import Meddling
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_table, read, write
 
 COLUMNS = {"k": "INT", "v": "STRING", "n": "INT"}
-IDS = ["_ROW_ID", "_SEQUENCE_NUMBER"]
 
 
 @pytest.fixture

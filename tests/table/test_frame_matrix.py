@@ -15,9 +15,10 @@ import pytest
 
 from paimon_assets import EmbeddedExecutor, InvalidInputError
 from paimon_assets.engine.data.write.input_check import InputCheck
-from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.table.frames.frames import to_pandas, to_rows
 from tests.testkit.frame_matrix import COLUMN_TYPES, POLARS_DTYPES, Source, is_same, sources
+from tests.testkit.tables import table_schema
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "frame_matrix.csv"
 
@@ -30,7 +31,7 @@ NO_COLUMNS = TableSchema(id=0, fields=(), highest_field_id=-1)
 
 def check_of(column_type: str) -> InputCheck:
     """Return the check of rows for a table of one column."""
-    schema = first_table_schema(Schema.of({"c": column_type}), time_millis=0)
+    schema = table_schema({"c": column_type})
     return InputCheck(table="db.t", schema=schema)
 
 
@@ -38,7 +39,7 @@ def stored_values(source: Source, check: InputCheck | None) -> list[Any]:
     """Return the values that a writer stores; without a check, of a table made for the source."""
     rows = to_rows(source.frame, EXECUTOR, NO_COLUMNS if check is None else check.schema)
     if check is None:
-        schema = first_table_schema(Schema.of(rows.schema), time_millis=0)
+        schema = table_schema(rows.schema)
         check = InputCheck(table="db.t", schema=schema)
     return [
         value
@@ -122,10 +123,9 @@ NEW_YORK = pd.Timestamp("2024-01-01 23:00", tz="America/New_York")
 
 def stored_as(data_type, values, **series):
     """Return the values that a writer stores of a pandas column."""
-    schema = first_table_schema(Schema.of({"c": data_type}), time_millis=0)
     frame = pd.DataFrame({"c": pd.Series(values, **series)})
-    table = to_rows(frame, EmbeddedExecutor(), schema)
-    check = InputCheck(table="db.t", schema=schema)
+    check = check_of(data_type)
+    table = to_rows(frame, EXECUTOR, check.schema)
     return [
         value for batch in table.to_batches() for value in check.conform(batch)["c"].to_pylist()
     ]
@@ -178,14 +178,14 @@ def test_pandas_values_that_would_lose_something_are_refused_by_column(data_type
 
 
 def test_arrow_frames_pass_as_they_are():
-    schema = first_table_schema(Schema.of({"c": "INT"}), time_millis=0)
+    schema = table_schema({"c": "INT"})
     table = pa.table({"c": pa.array([1], pa.int8())})
     assert to_rows(table, EmbeddedExecutor(), schema) is table
 
 
 def refused_frame(frame, columns, match):
     """Return the error of a frame for a table with these columns."""
-    schema = first_table_schema(Schema.of(columns), time_millis=0)
+    schema = table_schema(columns)
     with pytest.raises(InvalidInputError, match=match) as raised:
         to_rows(frame, EmbeddedExecutor(), schema)
     return raised.value
@@ -214,7 +214,7 @@ def test_an_index_level_that_is_also_a_column_is_refused(keys):
 
 
 def test_an_index_that_names_columns_counts_as_columns():
-    schema = first_table_schema(Schema.of({"a": "INT", "b": "INT"}), time_millis=0)
+    schema = table_schema({"a": "INT", "b": "INT"})
     frame = pd.DataFrame({"b": [2]}, index=pd.Index([1], name="a"))
     assert to_rows(frame, EmbeddedExecutor(), schema).to_pylist() == [{"a": 1, "b": 2}]
     unnamed = pd.DataFrame({"a": [1], "b": [2]}, index=[7])

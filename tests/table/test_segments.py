@@ -486,9 +486,6 @@ def test_live_files_of_a_snapshot_do_not_name_text_files(table, landing):
     assert outcome.snapshot.total_record_count == 0
 
 
-AB = Schema.of({"a": "INT", "b": "STRING"})
-
-
 def test_columns_that_differ_in_letter_case_alone_are_refused(table, landing):
     data = pa.table({"a": pa.array([1], pa.int32()), "b": ["x"], "A": ["y"]})
     write(landing / "1.parquet", data)

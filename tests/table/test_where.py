@@ -19,9 +19,8 @@ from paimon_assets.engine.spec.predicate.predicate import (
     bind,
     fields_of,
 )
-from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
-from tests.testkit.tables import new_table
+from tests.testkit.tables import new_table, table_schema
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_invalid_filter_is_refused(text):
 
 
 def test_like_is_for_texts():
-    schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=0)
+    schema = table_schema({"a": "INT"})
     with pytest.raises(InvalidInputError, match="'a' is INT"):
         bind(parse_where("a like '1%'"), schema)
 
@@ -86,7 +85,7 @@ def test_a_decimal_is_compared_with_one_of_more_digits_on_either_side(new_catalo
 
 
 def test_a_time_is_not_cut_to_milliseconds():
-    schema = first_table_schema(Schema.of({"t": "TIME(3)"}), time_millis=0)
+    schema = table_schema({"t": "TIME(3)"})
     with pytest.raises(InvalidInputError, match=r"'00:00:00\.0005' is not a value of that type"):
         bind(parse_where("t < '00:00:00.0005'"), schema)
     bind(parse_where("t < '00:00:00.005'"), schema)
@@ -175,7 +174,7 @@ def test_filters_that_are_joined_one_by_one_stay_flat(new_catalog):
 
 
 def test_a_deep_predicate_is_refused_where_it_is_bound():
-    schema = first_table_schema(Schema.of({"a": "INT"}), time_millis=0)
+    schema = table_schema({"a": "INT"})
     found = Comparison("a", CompareOp.EQ, 0)
     for _ in range(5_000):
         found = Or((And((found, IsNull("a"))), IsNull("a")))
