@@ -20,13 +20,13 @@ from tests.testkit.effort import is_hunt
 
 pytestmark = pytest.mark.hunt
 
-GUARANTEES = Path(__file__).parents[2] / "docs" / "guarantees.md"
+PAGE = Path(__file__).parents[2] / "docs" / "interleavings.md"
 MOST_IN_THE_SUITE, MOST_RUNS = 100, 40_000
 
 
 def documented_pairs():
     """Return pair → runs on a disk, of the table in the docs."""
-    lines = GUARANTEES.read_text(encoding="utf-8").partition("| pair | orders |\n|---|---|\n")[2]
+    lines = PAGE.read_text(encoding="utf-8").partition("| pair | orders |\n|---|---|\n")[2]
     rows = [line.strip("| ").split(" | ") for line in lines.partition("\n\n")[0].splitlines()]
     return {tuple(pair.split(" + ")): int(runs.replace(",", "")) for pair, runs in rows}
 
@@ -46,7 +46,7 @@ def test_all_interleavings_of_two_operations(pair, runs):
     scripts = tuple((name,) for name in pair)
     explored = explore(Schedule(scripts=scripts), MOST_RUNS)
     assert explored.is_complete
-    assert runs / 2 <= explored.runs <= runs * 2, f"docs/guarantees.md has {runs} runs of {pair}"
+    assert runs / 2 <= explored.runs <= runs * 2, f"docs/interleavings.md has {runs} runs of {pair}"
     for kind in (Kind.S3, Kind.HDFS) if is_hunt() else ():
         assert explore(Schedule(kind=kind, scripts=scripts), MOST_RUNS).is_complete
 
