@@ -7,8 +7,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from paimon_assets import NotFoundError, Schema, assets
-from paimon_assets.engine.table.previews import branch_of_environment
+from paimon_assets import EmbeddedExecutor, NotFoundError, Schema, assets
+from paimon_assets.engine.table.previews import branch_of_environment, promote
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from tests.testkit.asset_tables import lent_instance
 from tests.testkit.errors import refused
@@ -152,3 +152,27 @@ def test_concurrent_writers_create_one_branch(tmp_path):
 )
 def test_branch_follows_the_deployment(environment, branch):
     assert branch_of_environment(environment) == branch
+
+
+class RenamingExecutor(EmbeddedExecutor):
+    """Renames a table while the difference of the next one is computed."""
+
+    def __init__(self, catalog):
+        super().__init__()
+        self._catalog = catalog
+
+    def map_tasks(self, batch):
+        answers = list(super().map_tasks(batch))
+        if batch.subject.startswith("shop.totals"):
+            self._catalog.rename_table("shop.prices", "shop.moved")
+        return iter(answers)
+
+
+def test_a_table_that_is_renamed_meanwhile_is_not_reported_as_promoted(warehouse):
+    run(location(warehouse, 3, "pr"))
+    catalog = new_catalog_in(warehouse, "shop")
+    executor = RenamingExecutor(catalog)
+    report = promote(catalog, "pr", executor=executor)
+    assert [one.is_promoted for one in report] == [False, True]
+    assert "renamed meanwhile" in report[0].refusal
+    assert catalog.get_table("shop.moved").branches.exists("pr")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.contract.executor import TaskRunner
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import CommitConflictError
+from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.read.diff import LATEST, TableDiff
@@ -140,6 +140,10 @@ def _promote_table(table: Table, one: Promotion, branch: str) -> Promotion:
         except CommitConflictError as error:
             return replace(one, refusal=f"main has moved meanwhile: {error.message}")
     _discard(table, branch)
+    try:
+        table.refresh()  # of a table that is gone, nothing above was refused
+    except NotFoundError:
+        return replace(one, refusal="the table was dropped or renamed meanwhile")
     return replace(one, is_promoted=True)
 
 
